@@ -1,0 +1,1 @@
+"""The doors: one thin adapter per training framework."""

@@ -1,0 +1,5 @@
+"""The door to TRL: `trainer.add_callback(CoevoCallback(trainer, settings))`."""
+
+from prompt_coevo.adapters.trl.callback import CoevoCallback, attach
+
+__all__ = ["CoevoCallback", "attach"]

@@ -1,0 +1,63 @@
+"""A gate of this door: the placed prompt must fit into the model."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from prompt_coevo.adapters.trl.questions import QuestionIndex
+
+from prompt_coevo.markers import hookimpl
+from prompt_coevo.types import Candidate
+
+_LONGEST_LOOKED_AT = 32  # by characters; among them is, as good as certainly, the longest in tokens
+
+
+class PromptLengthGate:
+    """Refuses a candidate that would push the longest question beyond the model's context.
+
+    Nothing in TRL truncates a prompt; an overlong one fails in vLLM or runs out of positions.
+    """
+
+    def __init__(self, trainer: Any, questions: QuestionIndex) -> None:
+        self._trainer = trainer
+        self._questions = questions
+
+    @hookimpl
+    def coevo_check_candidate(self, candidate: Candidate) -> str | None:
+        if self._limit is None:
+            return None
+        needed = (
+            self._longest_prompt + self._completion + count_tokens(self._trainer, candidate.text)
+        )
+        if needed <= self._limit:
+            return None
+        return f"with it the longest question needs {needed} tokens, the model has room for {self._limit}"
+
+    @cached_property
+    def _limit(self) -> int | None:
+        trainer = self._trainer
+        limits = [getattr(trainer.model.config, "max_position_embeddings", None)]
+        if trainer.use_vllm:
+            limits.append(getattr(trainer.args, "vllm_max_model_length", None))
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    @cached_property
+    def _longest_prompt(self) -> int:
+        prompts = self._questions.longest_prompts(_LONGEST_LOOKED_AT)
+        if isinstance(prompts[0], str):
+            return max(count_tokens(self._trainer, prompt) for prompt in prompts)
+        ids = self._trainer.processing_class.apply_chat_template(
+            prompts, add_generation_prompt=True, tokenize=True, return_dict=True
+        )["input_ids"]
+        return max(map(len, ids))
+
+    @property
+    def _completion(self) -> int:
+        return self._trainer.max_completion_length or 0
+
+
+def count_tokens(trainer: Any, text: str) -> int:
+    """Length of a text in tokens of the policy."""
+    tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
+    return len(tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -1,0 +1,73 @@
+"""Sessions: `python dev.py nox --list`. Each framework has an environment of its own."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.2"
+nox.options.default_venv_backend = "uv"
+nox.options.sessions = ["lint", "core", "trl"]
+
+CONSTRAINTS = Path("constraints")
+
+
+def install(session: nox.Session, extras: str, constraints: str, *packages: str) -> None:
+    """Install the checkout (as a wheel, as users get it) with pinned versions.
+
+    The pins ask for a CPU build of torch. Where none is visible, uv is told to find one itself.
+    """
+    target = f".[{extras}]" if extras else "."
+    command = ["-c", str(CONSTRAINTS / constraints), "--reinstall-package", "prompt-coevo", target]
+    try:
+        session.install(*command, *packages, silent=True)
+    except nox.command.CommandFailed:
+        session.install("--torch-backend", "cpu", *command, *packages)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """ruff and mypy --strict."""
+    install(session, "dev", "core.txt", "tenacity")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
+    # The adapters' folder is mapped into the package; the type checker wants to see it there.
+    tree = Path(session.create_tmp()) / "tree"
+    shutil.rmtree(tree, ignore_errors=True)
+    shutil.copytree("prompt_coevo", tree / "prompt_coevo")
+    shutil.copytree("adapters", tree / "prompt_coevo" / "adapters")
+    config = Path("pyproject.toml").resolve()
+    with session.chdir(tree):
+        session.run("mypy", "--config-file", str(config), "-p", "prompt_coevo.adapters")
+
+
+@nox.session
+def core(session: nox.Session) -> None:
+    """The core's tests, in an environment without torch or any framework."""
+    install(session, "llm", "core.txt", "pytest", "hypothesis")
+    session.run("pytest", "tests/core", *session.posargs)
+
+
+@nox.session
+def trl(session: nox.Session) -> None:
+    """The adapter for TRL, the demo and everything else that needs torch."""
+    install(session, "demo", "trl.txt", "torch", "pytest", "hypothesis")
+    session.run("pytest", "tests/trl", "tests/demo", *session.posargs)
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """The demo: GRPO and P2O side by side."""
+    install(session, "demo", "trl.txt", "torch")
+    session.run("prompt-coevo", "demo", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """The benchmarks."""
+    install(session, "demo", "trl.txt", "torch")
+    for script in session.posargs or ["benchmarks/pareto.py", "benchmarks/overhead.py"]:
+        session.run("python", script)

@@ -1,0 +1,54 @@
+"""prompt_coevo: let the prompt learn together with the policy, inside an existing RL trainer.
+
+Nothing heavy is imported here: the names below are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prompt_coevo.coevolution import Coevolution
+    from prompt_coevo.errors import CoevoError
+    from prompt_coevo.markers import hookimpl
+    from prompt_coevo.policy import Policy
+    from prompt_coevo.settings import Settings
+    from prompt_coevo.types import Assignment, Candidate, Question, Rollout, RolloutRequest
+
+_HOME = {
+    "Assignment": "types",
+    "Candidate": "types",
+    "CoevoError": "errors",
+    "Coevolution": "coevolution",
+    "Policy": "policy",
+    "Question": "types",
+    "Rollout": "types",
+    "RolloutRequest": "types",
+    "Settings": "settings",
+    "hookimpl": "markers",
+}
+
+__version__ = "0.1.0"
+__all__ = [
+    "Assignment",
+    "Candidate",
+    "CoevoError",
+    "Coevolution",
+    "Policy",
+    "Question",
+    "Rollout",
+    "RolloutRequest",
+    "Settings",
+    "hookimpl",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"prompt_coevo.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

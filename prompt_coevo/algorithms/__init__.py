@@ -1,0 +1,19 @@
+"""One file per paper, each a plugin like any other, chosen by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from prompt_coevo.algorithms.p2o import P2O
+from prompt_coevo.markers import hookimpl
+
+
+class BuiltinAlgorithms:
+    """Registers the algorithms that come with the package."""
+
+    @hookimpl
+    def coevo_register_algorithms(
+        self, register: Callable[[str, Callable[..., Any]], None]
+    ) -> None:
+        register("p2o", P2O)

@@ -1,0 +1,51 @@
+"""Built-in plugins that are always there: the gates and the proposer that the settings name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from prompt_coevo import gates
+from prompt_coevo.context import Context
+from prompt_coevo.gates import LeakGuard
+from prompt_coevo.markers import hookimpl
+from prompt_coevo.proposals import Proposal, ProposalRequest, Reply
+from prompt_coevo.types import Candidate
+
+
+class Gates:
+    """The cheap checks of `gates.py`, with the limits that the settings give."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._settings = context.settings.gates
+
+    @hookimpl(tryfirst=True)
+    def coevo_check_candidate(
+        self,
+        candidate: Candidate,
+        parent: Candidate,
+        reply: Reply,
+        known: Collection[str],
+        leak_guard: LeakGuard,
+    ) -> str | None:
+        verdict = gates.check(
+            candidate.text,
+            finish_reason=reply.finish_reason,
+            known=known,
+            required_tags=self._settings.required_tags,
+            max_tokens=self._settings.max_candidate_tokens,
+            count_tokens=self._context.count_tokens,
+            leak_guard=leak_guard,
+        )
+        return verdict.reason
+
+
+class NamedProposer:
+    """Answers `coevo_propose` with the proposer that the settings name."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @hookimpl(trylast=True)
+    def coevo_propose(self, requests: Sequence[ProposalRequest]) -> Sequence[Proposal]:
+        return self._context.proposer().propose(requests)

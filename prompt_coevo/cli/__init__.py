@@ -1,0 +1,40 @@
+"""The command line: `prompt-coevo`."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from prompt_coevo import __version__
+from prompt_coevo.cli import demo, presets, settings
+from prompt_coevo.errors import CoevoError
+
+app = typer.Typer(
+    name="prompt-coevo",
+    help="Prompts that learn together with the policy, inside an existing RL trainer.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(demo.demo)
+app.command("settings")(settings.show)
+app.add_typer(presets.app, name="presets")
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", help="Show the version.", is_eager=True),
+) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; a known error is one sentence and exit status 2."""
+    try:
+        app()
+    except CoevoError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,85 @@
+"""`prompt-coevo demo`: GRPO and P2O side by side on the small world."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from prompt_coevo.demo.arms import ARMS, arm
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.state import write_json
+
+
+def demo(
+    quick: bool = typer.Option(False, "--quick", help="One seed and 6 epochs instead of 3 and 8."),
+    seeds: int | None = typer.Option(None, min=1, help="How many seeds: 0, 1, ..."),
+    arms: str = typer.Option("grpo,p2o", help=f"Comma-separated, or all: {', '.join(ARMS)}."),
+    reflection_lm: str | None = typer.Option(
+        None, metavar="MODEL", help="A litellm model in place of the built-in teacher."
+    ),
+    api_base: str | None = typer.Option(None, help="Base URL of an OpenAI-compatible server."),
+    out: Path | None = typer.Option(None, help="Folder to write to; new or empty."),
+    json_file: Path | None = typer.Option(None, "--json", metavar="FILE", help="Numbers as JSON."),
+    workers: int | None = typer.Option(None, min=1, help="Runs at once; one per core by default."),
+) -> None:
+    """Train GRPO and P2O side by side under TRL's GRPOTrainer.
+
+    Same seeds, same number of training rollouts. Prints a table, two of the evolved templates, and
+    writes a picture and the journal (coevo/events.jsonl) of every run.
+    """
+    names = list(ARMS) if arms == "all" else [name.strip() for name in arms.split(",")]
+    for name in names:
+        arm(name)
+    count = seeds or (1 if quick else 3)
+    folder = _new_folder(out)
+    from prompt_coevo.demo.show import as_json, draw, print_cracked, print_table
+    from prompt_coevo.demo.side_by_side import run_all
+    from prompt_coevo.demo.train import Job
+
+    jobs = [
+        Job(
+            arm=name,
+            seed=seed,
+            out=folder / f"{name}-seed{seed}",
+            epochs=6 if quick else 8,
+            reflection_lm=reflection_lm,
+            api_base=api_base,
+        )
+        for seed in range(count)
+        for name in names
+    ]
+    console = Console()
+    console.print(
+        f"{len(jobs)} runs of {jobs[0].steps} steps on CPU; evaluation is without any template."
+    )
+    results = run_all(jobs, min(len(jobs), workers or os.cpu_count() or 1), console)
+    print_table(results, console)
+    print_cracked(results, console)
+    draw(results, folder / "demo.png")
+    console.print(f"Picture: {folder / 'demo.png'}", soft_wrap=True)
+    for job in jobs:
+        if arm(job.arm).coevolves:
+            console.print(f"Journal: {job.out / 'coevo' / 'events.jsonl'}", soft_wrap=True)
+    if json_file is not None:
+        command = shlex.join(["prompt-coevo", *sys.argv[1:]])
+        write_json(json_file, as_json(results, command))
+
+
+def _new_folder(out: Path | None) -> Path:
+    folder = out or Path("runs") / f"demo-{datetime.now():%Y%m%d-%H%M%S}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        occupied = any(folder.iterdir())
+    except OSError as error:
+        raise SettingsError(
+            f"the folder {folder} cannot be used: {error.strerror}; give --out another one"
+        ) from None
+    if occupied:
+        raise SettingsError(f"the folder {folder} is not empty; give --out a new one")
+    return folder

@@ -1,0 +1,357 @@
+"""The engine: the five calls that a door makes."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from prompt_coevo.algorithms import BuiltinAlgorithms
+from prompt_coevo.builtin import Gates, NamedProposer
+from prompt_coevo.errors import HostError, PluginError, SettingsError, StateError
+from prompt_coevo.function_lm import FunctionModel
+from prompt_coevo.gates import rough_token_count
+from prompt_coevo.journal import Journal, JournalSink
+from prompt_coevo.llm import LiteLLMModel
+from prompt_coevo.local_lm import LocalModel
+from prompt_coevo.markers import PROJECT
+from prompt_coevo.paid_replies import PaidReplies
+from prompt_coevo.plugins import Plugins
+from prompt_coevo.policy import Policy
+from prompt_coevo.proposals import LanguageModel, Proposer
+from prompt_coevo.proposers import BuiltinProposers
+from prompt_coevo.settings import Settings, parse_section
+from prompt_coevo.state import seal, unseal, write_json
+from prompt_coevo.types import Assignment, Candidate, Group, PolicyVersion, Rollout
+
+logger = logging.getLogger(PROJECT)
+
+# Rounds whose plans are kept until their rollouts come back; an asynchronous host may have several.
+_PLANS_KEPT = 64
+
+
+class Coevolution:
+    """One engine per run. A door calls, in this order and as often as it trains:
+
+    `plan` before a generation round, `observe` after it, `step_end` after every weight update,
+    `epoch_end` between two epochs. `state_dict` and `load_state_dict` travel in the host's checkpoint,
+    `metrics` in its logs. See `docs/adapters.md`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        output_dir: Path | None = None,
+        count_tokens: Callable[[str], int] = rough_token_count,
+        initial_policy: str = "",
+        plugins: Mapping[str, object] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._folder = output_dir / "coevo" if output_dir else None
+        self._journal = Journal(self._folder)
+        self._count_tokens = count_tokens
+        self._initial_policy = initial_policy
+        self._attempt = 1 + max(
+            (event.get("attempt", 0) for event in self._journal.read()), default=-1
+        )
+        self._step = self._round = 0
+        self.epochs = 0
+        """Epochs that `epoch_end` has closed."""
+        self._pending: dict[int, dict[tuple[int, int], Assignment]] = {}
+        self._model: PaidReplies | None = None
+        self._proposer: Proposer | None = None
+        self._plugins = Plugins(on_error=self._report_plugin_error)
+        self._register_plugins(plugins or {})
+
+    @classmethod
+    def from_settings(
+        cls,
+        settings: Settings,
+        *,
+        output_dir: Path | None = None,
+        count_tokens: Callable[[str], int] = rough_token_count,
+        initial_policy: str = "",
+        plugins: Mapping[str, object] | None = None,
+    ) -> Coevolution:
+        """Build an engine; nothing is restored yet.
+
+        `output_dir` is the host's: the engine writes to its subfolder `coevo`, or nothing if None.
+        `count_tokens` counts with the policy's tokenizer. `initial_policy` is the checkpoint that
+        training starts from, for `reflection.model = "self"`. `plugins` are registered by name, after
+        the installed ones. Raises SettingsError, PluginError or MissingExtraError.
+        """
+        return cls(
+            settings,
+            output_dir=output_dir,
+            count_tokens=count_tokens,
+            initial_policy=initial_policy,
+            plugins=plugins,
+        )
+
+    # The five calls
+
+    def plan(self, question_ids: Sequence[str], group_size: int) -> list[Assignment]:
+        """What the rollouts of the next generation round run under.
+
+        One id per group; returns `len(question_ids) * group_size` assignments, group after group.
+        """
+        number, self._round = self._round, self._round + 1
+        placement = self._settings.placement.build()
+        plan = []
+        for group, question_id in enumerate(question_ids):
+            where: dict[str, Any] = {"question_id": question_id, "round": number, "group": group}
+            instruction = self.ask("coevo_assign_instruction", **where)
+            templates = self._templates(where, group_size)
+            plan += [
+                Assignment(
+                    **where,
+                    member=member,
+                    instruction=instruction,
+                    template=template,
+                    distill=self._settings.context_distillation,
+                    placement=placement,
+                )
+                for member, template in enumerate(templates)
+            ]
+        self._pending[number] = {(planned.group, planned.member): planned for planned in plan}
+        while len(self._pending) > _PLANS_KEPT:
+            del self._pending[min(self._pending)]
+        return plan
+
+    def observe(self, rollouts: Sequence[Rollout]) -> None:
+        """Take in the scored rollouts of planned rounds, whole groups at a time.
+
+        Raises HostError if an assignment is not the one that was planned.
+        """
+        groups: defaultdict[tuple[int, int], list[Rollout]] = defaultdict(list)
+        for rollout in rollouts:
+            self._check_planned(rollout.assignment)
+            groups[rollout.assignment.round, rollout.assignment.group].append(rollout)
+        for number in {number for number, _ in groups}:
+            self._pending.pop(number, None)
+        self._plugins.each(
+            "coevo_observe",
+            groups=[
+                Group(members[0].assignment.question_id, tuple(members))
+                for _, members in sorted(groups.items())
+            ],
+        )
+
+    def step_end(self, policy: Policy, *, last: bool = False) -> None:
+        """The weights were updated once, for the last time if `last`. May ask `policy` for rollouts."""
+        self._step += 1
+        self._plugins.each("coevo_step_end", policy=policy, last=last)
+
+    def epoch_end(self, policy: Policy) -> None:
+        """An epoch is over and another one follows. May ask `policy` for rollouts."""
+        self.epochs += 1
+        self._plugins.each("coevo_epoch_end", policy=policy)
+        self._write_view()
+
+    def close(self) -> None:
+        """Training is over."""
+        self.note("training_ended", metrics=self.metrics())
+        self._write_view()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The whole state as JSON values, for the host's checkpoint."""
+        state = self._sealed_state()
+        self.tell("coevo_on_state_saved", state=state)
+        self._write_view(state)
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any], where: str = "the given state") -> None:
+        """Go on from a checkpoint, as another attempt. Raises StateError if the state does not fit."""
+        payload = unseal(state, where)
+        for name in payload["plugins"]:
+            if not self._plugins.has(name):
+                raise StateError(
+                    f"{where} holds the state of {name!r}, which is not active in this run; "
+                    f"add it to the settings, or start without this checkpoint"
+                )
+        self._attempt = max(self._attempt, payload["attempt"] + 1)
+        self._step, self._round = payload["step"], payload["round"]
+        self.epochs = payload["epochs"]
+        self._pending.clear()
+        for name, plugin_state in payload["plugins"].items():
+            try:
+                self._plugins.only(name, "coevo_load_state", state=plugin_state)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise StateError(
+                    f"{where} holds a state of {name!r} that it cannot read: {error!r}; "
+                    "resume with the version that wrote it"
+                ) from error
+        if self._model is not None:
+            self._model.totals.update(payload["reflection"])
+            self._model.reuse(
+                event
+                for event in self._journal.read()
+                if event.get("event") == "reply" and event.get("step", -1) >= self._step
+            )
+        self.note("resumed")
+
+    def metrics(self) -> dict[str, float]:
+        """Finite numbers for the host's own logger."""
+        merged: dict[str, float] = {}
+        for values in self._plugins.each("coevo_metrics").values():
+            merged.update(values)
+        if self._model is not None:
+            merged.update(
+                {f"reflection_{name}": float(value) for name, value in self._model.totals.items()}
+            )
+        return {f"coevo/{name}": value for name, value in merged.items()}
+
+    # What plugins see (context.Context)
+
+    @property
+    def settings(self) -> Settings:
+        return self._settings
+
+    @property
+    def policy_version(self) -> PolicyVersion:
+        return PolicyVersion(self._attempt, self._step)
+
+    def ask(self, hook: str, **arguments: Any) -> Any:
+        return self._plugins.first(hook, **arguments)
+
+    def tell(self, event: str, **arguments: Any) -> None:
+        self._plugins.each(event, **arguments)
+
+    def veto(self, **arguments: Any) -> str | None:
+        try:
+            reason: str | None = self._plugins.first(
+                "coevo_check_candidate", strict=True, **arguments
+            )
+        except Exception as error:  # a gate that cannot answer does not let anything through
+            return f"a gate raised {type(error).__name__}: {error}"
+        return reason
+
+    def note(self, event: str, **fields: Any) -> None:
+        self._journal.write([self._stamped(event, fields)])
+
+    def count_tokens(self, text: str) -> int:
+        return self._count_tokens(text)
+
+    def language_model(self) -> PaidReplies:
+        if self._model is None:
+            reflection = self._settings.reflection
+            identity = {
+                "model": reflection.model,
+                "temperature": reflection.temperature,
+                "max_tokens": reflection.max_tokens,
+            }
+            self._model = PaidReplies(self._build_model(), identity, self._record_replies)
+        return self._model
+
+    def proposer(self) -> Proposer:
+        if self._proposer is None:
+            factory = self._component("proposer", self._settings.reflection.proposer)
+            self._proposer = factory(self)
+        return self._proposer
+
+    def section(self, plugin: str) -> BaseModel:
+        model = self._plugins.only(plugin, "coevo_settings_model")
+        if model is None:
+            raise SettingsError(
+                f"plugins.{plugin} sets nothing: no active plugin of that name has settings; "
+                f"active: {', '.join(self._plugins.names)}"
+            )
+        return parse_section(model, f"plugins.{plugin}", self._settings.plugins.get(plugin, {}))
+
+    # Inside
+
+    def _register_plugins(self, given: Mapping[str, object]) -> None:
+        self._plugins.register(BuiltinAlgorithms(), "builtin_algorithms")
+        self._plugins.register(BuiltinProposers(), "builtin_proposers")
+        self._plugins.register(Gates(self), "gates")
+        self._plugins.register(NamedProposer(self), "named_proposer")
+        self._plugins.register(JournalSink(self.note), "journal")
+        self._plugins.load_entry_points()
+        for name, plugin in given.items():
+            self._plugins.register(plugin, name)
+        for name in self._settings.algorithms:
+            self._plugins.register(self._component("algorithm", name)(self), name)
+        for name in self._settings.plugins:
+            self.section(name)
+
+    def _component(self, kind: str, name: str) -> Callable[..., Any]:
+        """The factory registered under a name. Raises SettingsError that lists the known names."""
+        known: dict[str, Callable[..., Any]] = {}
+        self._plugins.each(f"coevo_register_{kind}s", register=known.__setitem__)
+        if name not in known:
+            raise SettingsError(f"there is no {kind} {name!r}; known: {', '.join(sorted(known))}")
+        return known[name]
+
+    def _build_model(self) -> LanguageModel:
+        reflection = self._settings.reflection
+        if reflection.function is not None:
+            return FunctionModel(reflection.function, reflection.concurrency or 1)
+        if reflection.model == "self":
+            return LocalModel(self._initial_policy, reflection)
+        if reflection.model is not None:
+            return LiteLLMModel(reflection.model, reflection)
+        raise SettingsError(
+            "no reflection model is set, so nobody can write templates; set reflection.model to a "
+            "litellm "
+            'model name or "self", or reflection.function to a function from prompt to reply'
+        )
+
+    def _templates(self, where: dict[str, Any], group_size: int) -> Sequence[Candidate | None]:
+        templates: Sequence[Candidate] | None = self.ask(
+            "coevo_assign_template", **where, group_size=group_size
+        )
+        if templates is None:
+            return [None] * group_size
+        if len(templates) != group_size:
+            raise PluginError(
+                f"coevo_assign_template answered {len(templates)} templates for a group of "
+                f"{group_size}; "
+                "it must answer one per rollout"
+            )
+        return templates
+
+    def _check_planned(self, assignment: Assignment) -> None:
+        plan = self._pending.get(assignment.round, {})
+        if plan.get((assignment.group, assignment.member)) != assignment:
+            raise HostError(
+                f"a rollout of question {assignment.question_id!r} in round {assignment.round} "
+                "came back "
+                "with an assignment that was never planned; the host mixed up its rows"
+            )
+
+    def _record_replies(self, replies: list[dict[str, Any]]) -> None:
+        self._journal.write([self._stamped("reply", reply) for reply in replies], sync=True)
+
+    def _stamped(self, event: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        return {"event": event, "attempt": self._attempt, "step": self._step, **fields}
+
+    def _report_plugin_error(self, plugin: str, hook: str, error: Exception) -> None:
+        self.note(
+            "plugin_error", plugin=plugin, hook=hook, error=f"{type(error).__name__}: {error}"
+        )
+
+    def _sealed_state(self) -> dict[str, Any]:
+        return seal(
+            {
+                "attempt": self._attempt,
+                "step": self._step,
+                "round": self._round,
+                "epochs": self.epochs,
+                "plugins": self._plugins.each("coevo_state"),
+                "reflection": dict(self._model.totals) if self._model else {},
+            }
+        )
+
+    def _write_view(self, state: Mapping[str, Any] | None = None) -> None:
+        """`state.json`: for people to read; only the copy in the host's checkpoint is ever loaded."""
+        if self._folder is None:
+            return
+        try:
+            write_json(self._folder / "state.json", state or self._sealed_state())
+        except OSError as error:
+            logger.warning("the readable state cannot be written: %s", error)

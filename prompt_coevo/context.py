@@ -1,0 +1,55 @@
+"""What an algorithm or a proposer may rely on: the engine, as its plugins see it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from pydantic import BaseModel
+
+from prompt_coevo.proposals import Proposer, RecordedModel
+from prompt_coevo.settings import Settings
+from prompt_coevo.types import PolicyVersion
+
+
+class Context(Protocol):
+    """The part of the engine that plugins are built with."""
+
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def policy_version(self) -> PolicyVersion:
+        """The version of the host's current weights."""
+        ...
+
+    def ask(self, hook: str, **arguments: Any) -> Any:
+        """The first answer of the hook's providers that is not None; one that raises is passed over."""
+        ...
+
+    def tell(self, event: str, **arguments: Any) -> None:
+        """Call every listener of an event hook; one that raises is reported and does no harm."""
+        ...
+
+    def veto(self, **arguments: Any) -> str | None:
+        """Ask every `coevo_check_candidate`: the first reason to reject the candidate, or None."""
+        ...
+
+    def note(self, event: str, **fields: Any) -> None:
+        """Write one line to the run's journal."""
+        ...
+
+    def language_model(self) -> RecordedModel:
+        """The reflection model. Raises SettingsError if none is configured."""
+        ...
+
+    def proposer(self) -> Proposer:
+        """The proposer that the settings name. Raises SettingsError if it cannot be built."""
+        ...
+
+    def section(self, plugin: str) -> BaseModel:
+        """A plugin's own settings, checked by its `coevo_settings_model`."""
+        ...
+
+    def count_tokens(self, text: str) -> int:
+        """Length of a text in tokens of the policy."""
+        ...

@@ -1,0 +1,76 @@
+"""Accuracy of a policy on questions as they are, without any template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from prompt_coevo.demo.results import Scores
+from prompt_coevo.demo.splits import Splits
+from prompt_coevo.demo.world import Task, reward, spell
+
+_ROWS_AT_ONCE = 512
+_HARD_ROLLOUTS = 6
+MAX_COMPLETION = 18
+"""The longest right answer has 17 tokens."""
+
+
+def evaluate(model: Any, tokenizer: Any, splits: Splits, epoch: int) -> Scores:
+    """Score the held-out sets greedily, and sample six answers to every training question.
+
+    The policy's mode and the random state are as before afterwards.
+    """
+    was_training = model.training
+    model.eval()
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        same = rewards(model, tokenizer, splits.same)
+        sampled = rewards(
+            model, tokenizer, [t for t in splits.train for _ in range(_HARD_ROLLOUTS)], 1.0
+        )
+        scores = Scores(
+            epoch=epoch,
+            all=float(same.mean()),
+            hard=float(same[[task.kind == "hard" for task in splits.same]].mean()),
+            unseen_pairs=float(rewards(model, tokenizer, splits.unseen_pairs).mean()),
+            longer=float(rewards(model, tokenizer, splits.longer).mean()),
+            hard_left=int((sampled.reshape(-1, _HARD_ROLLOUTS).sum(axis=1) == 0).sum()),
+        )
+    model.train(was_training)
+    return scores
+
+
+def rewards(
+    model: Any, tokenizer: Any, tasks: Sequence[Task], temperature: float = 0.0
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The reward of one answer per question; temperature 0 is greedy."""
+    found: list[float] = []
+    for first in range(0, len(tasks), _ROWS_AT_ONCE):
+        part = tasks[first : first + _ROWS_AT_ONCE]
+        batch = tokenizer.apply_chat_template(
+            [chat(task) for task in part],
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=True,
+            return_tensors="pt",
+            padding=True,
+        )
+        output = model.generate(
+            **batch,
+            do_sample=temperature > 0,
+            temperature=temperature or None,
+            max_new_tokens=MAX_COMPLETION,
+        )
+        completions = tokenizer.batch_decode(
+            output[:, batch["input_ids"].shape[1] :], skip_special_tokens=True
+        )
+        found += [reward(text, spell(t.answer)) for text, t in zip(completions, part, strict=True)]
+    return np.array(found)
+
+
+def chat(task: Task) -> list[dict[str, str]]:
+    """The question as a chat prompt."""
+    return [{"role": "user", "content": task.question}]

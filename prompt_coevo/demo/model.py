@@ -1,0 +1,76 @@
+"""The base policy's parts on transformers classes: a word-level tokenizer and a small Llama."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from prompt_coevo.demo.world import FILLERS, FUNCTION_WORDS, SKILL_NAMES, WORDS
+
+_PAD, _END, _UNKNOWN = "<pad>", "<end>", "<unknown>"
+_ROLES = ("<system>", "<user>", "<assistant>")
+_CHAT_TEMPLATE = (
+    "{% for message in messages %}<{{ message.role }}> {{ message.content }} <end> {% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+def base_policy_path() -> Path:
+    """The folder of the base checkpoint that comes with the package."""
+    return Path(str(resources.files("prompt_coevo.demo") / "base"))
+
+
+def build_tokenizer() -> Any:
+    """A `PreTrainedTokenizerFast` that knows every word of the world, with a chat template."""
+    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    digits = [str(digit) for digit in range(10)]
+    words = [
+        _PAD,
+        _END,
+        _UNKNOWN,
+        *_ROLES,
+        *digits,
+        *SKILL_NAMES,
+        *WORDS,
+        *FILLERS,
+        *FUNCTION_WORDS,
+    ]
+    tokenizer = Tokenizer(
+        models.WordLevel({word: index for index, word in enumerate(words)}, unk_token=_UNKNOWN)
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.add_special_tokens([AddedToken(word, special=True) for word in words[:6]])
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=_PAD,
+        eos_token=_END,
+        unk_token=_UNKNOWN,
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+    )
+    fast.chat_template = _CHAT_TEMPLATE
+    return fast
+
+
+def build_model(tokenizer: Any) -> Any:
+    """An untrained `LlamaForCausalLM` of about 150 000 parameters."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=176,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=256,
+        rope_parameters={"rope_type": "default", "rope_theta": 1000.0},
+        tie_word_embeddings=False,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+    )
+    return LlamaForCausalLM(config)

@@ -1,0 +1,141 @@
+"""Makes the base checkpoint from scratch: `python -m prompt_coevo.demo.pretrain --out DIR`.
+
+The policy learns the format, the skills, and to believe a hint about what a word means about eight
+times in ten, wherever the hint stands (system message or in front of the question). Without a hint it
+follows the world's prior: right on easy words every second time, on hard words practically never.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from prompt_coevo.demo.model import build_model, build_tokenizer
+from prompt_coevo.demo.world import FILLERS, SKILL_NAMES, SKILLS, WORDS, World, answer_text
+from prompt_coevo.rng import counter_rng
+
+_HINTED = 0.62
+_OBEYED = 0.8
+_ABOUT_A_WORD = 0.3  # chance that a clause is about the first word, and the same for the second
+_FILLER = 0.2
+_SKILL_WEIGHT = 4.0
+_LENGTHS, _LENGTH_CHANCES = (4, 5, 6), (0.65, 0.22, 0.13)
+
+
+def example(world: World, rng: np.random.Generator, length: int) -> list[dict[str, str]]:
+    """One chat to learn from: a question, sometimes with hints, and an answer."""
+    words = (WORDS[rng.integers(len(WORDS))], WORDS[rng.integers(len(WORDS))])
+    skills = [SKILL_NAMES[rng.choice(len(SKILLS), p=world.prior[WORDS.index(w)])] for w in words]
+    digits = tuple(rng.integers(0, 10, length).tolist())
+    question = f"use {words[0]} then {words[1]} on {' '.join(map(str, digits))}"
+    chat = [{"role": "user", "content": question}]
+    if rng.random() < _HINTED:
+        hints = _hints(words, rng)
+        for place, word in enumerate(words):
+            if word in hints and rng.random() < _OBEYED:
+                skills[place] = hints[word]
+        text = _clauses(hints, rng)
+        if rng.random() < 0.4:
+            chat.insert(0, {"role": "system", "content": text})
+        else:
+            chat[0]["content"] = f"{text} {question}"
+    answer = answer_text(words, (skills[0], skills[1]), digits)
+    return [*chat, {"role": "assistant", "content": answer}]
+
+
+def _hints(words: tuple[str, str], rng: np.random.Generator) -> dict[str, str]:
+    count = rng.integers(1, 5) if rng.random() < 0.8 else rng.integers(5, 11)
+    hints = {}
+    for _ in range(count):
+        draw = rng.random()
+        if draw < _ABOUT_A_WORD:
+            word = words[0]
+        elif draw < 2 * _ABOUT_A_WORD:
+            word = words[1]
+        else:
+            word = WORDS[rng.integers(len(WORDS))]
+        hints[word] = SKILL_NAMES[rng.integers(len(SKILLS))]
+    return hints
+
+
+def _clauses(hints: dict[str, str], rng: np.random.Generator) -> str:
+    parts = []
+    for index in rng.permutation(len(hints)):
+        word = list(hints)[index]
+        if rng.random() < _FILLER:
+            parts.append(FILLERS[rng.integers(len(FILLERS))])
+        parts.append(f"{word} means {hints[word]} .")
+    return " ".join(parts)
+
+
+def pretrain(world: World, *, steps: int, batch_size: int, learning_rate: float, seed: int) -> Any:
+    """Train a fresh model for `steps` steps and return it with its tokenizer."""
+    import torch
+    from torch.nn import functional
+
+    torch.manual_seed(seed)
+    tokenizer = build_tokenizer()
+    model = build_model(tokenizer)
+    skill_ids = torch.tensor(tokenizer.convert_tokens_to_ids(list(SKILL_NAMES)))
+    assistant = tokenizer.convert_tokens_to_ids("<assistant>")
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=learning_rate, weight_decay=0.01, betas=(0.9, 0.98)
+    )
+    started = time.monotonic()
+    for step in range(steps):
+        rng = counter_rng(seed, "demo/pretrain", step)
+        length = int(rng.choice(_LENGTHS, p=_LENGTH_CHANCES))
+        chats = [example(world, rng, length) for _ in range(batch_size)]
+        texts = tokenizer.apply_chat_template(chats, tokenize=False)
+        batch = tokenizer(texts, return_tensors="pt", padding=True)
+        ids, mask = batch["input_ids"], batch["attention_mask"]
+        answered = (ids == assistant).cumsum(1) - (ids == assistant).long() > 0
+        target = ids[:, 1:].masked_fill(~(answered & mask.bool())[:, 1:], -100)
+        weight = torch.where(torch.isin(target, skill_ids), _SKILL_WEIGHT, 1.0) * (target >= 0)
+        for group in optimizer.param_groups:
+            decay = 0.5 * (1 + math.cos(math.pi * step / steps))
+            group["lr"] = learning_rate * min(1.0, (step + 1) / 100) * max(0.03, decay)
+        logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1]
+        losses = functional.cross_entropy(
+            logits.reshape(-1, logits.shape[-1]), target.reshape(-1), reduction="none"
+        )
+        loss = (losses * weight.reshape(-1)).sum() / weight.sum()
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        if step % 200 == 0 or step == steps - 1:
+            print(
+                f"step {step}: loss {loss.item():.3f}, {time.monotonic() - started:.0f} s",
+                flush=True,
+            )
+    return model.eval(), tokenizer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--world", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--batch-size", type=int, default=128)
+    parser.add_argument("--learning-rate", type=float, default=2e-3)
+    options = parser.parse_args()
+    model, tokenizer = pretrain(
+        World(options.world),
+        steps=options.steps,
+        batch_size=options.batch_size,
+        learning_rate=options.learning_rate,
+        seed=options.seed,
+    )
+    model.save_pretrained(options.out)
+    tokenizer.save_pretrained(options.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""What one training run of the demo ends with, and the mean over several."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Accuracy on held-out questions, greedy and without any template, and what is still hard.
+
+    `hard_left` counts the training questions on which six sampled answers all fail.
+    """
+
+    epoch: int
+    all: float
+    hard: float
+    unseen_pairs: float
+    longer: float
+    hard_left: int
+
+
+@dataclass(frozen=True)
+class Cracked:
+    """A template and a question that the policy answered under it, and not without it."""
+
+    template: str
+    question: str
+    answer: str
+
+
+@dataclass(frozen=True)
+class ArmResult:
+    """One arm with one seed. `seconds` are spent in training and search, without evaluation."""
+
+    arm: str
+    seed: int
+    curve: tuple[Scores, ...]
+    train_rollouts: int
+    search_rollouts: int
+    seconds: float
+    cracked: tuple[Cracked, ...] = ()
+
+    @property
+    def final(self) -> Scores:
+        return self.curve[-1]
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "final": asdict(self.final)}
+
+
+METRICS = ("all", "hard", "unseen_pairs", "longer", "hard_left")
+
+
+def summary(results: Sequence[ArmResult]) -> dict[str, dict[str, dict[str, float]]]:
+    """Arm, quantity, then mean and standard deviation (of the sample) over the seeds."""
+    arms = dict.fromkeys(result.arm for result in results)
+    return {arm: _summary_of([result for result in results if result.arm == arm]) for arm in arms}
+
+
+def _summary_of(results: Sequence[ArmResult]) -> dict[str, dict[str, float]]:
+    columns: dict[str, list[float]] = {
+        name: [getattr(result.final, name) for result in results] for name in METRICS
+    }
+    for name in ("train_rollouts", "search_rollouts", "seconds"):
+        columns[name] = [getattr(result, name) for result in results]
+    return {
+        name: {
+            "mean": statistics.fmean(values),
+            "std": statistics.stdev(values) if len(values) > 1 else 0.0,
+        }
+        for name, values in columns.items()
+    }

@@ -1,0 +1,103 @@
+"""Several arms at once, one process each, with a progress bar per run."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import queue
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from prompt_coevo.demo.arms import arm
+from prompt_coevo.demo.results import ArmResult, Scores
+from prompt_coevo.demo.train import Job, train
+
+
+@dataclass(frozen=True)
+class _News:
+    run: int
+    step: int
+    scores: Scores | None
+
+
+def run_all(jobs: Sequence[Job], workers: int, console: Console) -> list[ArmResult]:
+    """Train all jobs, `workers` at a time, and return their results in order.
+
+    An error in one of them ends all and is raised here.
+    """
+    context = multiprocessing.get_context("spawn")
+    with (
+        context.Manager() as manager,
+        _one_thread_each(),
+        ProcessPoolExecutor(workers, mp_context=context) as pool,
+        _progress(console) as progress,
+    ):
+        news: queue.Queue[_News] = manager.Queue()
+        bars = [progress.add_task(_label(job), total=job.steps, note="waiting") for job in jobs]
+        futures = [pool.submit(_train, job, run, news) for run, job in enumerate(jobs)]
+        try:
+            while not _all_done(futures):
+                _show(news, progress, bars)
+            _show(news, progress, bars)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        return [future.result() for future in futures]
+
+
+def _train(job: Job, run: int, news: queue.Queue[_News]) -> ArmResult:
+    return train(job, lambda step, scores: news.put(_News(run, step, scores)))
+
+
+def _all_done(futures: Sequence[Future[ArmResult]]) -> bool:
+    done, pending = wait(futures, timeout=0.2)
+    for future in done:
+        future.result()  # raises what the run raised
+    return not pending
+
+
+def _show(news: queue.Queue[_News], progress: Progress, bars: Sequence[TaskID]) -> None:
+    while True:
+        try:
+            item = news.get_nowait()
+        except queue.Empty:
+            return
+        changes: dict[str, Any] = {"completed": item.step}
+        if item.scores is not None:
+            changes["note"] = f"hard {item.scores.hard:.2f}, unsolved {item.scores.hard_left}"
+        progress.update(bars[item.run], **changes)
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("step {task.completed:.0f}/{task.total:.0f}"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=console,
+    )
+
+
+def _label(job: Job) -> str:
+    return f"{arm(job.arm).label}, seed {job.seed}"
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """The policy is so small that a second thread costs more than it brings."""
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = before

@@ -1,0 +1,37 @@
+"""The errors that users see. Each message is one sentence: what is wrong, where, what to do."""
+
+from __future__ import annotations
+
+
+class CoevoError(Exception):
+    """Base of every error that prompt_coevo raises on purpose."""
+
+
+class SettingsError(CoevoError, ValueError):
+    """A setting is unknown, out of range, or contradicts another one."""
+
+
+class DatasetError(CoevoError, ValueError):
+    """The host's dataset cannot be used as it is."""
+
+
+class StateError(CoevoError, ValueError):
+    """A saved state is damaged or was written by an incompatible version."""
+
+
+class HostError(CoevoError, RuntimeError):
+    """The host trainer is used in a way that the adapter cannot support."""
+
+
+class PluginError(CoevoError, RuntimeError):
+    """A plugin or a named component cannot be found or does not fit its hooks."""
+
+
+class MissingExtraError(CoevoError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package {package!r}, which is not installed; "
+            f"run: pip install 'prompt-coevo[{extra}]'"
+        )

@@ -1,0 +1,32 @@
+"""A plain function as a language model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from prompt_coevo.proposals import Reply
+
+
+class FunctionModel:
+    """Asks `function(prompt) -> reply text`, up to `concurrency` prompts at once."""
+
+    def __init__(self, function: Callable[[str], str], concurrency: int = 1) -> None:
+        self._function = function
+        self._concurrency = concurrency
+
+    def complete(self, prompts: Sequence[str]) -> list[Reply]:
+        """One reply per prompt; an exception or a value that is no text becomes an error."""
+        if self._concurrency == 1:
+            return [self._ask(prompt) for prompt in prompts]
+        with ThreadPoolExecutor(self._concurrency) as pool:
+            return list(pool.map(self._ask, prompts))
+
+    def _ask(self, prompt: str) -> Reply:
+        try:
+            text = self._function(prompt)
+        except Exception as error:
+            return Reply(None, error=f"{type(error).__name__}: {error}")
+        if not isinstance(text, str):
+            return Reply(None, error=f"the function returned {type(text).__name__}, not a text")
+        return Reply(text, finish_reason="stop")

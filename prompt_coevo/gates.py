@@ -1,0 +1,116 @@
+"""Cheap checks on a candidate, before any rollout is spent on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+_WORD = re.compile(r"\w+")
+# Control characters but tab and newlines, marks that change the text direction, lone surrogates.
+_FORBIDDEN = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+# A token has rarely more characters than this; longer texts are refused without counting.
+_MAX_CHARS_PER_TOKEN = 32
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Accepted, or the reason for a rejection. True in a condition if accepted."""
+
+    accepted: bool
+    reason: str | None = None
+
+    def __bool__(self) -> bool:
+        return self.accepted
+
+
+ACCEPTED = Verdict(True)
+
+
+def rejected(reason: str) -> Verdict:
+    """A verdict against a candidate."""
+    return Verdict(False, reason)
+
+
+def rough_token_count(text: str) -> int:
+    """Words and punctuation marks: what counts as a token where no tokenizer is at hand."""
+    return len(re.findall(r"\w+|[^\w\s]", text))
+
+
+class LeakGuard:
+    """Finds training questions and ground truths in a candidate.
+
+    A candidate leaks if it shares `ngram` consecutive words with a question (case and punctuation
+    aside), or holds a ground truth of at least `min_truth_chars` characters verbatim. Shorter truths
+    such as "2" would reject everything.
+    """
+
+    def __init__(
+        self,
+        questions: Iterable[str] = (),
+        ground_truths: Iterable[str] = (),
+        *,
+        ngram: int = 8,
+        min_truth_chars: int = 12,
+    ) -> None:
+        self._ngram = ngram
+        self._seen = {gram for text in questions for gram in self._grams(text)}
+        self._truths = {
+            truth.strip() for truth in ground_truths if len(truth.strip()) >= min_truth_chars
+        }
+
+    def find(self, text: str) -> str | None:
+        """What the text leaks, in words, or None."""
+        for gram in self._grams(text):
+            if gram in self._seen:
+                return f"it copies {self._ngram} words of a training question: {' '.join(gram)!r}"
+        if any(truth in text for truth in self._truths):
+            return "it contains the ground truth of a training question"
+        return None
+
+    def _grams(self, text: str) -> Iterator[tuple[str, ...]]:
+        words = _WORD.findall(text.lower())
+        for start in range(len(words) - self._ngram + 1):
+            yield tuple(words[start : start + self._ngram])
+
+
+def check(
+    text: str,
+    *,
+    finish_reason: str | None = None,
+    known: Collection[str] = (),
+    required_tags: Iterable[str] = (),
+    max_tokens: int | None = None,
+    count_tokens: Callable[[str], int] = rough_token_count,
+    leak_guard: LeakGuard | None = None,
+) -> Verdict:
+    """Accept a candidate's text or say why not; the first failing check names the reason.
+
+    In this order: the reply was cut off (`finish_reason == "length"`); code fences do not close;
+    control or text-direction characters; empty; equal to a text in `known`; one of `required_tags`
+    is missing; more than `max_tokens` tokens; a leak. Never raises on any text.
+    """
+    if finish_reason == "length":
+        return rejected("the reply was cut off at the token limit")
+    if text.count("```") % 2:
+        return rejected("a code fence does not close")
+    if (forbidden := _FORBIDDEN.search(text)) is not None:
+        return rejected(f"it contains the control character U+{ord(forbidden[0]):04X}")
+    if not text.strip():
+        return rejected("it is empty")
+    if text in known:
+        return rejected("it equals a candidate that is already known")
+    for tag in required_tags:
+        if tag not in text:
+            return rejected(f"the required tag {tag!r} is missing")
+    if max_tokens is not None and _too_long(text, max_tokens, count_tokens):
+        return rejected(f"it is longer than {max_tokens} tokens")
+    if leak_guard is not None and (leak := leak_guard.find(text)) is not None:
+        return rejected(leak)
+    return ACCEPTED
+
+
+def _too_long(text: str, max_tokens: int, count_tokens: Callable[[str], int]) -> bool:
+    return len(text) > max_tokens * _MAX_CHARS_PER_TOKEN or count_tokens(text) > max_tokens

@@ -1,0 +1,52 @@
+"""Hard sample mining: P2O eq. 4."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from prompt_coevo.types import Group
+
+
+class HardSet:
+    """The questions whose latest group had a mean reward below `tau` (strictly).
+
+    A question keeps its verdict until it is measured again: one that an epoch missed (a sampler may
+    drop the last, incomplete batch) is unknown, not easy. A group without any rollout that is fit to
+    judge by measures nothing.
+    """
+
+    def __init__(self, tau: float) -> None:
+        self.tau = tau
+        self._means: dict[str, float] = {}
+
+    def observe(self, group: Group) -> None:
+        """Judge the group's question anew."""
+        mean = group.mean_reward
+        if mean is None:
+            return
+        if mean < self.tau:
+            self._means[group.question_id] = mean
+        else:
+            self._means.pop(group.question_id, None)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The hard questions in an order that does not depend on when they were measured."""
+        return tuple(sorted(self._means))
+
+    def __len__(self) -> int:
+        return len(self._means)
+
+    def __contains__(self, question_id: object) -> bool:
+        return question_id in self._means
+
+    def observe_all(self, groups: Iterable[Group]) -> None:
+        for group in groups:
+            self.observe(group)
+
+    def to_json(self) -> dict[str, float]:
+        """Question id to mean reward."""
+        return dict(sorted(self._means.items()))
+
+    def load(self, means: Mapping[str, float]) -> None:
+        self._means = dict(means)

@@ -1,0 +1,168 @@
+"""Every hook, typed. `docs/hooks.md` documents each of them; a test holds the two together.
+
+Three kinds. *One provider answers*: the first result that is not None counts. *Everyone acts*: all
+plugins are called. *Everyone may listen*: events; a listener that raises is reported and does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from prompt_coevo.markers import hookspec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from pydantic import BaseModel
+
+    from prompt_coevo.cover import TemplateCover
+    from prompt_coevo.gates import LeakGuard
+    from prompt_coevo.policy import Policy
+    from prompt_coevo.proposals import Proposal, ProposalRequest, Reply
+    from prompt_coevo.search import SearchRequest, SearchResult
+    from prompt_coevo.trials import ScoredPool, Trial
+    from prompt_coevo.types import Candidate, Group
+
+
+# Registration
+
+
+@hookspec
+def coevo_register_algorithms(register: Callable[[str, Callable[..., Any]], None]) -> None:
+    """Offer algorithms: call `register(name, factory)`; `factory(context)` returns a plugin."""
+
+
+@hookspec
+def coevo_register_proposers(register: Callable[[str, Callable[..., Any]], None]) -> None:
+    """Offer proposers: call `register(name, factory)`; `factory(context)` returns a Proposer."""
+
+
+@hookspec(firstresult=True)
+def coevo_settings_model() -> type[BaseModel] | None:
+    """The model of this plugin's section under `settings.plugins`."""
+
+
+# One provider answers
+
+
+@hookspec(firstresult=True)
+def coevo_assign_instruction(question_id: str, round: int, group: int) -> Candidate | None:
+    """The instruction that this group of rollouts runs under."""
+
+
+@hookspec(firstresult=True)
+def coevo_assign_template(
+    question_id: str, round: int, group: int, group_size: int
+) -> Sequence[Candidate] | None:
+    """One template per rollout of this group; the empty template leaves a rollout as it is."""
+
+
+@hookspec(firstresult=True)
+def coevo_select_parents(
+    algorithm: str, pool: ScoredPool, width: int, rng: np.random.Generator
+) -> Sequence[int] | None:
+    """Which candidates of the pool have children next: at most `width` row numbers."""
+
+
+@hookspec(firstresult=True)
+def coevo_propose(requests: Sequence[ProposalRequest]) -> Sequence[Proposal] | None:
+    """Write new candidates: one proposal per request, asked for concurrently."""
+
+
+@hookspec(firstresult=True)
+def coevo_verify(algorithm: str, trials: Sequence[Trial]) -> Sequence[bool] | None:
+    """Which children join, by their rollouts next to their parents'."""
+
+
+@hookspec(firstresult=True)
+def coevo_search(request: SearchRequest) -> SearchResult | None:
+    """Find templates for the hard questions (P2O Algorithm 3)."""
+
+
+# Everyone may veto
+
+
+@hookspec(firstresult=True)
+def coevo_check_candidate(
+    candidate: Candidate,
+    parent: Candidate,
+    reply: Reply,
+    known: Collection[str],
+    leak_guard: LeakGuard,
+) -> str | None:
+    """Why this candidate must not be tried, or None. Called before any rollout is spent on it."""
+
+
+# Every algorithm acts
+
+
+@hookspec
+def coevo_observe(groups: Sequence[Group]) -> None:
+    """The groups of one generation round, with their rewards."""
+
+
+@hookspec
+def coevo_step_end(policy: Policy, last: bool) -> None:
+    """The host updated the weights; `last` says that it will not train on."""
+
+
+@hookspec
+def coevo_epoch_end(policy: Policy) -> None:
+    """An epoch is over and another one follows."""
+
+
+@hookspec
+def coevo_state() -> dict[str, Any] | None:
+    """What this plugin must remember, as JSON values."""
+
+
+@hookspec
+def coevo_load_state(state: dict[str, Any]) -> None:
+    """Take up a remembered state."""
+
+
+@hookspec
+def coevo_metrics() -> dict[str, float] | None:
+    """Finite numbers for the host's logger; the engine adds the prefix `coevo/`."""
+
+
+# Everyone may listen
+
+
+@hookspec
+def coevo_before_candidates_proposed(requests: Sequence[ProposalRequest]) -> None:
+    """Proposers are about to be asked."""
+
+
+@hookspec
+def coevo_after_candidate_checked(
+    candidate: Candidate | None, proposal: Proposal, reason: str | None
+) -> None:
+    """A candidate passed the gates (`reason` is None) or did not; None if the reply held none."""
+
+
+@hookspec
+def coevo_after_candidate_verified(trial: Trial, accepted: bool) -> None:
+    """A candidate was rolled out next to its parent."""
+
+
+@hookspec
+def coevo_after_population_changed(
+    population: Sequence[Candidate], added: Sequence[Candidate], removed: Sequence[Candidate]
+) -> None:
+    """Instructions joined or left the population."""
+
+
+@hookspec
+def coevo_after_templates_assigned(cover: TemplateCover | None, result: SearchResult) -> None:
+    """A search is over; `cover` holds the templates in use from now on, None if there are none."""
+
+
+@hookspec
+def coevo_on_reflection_error(proposal: Proposal) -> None:
+    """A call to the reflection model failed for good."""
+
+
+@hookspec
+def coevo_on_state_saved(state: dict[str, Any]) -> None:
+    """The host has taken a copy of the engine's state."""

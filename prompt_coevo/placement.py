@@ -1,0 +1,134 @@
+"""Where an instruction and a template go in a prompt, string or chat.
+
+`x~ = T(x, z)` of P2O section 3.2 and the system message of INSPO section 3.1. Texts written by a
+language model are only ever concatenated: nothing here formats, evaluates or rescans them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from prompt_coevo.errors import DatasetError, SettingsError
+
+Message: TypeAlias = Mapping[str, Any]
+Prompt: TypeAlias = str | Sequence[Message]
+
+_PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
+
+
+def check_layout(layout: str, names: Sequence[str], where: str) -> None:
+    """Raise SettingsError unless `layout` holds each `{{name}}` once and no other placeholder."""
+    found = _PLACEHOLDER.findall(layout)
+    for name in names:
+        if found.count(name) != 1:
+            raise SettingsError(
+                f"{where} must contain the placeholder {{{{{name}}}}} exactly once, but contains "
+                "it "
+                f"{found.count(name)} times: {layout!r}"
+            )
+    for name in found:
+        if name not in names:
+            raise SettingsError(
+                f"{where} contains the unknown placeholder {{{{{name}}}}}; "
+                f"known: {', '.join('{{' + known + '}}' for known in names)}"
+            )
+
+
+def fill(layout: str, **values: str) -> str:
+    """Put `values` in the place of the layout's `{{name}}` placeholders, in one pass.
+
+    Inserted texts are not looked at again, so a value that contains a placeholder stays as it is.
+    """
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], layout)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How instruction and template are put into a prompt.
+
+    `instruction`: `"system"` makes it the system message of a chat (a system message that is
+    already there is replaced), `"prefix"` puts it in front of the last user message. A string
+    prompt has no system message, so there both modes put it in front.
+    """
+
+    instruction: Literal["system", "prefix"] = "system"
+    instruction_layout: str = "{{instruction}}\n\n{{prompt}}"
+    template_layout: str = "{{template}}\n\n{{question}}"
+
+    def place(self, prompt: Prompt, instruction: str | None, template: str | None) -> Prompt:
+        """Return `prompt` with the instruction and the template in it; the input is not changed.
+
+        The template goes in front of the question first, then the instruction in front of both.
+        Returns the same kind as `prompt`: string or list of messages.
+        """
+        if template:
+            prompt = _edit_question(
+                prompt, lambda text: fill(self.template_layout, template=template, question=text)
+            )
+        if instruction:
+            if self.instruction == "system" and not isinstance(prompt, str):
+                return _with_system_message(prompt, instruction)
+            prompt = _edit_question(
+                prompt,
+                lambda text: fill(self.instruction_layout, instruction=instruction, prompt=text),
+            )
+        return prompt
+
+
+def question_text(prompt: Prompt) -> str:
+    """The question as one text: the string itself, or the text of the last user message."""
+    if isinstance(prompt, str):
+        return prompt
+    return _message_text(prompt[_last_user_message(prompt)])
+
+
+def _edit_question(prompt: Prompt, edit: Any) -> Prompt:
+    if isinstance(prompt, str):
+        return str(edit(prompt))
+    messages = list(prompt)
+    index = _last_user_message(messages)
+    messages[index] = {
+        **messages[index],
+        "content": _edit_content(messages[index]["content"], edit),
+    }
+    return messages
+
+
+def _edit_content(content: Any, edit: Any) -> Any:
+    if isinstance(content, str):
+        return edit(content)
+    parts = list(content)
+    for index, part in enumerate(parts):
+        if part.get("type") == "text":
+            parts[index] = {**part, "text": edit(part["text"])}
+            return parts
+    raise DatasetError(
+        "the last user message of a prompt has no text part, so there is nowhere to put a "
+        "template; "
+        'add a {"type": "text"} part to it'
+    )
+
+
+def _with_system_message(messages: Sequence[Message], instruction: str) -> list[Message]:
+    rest = messages[1:] if messages and messages[0].get("role") == "system" else messages
+    return [{"role": "system", "content": instruction}, *rest]
+
+
+def _last_user_message(messages: Sequence[Message]) -> int:
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].get("role") == "user":
+            return index
+    raise DatasetError(
+        "a chat prompt has no user message, so there is nowhere to put a template; "
+        'give every prompt a message with "role": "user"'
+    )
+
+
+def _message_text(message: Message) -> str:
+    content = message["content"]
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content if part.get("type") == "text")

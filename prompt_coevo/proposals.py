@@ -1,0 +1,91 @@
+"""What a proposer is asked and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from prompt_coevo.types import Candidate, CandidateKind
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """One rollout as a reflection model gets to see it."""
+
+    question: str
+    completion: str
+    reward: float
+    ground_truth: str | None = None
+
+
+@dataclass(frozen=True)
+class ProposalRequest:
+    """Write new candidates from `parent`, given trajectories on which it failed."""
+
+    kind: CandidateKind
+    parent: Candidate
+    failures: tuple[Trajectory, ...]
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one call to a language model cost."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    usd: float = 0.0
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a language model answered: a text, or the error that stands in its place."""
+
+    text: str | None
+    finish_reason: str | None = None
+    error: str | None = None
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A proposer's answer to one request.
+
+    `texts` are the candidates found in the reply. If there are none, `problem` says why: the call
+    failed (`failed` is true), or the reply held no candidate.
+    """
+
+    request: ProposalRequest
+    texts: tuple[str, ...]
+    reply: Reply
+    request_hash: str = ""
+    problem: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the call itself failed, so that trying on is pointless."""
+        return self.reply.error is not None
+
+
+class LanguageModel(Protocol):
+    """Anything that answers prompts. Errors come back as replies; nothing is raised."""
+
+    def complete(self, prompts: Sequence[str]) -> list[Reply]:
+        """One reply per prompt, in order, asked for concurrently."""
+        ...
+
+
+class RecordedModel(LanguageModel, Protocol):
+    """A model whose requests can be told apart in the journal."""
+
+    def request_hash(self, prompt: str) -> str:
+        """Identifies a request."""
+        ...
+
+
+class Proposer(Protocol):
+    """Writes candidates: reflection, paraphrase, ..."""
+
+    def propose(self, requests: Sequence[ProposalRequest]) -> list[Proposal]:
+        """One proposal per request, in order."""
+        ...

@@ -1,0 +1,17 @@
+"""Proposers: who writes new candidates, chosen by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from prompt_coevo.markers import hookimpl
+from prompt_coevo.proposers.propose_improvement import ProposeImprovement
+
+
+class BuiltinProposers:
+    """Registers the proposers that come with the package."""
+
+    @hookimpl
+    def coevo_register_proposers(self, register: Callable[[str, Callable[..., Any]], None]) -> None:
+        register("propose_improvement", ProposeImprovement)

@@ -1,0 +1,49 @@
+"""Untrusted text inside a prompt of ours: fenced by tags that it cannot close, and cut to size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from prompt_coevo.proposals import Trajectory
+
+_OUR_TAGS = re.compile(
+    r"<(?=/?(?:failure|question|response|reward|correct_answer|current_\w+|template|instruction|ins)"
+    r"(?:_\d+)?\s*>)",
+    re.IGNORECASE,
+)
+
+
+def neutralise(text: str) -> str:
+    """The text with the opening bracket of anything that looks like one of our tags replaced."""
+    return _OUR_TAGS.sub("‹", text)
+
+
+def cut(text: str, max_tokens: int, count_tokens: Callable[[str], int]) -> str:
+    """The text, or its beginning and its (longer) end with a note of what is left out between them."""
+    tokens = count_tokens(text)
+    if tokens <= max_tokens:
+        return text
+    keep = len(text) * max_tokens // tokens
+    head = keep // 3
+    tail = keep - head
+    return f"{text[:head]}\n[... {len(text) - keep} characters left out ...]\n{text[-tail:]}"
+
+
+def show_failure(
+    number: int, trajectory: Trajectory, max_tokens: int, count_tokens: Callable[[str], int]
+) -> str:
+    """One failed trajectory, fenced, for a reflection prompt."""
+
+    def fenced(tag: str, text: str) -> str:
+        return f"<{tag}>\n{neutralise(cut(text, max_tokens, count_tokens))}\n</{tag}>"
+
+    lines = [
+        f"<failure_{number}>",
+        fenced("question", trajectory.question),
+        fenced("response", trajectory.completion),
+        f"<reward>{trajectory.reward:g}</reward>",
+    ]
+    if trajectory.ground_truth is not None:
+        lines.append(fenced("correct_answer", trajectory.ground_truth))
+    return "\n".join([*lines, f"</failure_{number}>"])

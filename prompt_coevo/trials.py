@@ -1,0 +1,43 @@
+"""Scores that candidates are compared by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prompt_coevo.pareto import Scores
+from prompt_coevo.types import Candidate, PolicyVersion
+
+
+@dataclass(frozen=True)
+class ScoredPool:
+    """Candidates and their scores on the same samples, all measured under one policy version.
+
+    `scores` is (M candidates x N samples); row i belongs to `candidates[i]`, column n to
+    `sample_ids[n]`.
+    """
+
+    candidates: tuple[Candidate, ...]
+    sample_ids: tuple[str, ...]
+    scores: Scores
+    policy_version: PolicyVersion
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A child and its parent on the same questions, under the same weights.
+
+    Questions on which either rollout was unfit to judge by are left out, so there may be none.
+    """
+
+    parent: Candidate
+    child: Candidate
+    question_ids: tuple[str, ...]
+    parent_rewards: tuple[float, ...]
+    child_rewards: tuple[float, ...]
+
+    @property
+    def gain(self) -> float:
+        """Mean reward of the child minus that of the parent; minus infinity without questions."""
+        if not self.question_ids:
+            return float("-inf")
+        return (sum(self.child_rewards) - sum(self.parent_rewards)) / len(self.question_ids)

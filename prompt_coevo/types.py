@@ -1,0 +1,164 @@
+"""The words of the field, as frozen dataclasses."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from prompt_coevo.placement import Placement, Prompt
+
+CandidateKind: TypeAlias = Literal["instruction", "template"]
+RolloutStatus: TypeAlias = Literal["ok", "tool_error", "aborted", "no_reward"]
+
+
+class PolicyVersion(NamedTuple):
+    """Which weights: the attempt (a resumed run is another one) and the weight updates so far."""
+
+    attempt: int = 0
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class Question:
+    """One dataset row `x`: its id, its prompt (string or chat) and its ground truth, if known."""
+
+    id: str
+    prompt: Prompt
+    ground_truth: str | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An instruction `I_j` (INSPO) or a template `z` (P2O). The id is a hash of kind and text."""
+
+    text: str
+    kind: CandidateKind
+    origin: str = "user"
+    parents: tuple[str, ...] = ()
+    created: PolicyVersion = PolicyVersion()
+
+    @cached_property
+    def id(self) -> str:
+        return hashlib.sha256(f"{self.kind}\0{self.text}".encode()).hexdigest()[:16]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Candidate:
+        return cls(
+            text=data["text"],
+            kind=data["kind"],
+            origin=data["origin"],
+            parents=tuple(data["parents"]),
+            created=PolicyVersion(*data["created"]),
+        )
+
+
+EMPTY_TEMPLATE = Candidate(text="", kind="template", origin="empty")
+"""`ε`, the empty template of P2O eq. 3: the question as it is."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What one rollout runs under. Self-contained and JSON-able, so it can travel with its row.
+
+    `round` counts the host's generation rounds, `group` and `member` say which rollout of the round
+    this is. `distill` says whether the trained prompt leaves the template out (P2O eq. 5).
+    """
+
+    question_id: str
+    round: int = 0
+    group: int = 0
+    member: int = 0
+    instruction: Candidate | None = None
+    template: Candidate | None = None
+    distill: bool = True
+    placement: Placement = field(default_factory=Placement)
+
+    @property
+    def templated(self) -> bool:
+        """Whether a non-empty template is in the rollout's prompt."""
+        return self.template is not None and bool(self.template.text)
+
+    @property
+    def distilled(self) -> bool:
+        """Whether the prompt that is trained on differs from the one rolled out."""
+        return self.templated and self.distill
+
+    def rollout_prompt(self, prompt: Prompt) -> Prompt:
+        """The prompt that the policy sees: `(I, T(x, z))`. String or chat in, same kind out."""
+        return self.placement.place(prompt, self._instruction_text, self._template_text)
+
+    def train_prompt(self, prompt: Prompt) -> Prompt:
+        """The prompt that the gradient is computed on: `(I, x)`, or the rollout's without distillation."""
+        template = None if self.distill else self._template_text
+        return self.placement.place(prompt, self._instruction_text, template)
+
+    @property
+    def _instruction_text(self) -> str | None:
+        return self.instruction.text if self.instruction else None
+
+    @property
+    def _template_text(self) -> str | None:
+        return self.template.text if self.template else None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Assignment:
+        values = dict(data)
+        for name in ("instruction", "template"):
+            values[name] = Candidate.from_json(values[name]) if values[name] else None
+        values["placement"] = Placement(**values["placement"])
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a rollout outside the training batch is sampled. Temperature 0 is greedy."""
+
+    temperature: float = 1.0
+
+
+@dataclass(frozen=True)
+class RolloutRequest:
+    """A rollout that the engine asks the current policy for, outside the training batch."""
+
+    assignment: Assignment
+    sampling: Sampling
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One sampled completion with its reward and the version of the weights that wrote it."""
+
+    assignment: Assignment
+    completion: str
+    reward: float
+    status: RolloutStatus = "ok"
+    policy_version: PolicyVersion = PolicyVersion()
+
+    @property
+    def fit(self) -> bool:
+        """Whether it may be judged by: no tool outage, no aborted sampler, a finite reward."""
+        return self.status == "ok" and math.isfinite(self.reward)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The `G` (INSPO) or `K` (P2O) rollouts of one question in one round."""
+
+    question_id: str
+    rollouts: tuple[Rollout, ...]
+
+    @cached_property
+    def mean_reward(self) -> float | None:
+        """Mean reward over the rollouts that are fit to judge by; None if there is none."""
+        rewards = [rollout.reward for rollout in self.rollouts if rollout.fit]
+        return sum(rewards) / len(rewards) if rewards else None
