@@ -24,19 +24,18 @@ TEST_SESSIONS = ("lint", "core", "trl")
 
 
 def main(arguments: list[str]) -> int:
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036
         print("error: Python 3.11 or newer is needed", file=sys.stderr)
         return 2
-    match arguments:
-        case ["demo", *rest]:
-            return nox(["-s", "demo", "--", *rest])
-        case ["test"]:
-            return nox(["-s", *TEST_SESSIONS])
-        case ["nox", *rest]:
-            return nox(rest)
-        case _:
-            print(__doc__.strip(), file=sys.stderr)
-            return 2
+    command, rest = arguments[:1], arguments[1:]
+    if command == ["demo"]:
+        return nox(["-s", "demo", "--", *rest])
+    if command == ["test"] and not rest:
+        return nox(["-s", *TEST_SESSIONS])
+    if command == ["nox"]:
+        return nox(rest)
+    print(__doc__.strip(), file=sys.stderr)
+    return 2
 
 
 def nox(arguments: list[str]) -> int:
@@ -48,7 +47,15 @@ def nox(arguments: list[str]) -> int:
         **uv_settings(scripts),
         "PATH": os.pathsep.join([str(scripts), os.environ.get("PATH", "")]),
     }
-    command = [scripts / "nox", "--noxfile", HERE / "noxfile.py", "--envdir", folder, "-r", *arguments]
+    command = [
+        scripts / "nox",
+        "--noxfile",
+        HERE / "noxfile.py",
+        "--envdir",
+        folder,
+        "-r",
+        *arguments,
+    ]
     return subprocess.run(command, env=environment, check=False).returncode
 
 
@@ -70,12 +77,15 @@ def uv_settings(scripts: Path) -> dict[str, str]:
     """uv does not read pip's configuration, so what pip would use is handed on."""
     found = {"UV_HTTP_TIMEOUT": os.environ.get("UV_HTTP_TIMEOUT", "180")}
     for option, ours in {"find-links": "UV_FIND_LINKS", "index-url": "UV_DEFAULT_INDEX"}.items():
-        value = os.environ.get(f"PIP_{option.replace('-', '_').upper()}") or subprocess.run(
-            [scripts / "python", "-m", "pip", "config", "get", f"global.{option}"],
-            capture_output=True,
-            text=True,
-            check=False,
-        ).stdout.strip()
+        value = (
+            os.environ.get(f"PIP_{option.replace('-', '_').upper()}")
+            or subprocess.run(
+                [scripts / "python", "-m", "pip", "config", "get", f"global.{option}"],
+                capture_output=True,
+                text=True,
+                check=False,
+            ).stdout.strip()
+        )
         if value and ours not in os.environ:
             found[ours] = ",".join(value.split()) if option == "find-links" else value
     return found

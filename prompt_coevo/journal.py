@@ -34,7 +34,7 @@ class Journal:
         if self.path is not None:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                self.path.open("a").close()
+                _end_last_line(self.path)
             except OSError as error:
                 raise SettingsError(
                     f"the output directory {self.path.parent} cannot be written to: "
@@ -71,6 +71,15 @@ class Journal:
                     continue
                 if isinstance(event, dict):
                     yield event
+
+
+def _end_last_line(path: Path) -> None:
+    """A crash may have cut the last line short; the next one must not be glued to it."""
+    with path.open("ab+") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
 
 
 class JournalSink:

@@ -60,7 +60,8 @@ class LiteLLMModel:
 
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception(_is_transient),
-            wait=tenacity.wait_exponential_jitter(initial=_FIRST_WAIT_S, max=_LONGEST_WAIT_S),
+            wait=tenacity.wait_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S)
+            + tenacity.wait_random(0, _FIRST_WAIT_S),
             stop=tenacity.stop_before_delay(self._settings.total_timeout_s),
             reraise=True,
         )

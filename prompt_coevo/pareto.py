@@ -25,7 +25,8 @@ def non_dominated(scores: ArrayLike) -> Indices:
     do not dominate each other. `scores`: (M, N); N may be 0 (then nothing dominates). Raises
     ValueError for another number of dimensions or scores that are not finite.
     """
-    return np.flatnonzero(~_dominated(_as_table(scores)))
+    table = _as_table(scores)
+    return np.flatnonzero(~_dominated(table)) if table.size else np.arange(len(table))
 
 
 def select_pareto_front(scores: ArrayLike, width: int, rng: np.random.Generator) -> Indices:
@@ -136,7 +137,7 @@ def _filter_pairs(rows: Scores, alive: NDArray[np.bool_]) -> None:
     """Clear pairs in which j is worse where i stands out, or i is better where j is weakest."""
     count, width = rows.shape
     columns = np.ascontiguousarray(rows.T)
-    best = (rows - rows.mean(axis=0)).astype(np.float32) if width else rows
+    best = (rows - rows.mean(axis=0)).astype(np.float32)
     worst = best.copy()
     each = np.arange(count)
     for _ in range(min(_FILTER_ROUNDS, width)):

@@ -22,13 +22,18 @@ app.command("settings")(settings.show)
 app.add_typer(presets.app, name="presets")
 
 
-@app.callback()
-def _options(
-    version: bool = typer.Option(False, "--version", help="Show the version.", is_eager=True),
-) -> None:
-    if version:
+def _show_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(__version__)
         raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", help="Show the version.", is_eager=True, callback=_show_version
+    ),
+) -> None: ...
 
 
 def main() -> None:

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    code = "from prompt_coevo.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+    )
+
+
+def test_presets_are_listed_and_shown() -> None:
+    listed = run("presets", "list")
+    assert listed.returncode == 0
+    assert "P2O as published: arXiv 2603.21877" in listed.stdout
+    assert "beam_width = 16" in run("presets", "show", "p2o").stdout
+
+
+def test_settings_are_resolved_and_estimated() -> None:
+    shown = run("settings", "--preset", "demo", "--questions", "512", "--group-size", "6")
+    assert shown.returncode == 0
+    assert json.loads(shown.stdout)["p2o"]["search_budget"] == 1200
+    assert "3072 training rollouts and at most 1200 search rollouts (39%)" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["presets", "show", "nope"], "error: there is no preset 'nope'; known presets: demo, p2o"),
+        (
+            ["settings", "--config", "/nope.yaml"],
+            "error: the settings file /nope.yaml cannot be read",
+        ),
+        (["demo", "--arms", "ppo"], "error: there is no arm 'ppo'; known: grpo, p2o"),
+        (["demo", "--out", "."], "is not empty; give --out a new one"),
+    ],
+)
+def test_an_error_is_one_sentence_and_status_2(
+    arguments: list[str], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "something").touch()
+    failed = run(*arguments, cwd=tmp_path)
+    assert failed.returncode == 2
+    assert message in failed.stderr
+    assert len(failed.stderr.strip().splitlines()) == 1
+
+
+def test_help_and_version() -> None:
+    assert "--reflection-lm" in run("demo", "--help").stdout
+    assert run("--version").stdout.strip()

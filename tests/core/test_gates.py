@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prompt_coevo import gates
+from prompt_coevo.gates import LeakGuard
+
+QUESTION = "A train leaves the station at nine and arrives at noon, how fast is it?"
+GUARD = LeakGuard([QUESTION], ["2", "forty two kilometres per hour"])
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "reason"),
+    [
+        ("Think.", {"finish_reason": "length"}, "cut off"),
+        ("Use:\n```\ncode", {}, "fence"),
+        ("", {}, "empty"),
+        (" \n ", {}, "empty"),
+        ("Think.", {"known": {"Think."}}, "already known"),
+        ("Think.", {"required_tags": ["<search>"]}, "'<search>' is missing"),
+        ("one two three four", {"max_tokens": 3}, "longer than 3 tokens"),
+        ("x" * 1_000_000, {"max_tokens": 100}, "longer than 100 tokens"),
+        (
+            "Remember: leaves the station at NINE, and arrives at noon!",
+            {"leak_guard": GUARD},
+            "copies 8",
+        ),
+        ("It is forty two kilometres per hour.", {"leak_guard": GUARD}, "ground truth"),
+        ("Think.\x00", {}, "U+0000"),
+        ("Think.\u202e", {}, "U+202E"),
+        ("Think.\u200f", {}, "U+200F"),
+        ("Think.\ud800", {}, "U+D800"),
+    ],
+)
+def test_rejections(text: str, changes: dict[str, object], reason: str) -> None:
+    verdict = gates.check(text, **changes)  # type: ignore[arg-type]
+    assert not verdict
+    assert not verdict.accepted
+    assert verdict.reason is not None
+    assert reason in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        ("Think step by step.\n\tThen answer.", {}),
+        ("Use:\n```\ncode\n```", {}),
+        ("<search> first", {"required_tags": ["<search>"]}),
+        ("one two three", {"max_tokens": 3}),
+        ("Trains: at nine and arrives at noon how", {"leak_guard": GUARD}),  # 7 words in a row
+        ("The answer is often 2.", {"leak_guard": GUARD}),  # too short a truth to be a leak
+        ("Naïve café, 数学, a\u200db", {}),
+        ("Think.", {"finish_reason": "stop"}),
+    ],
+)
+def test_acceptances(text: str, changes: dict[str, object]) -> None:
+    verdict = gates.check(text, **changes)  # type: ignore[arg-type]
+    assert verdict.accepted, verdict.reason
+    assert verdict.reason is None
+
+
+def test_the_first_failing_check_names_the_reason() -> None:
+    verdict = gates.check("", finish_reason="length", known={""})
+    assert verdict.reason == "the reply was cut off at the token limit"
+
+
+@given(st.text())
+def test_no_text_raises(text: str) -> None:
+    gates.check(text, known={"a"}, required_tags=["<b>"], max_tokens=50, leak_guard=GUARD)
+
+
+def test_the_length_of_the_ngram_is_a_setting() -> None:
+    guard = LeakGuard(["a b c d e"], ngram=3)
+    assert guard.find("x b c d y") is not None
+    assert guard.find("x b c y") is None

@@ -1,0 +1,206 @@
+"""Algorithm 1: an engine with P2O, driven as a door drives it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from prompt_coevo import Coevolution
+from prompt_coevo.types import Rollout, RolloutRequest, Sampling
+
+P2O = {
+    "minibatch_size": 2,
+    "dev_size": 4,
+    "beam_width": 3,
+    "search_budget": 300,
+    "front_fill": True,
+}
+GROUP = 4
+
+
+FAMILIES = 5
+UNCRACKED = 4
+
+
+def teacher(prompt: str) -> str:
+    """Names the keys of two shown questions; those of the last family it does not know."""
+    numbers = [int(n) % FAMILIES for n in re.findall(r"what is (\d+)\?", prompt)]
+    keys = [f"k{n}" for n in numbers if n != UNCRACKED][:2]
+    return f"<template>{' '.join(dict.fromkeys(keys)) or 'no idea'}</template>"
+
+
+@pytest.fixture
+def policy(keyed_policy: Any) -> Any:
+    return keyed_policy(40, families=FAMILIES)
+
+
+@pytest.fixture
+def engine(make_engine: Any) -> Coevolution:
+    return make_engine(teacher, p2o=P2O)  # type: ignore[no-any-return]
+
+
+def train(engine: Coevolution, policy: Any, solved: Sequence[str] = ()) -> list[Any]:
+    """One epoch of one round: every question gets a group of rollouts; `solved` need no template."""
+    ids = sorted(policy.questions)
+    plan = engine.plan(ids, GROUP)
+    rollouts = [
+        Rollout(a, "", 1.0)
+        if a.question_id in solved
+        else policy.answer(RolloutRequest(a, Sampling()))
+        for a in plan
+    ]
+    engine.observe(rollouts)
+    engine.step_end(policy)
+    return plan
+
+
+def test_nothing_is_templated_before_the_first_search(engine: Coevolution, policy: Any) -> None:
+    plan = train(engine, policy)
+    assert len(plan) == 40 * GROUP
+    assert not any(assignment.templated for assignment in plan)
+
+
+def test_templates_go_to_the_hard_questions_of_the_epoch_before(
+    engine: Coevolution, policy: Any
+) -> None:
+    easy = [f"q{n}" for n in range(10, 40)]
+    train(engine, policy, solved=easy)
+    engine.epoch_end(policy)
+    plan = engine.plan(sorted(policy.questions), GROUP)
+    templated = {assignment.question_id for assignment in plan if assignment.templated}
+    assert templated == {f"q{n}" for n in range(10)}
+    assert {assignment.distill for assignment in plan} == {True}
+    assert engine.metrics()["coevo/hard_samples"] == 10
+
+
+def test_a_rollout_keeps_its_template_through_the_epoch(engine: Coevolution, policy: Any) -> None:
+    train(engine, policy)
+    engine.epoch_end(policy)
+    first = engine.plan(["q1", "q2"], GROUP)
+    again = engine.plan(["q2", "q1"], GROUP)
+    texts = [[a.template.text for a in plan if a.question_id == "q1"] for plan in (first, again)]
+    assert texts[0] == texts[1]
+    assert len(texts[0]) == GROUP
+
+
+def test_a_question_that_is_still_hard_under_templates_stays_hard(
+    engine: Coevolution, policy: Any
+) -> None:
+    train(engine, policy)
+    engine.epoch_end(policy)
+    train(engine, policy)  # rolled out under the templates now
+    hard = engine.state_dict()["plugins"]["p2o"]["hard"]
+    assert {f"q{n}" for n in range(40) if n % FAMILIES == UNCRACKED} <= set(hard)
+    assert len(hard) < 40
+
+
+def test_too_few_hard_questions_leave_no_templates(engine: Coevolution, policy: Any) -> None:
+    train(engine, policy)
+    engine.epoch_end(policy)
+    train(engine, policy, solved=[f"q{n}" for n in range(1, 40)])
+    engine.epoch_end(policy)
+    assert not any(a.templated for a in engine.plan(sorted(policy.questions), GROUP))
+    assert engine.metrics()["coevo/searches"] == 1
+
+
+def test_a_search_that_solves_nothing_leaves_no_templates(make_engine: Any, policy: Any) -> None:
+    engine = make_engine(lambda prompt: "<template>filler</template>", p2o=P2O)
+    train(engine, policy)
+    engine.epoch_end(policy)
+    assert not any(a.templated for a in engine.plan(["q0"], GROUP))
+    assert engine.metrics()["coevo/cover_templates"] == 0
+
+
+def test_one_template_per_group_is_a_setting(make_engine: Any, policy: Any) -> None:
+    same = make_engine(teacher, p2o={**P2O, "group_templates": "same"})
+    diverse = make_engine(teacher, p2o=P2O)
+    counts = []
+    for engine in (same, diverse):
+        train(engine, policy)
+        engine.epoch_end(policy)
+        plan = engine.plan(sorted(policy.questions), GROUP)
+        groups = [plan[i : i + GROUP] for i in range(0, len(plan), GROUP)]
+        assert any(a.templated for a in plan)
+        counts.append(max(len({a.template and a.template.id for a in group}) for group in groups))
+    assert counts[0] == 1
+    assert counts[1] > 1
+
+
+def test_without_distillation_the_assignment_says_so(make_engine: Any, policy: Any) -> None:
+    engine = make_engine(teacher, p2o=P2O, context_distillation=False)
+    train(engine, policy)
+    engine.epoch_end(policy)
+    plan = engine.plan(["q1"], GROUP)
+    assert not any(a.distill for a in plan)
+    assert any(a.templated for a in plan)
+
+
+def test_a_step_trigger_searches_without_epochs(make_engine: Any, policy: Any) -> None:
+    engine = make_engine(teacher, p2o={**P2O, "search_every": 2})
+    train(engine, policy)
+    assert engine.metrics()["coevo/searches"] == 0
+    train(engine, policy)
+    assert engine.metrics()["coevo/searches"] == 1
+    engine.epoch_end(policy)
+    assert engine.metrics()["coevo/searches"] == 1
+
+
+def test_no_search_after_the_last_step(make_engine: Any, policy: Any) -> None:
+    engine = make_engine(teacher, p2o={**P2O, "search_every": 1})
+    engine.observe([Rollout(a, "", 0.0) for a in engine.plan(["q1", "q2", "q3"], 2)])
+    engine.step_end(policy, last=True)
+    assert engine.metrics()["coevo/searches"] == 0
+    assert policy.batches == []
+
+
+def test_metrics_tell_templated_from_untemplated(engine: Coevolution, policy: Any) -> None:
+    train(engine, policy, solved=[f"q{n}" for n in range(20, 40)])
+    assert engine.metrics()["coevo/reward_untemplated"] == 0.5
+    assert "coevo/reward_templated" not in engine.metrics()
+    engine.epoch_end(policy)
+    train(engine, policy, solved=[f"q{n}" for n in range(20, 40)])
+    metrics = engine.metrics()
+    assert metrics["coevo/templated_fraction"] == 0.5
+    assert metrics["coevo/reward_untemplated"] == 1.0
+    assert 0 < metrics["coevo/reward_templated"] < 1
+    assert metrics["coevo/train_rollouts"] == 2 * 40 * GROUP
+    assert metrics["coevo/search_rollouts"] == policy.rollouts
+    assert all(math.isfinite(value) for value in metrics.values())
+
+
+def test_a_resumed_run_decides_as_the_uninterrupted_one(
+    make_engine: Any, keyed_policy: Any
+) -> None:
+    def run(interrupt: bool) -> list[Any]:
+        engine, policy = make_engine(teacher, p2o=P2O), keyed_policy(40, families=FAMILIES)
+        decisions = []
+        for epoch in range(3):
+            if epoch:
+                engine.epoch_end(policy)
+            if interrupt:
+                state = json.loads(json.dumps(engine.state_dict()))
+                engine = make_engine(teacher, p2o=P2O)
+                engine.load_state_dict(state)
+            plan = train(engine, policy, solved=[f"q{n}" for n in range(30 + epoch, 40)])
+            decisions += [(a.question_id, a.round, a.template and a.template.id) for a in plan]
+        return decisions
+
+    assert run(interrupt=True) == run(interrupt=False)
+
+
+def test_a_group_that_is_unfit_to_judge_by_is_not_hard(engine: Coevolution) -> None:
+    plan = engine.plan(["q1", "q2"], 2)
+    engine.observe(
+        [Rollout(a, "", 0.0, "tool_error" if a.question_id == "q1" else "ok") for a in plan]
+    )
+    assert engine.metrics()["coevo/hard_samples"] == 1
+
+
+def test_a_missing_reflection_model_shows_before_training(make_engine: Callable[..., Any]) -> None:
+    with pytest.raises(ValueError, match="no reflection model is set"):
+        make_engine(reflection={})
