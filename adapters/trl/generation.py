@@ -8,6 +8,7 @@ distillation here. Rewards, environments and logs keep the original prompts.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -123,11 +124,14 @@ class GenerationDoor:
         mixed = self._round is not None and self._round.mixed_somewhere
         if not self._trainer.use_vllm or not (mixed or self._policy.active is not None):
             return original(*args, **kwargs)
-        bound = inspect.signature(original).bind(*args, **kwargs)
-        if "num_generations" in bound.arguments:
+        trainer = self._trainer
+        # The class's signature, because somebody else may have wrapped the method without keeping it.
+        signature = inspect.signature(type(trainer)._generate_single_turn)
+        if "num_generations" in signature.parameters:
+            bound = signature.bind(trainer, *args, **kwargs)
             bound.arguments["num_generations"] = 1
-            return original(*bound.args, **bound.kwargs)
-        trainer = self._trainer  # before 1.15 and in RLOO the number is read from the trainer
+            return original(*bound.args[1:], **bound.kwargs)
+        # Before 1.15 and in RLOO the number is read from the trainer.
         kept = trainer.num_generations, trainer.num_generations_eval
         trainer.num_generations = trainer.num_generations_eval = 1
         try:
@@ -257,6 +261,7 @@ def wrap(target: Any, name: str, around: Callable[..., Any]) -> None:
             "use TRL 1.0 or newer (below 2), without 1.15.0"
         )
 
+    @functools.wraps(original)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         return around(original, *args, **kwargs)
 

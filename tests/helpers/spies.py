@@ -1,0 +1,105 @@
+"""What reached the loss and the sampler of a real trainer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+
+@dataclass
+class Spy:
+    """Put on a trainer before the callback, so that it sees what the trainer's own methods see."""
+
+    losses: list[dict[str, Any]] = field(default_factory=list)
+    logps: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
+    sampled: list[tuple[list[list[int]], list[list[int]]]] = field(default_factory=list)
+    reward_prompts: list[Any] = field(default_factory=list)
+
+    @classmethod
+    def on(cls, trainer: Any) -> Spy:
+        spy = cls()
+        compute_loss = trainer._compute_loss
+        get_logps = trainer._get_per_token_logps_and_entropies
+        single_turn = trainer._generate_single_turn
+        inside_loss = False
+
+        def spy_loss(model: Any, inputs: Any) -> Any:
+            nonlocal inside_loss
+            copied = {k: v.clone() if torch.is_tensor(v) else v for k, v in inputs.items()}
+            spy.losses.append({**copied, "training": model.training})
+            inside_loss = True
+            try:
+                return compute_loss(model, inputs)
+            finally:
+                inside_loss = False
+
+        def spy_logps(model: Any, ids: Any, mask: Any, keep: int, *args: Any, **kwargs: Any) -> Any:
+            result = get_logps(model, ids, mask, keep, *args, **kwargs)
+            if inside_loss:
+                spy.logps.append(
+                    (
+                        result[0].detach().clone(),
+                        forward(model, ids, mask, keep, trainer.temperature),
+                    )
+                )
+            return result
+
+        def spy_single_turn(prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
+            result = single_turn(prompt_ids, *args, **kwargs)
+            completions = result[0] if isinstance(result, tuple) else result
+            if trainer.model.training:
+                spy.sampled.append(
+                    ([list(ids) for ids in prompt_ids], [list(ids) for ids in completions])
+                )
+            return result
+
+        trainer._compute_loss = spy_loss
+        trainer._get_per_token_logps_and_entropies = spy_logps
+        trainer._generate_single_turn = spy_single_turn
+        return spy
+
+    def rows(self, index: int) -> list[tuple[list[int], list[int]]]:
+        """(prompt ids, completion ids) of one loss call, without padding."""
+        return unpadded(self.losses[index])
+
+
+def unpadded(inputs: dict[str, Any]) -> list[tuple[list[int], list[int]]]:
+    return [
+        (p[pm.bool()].tolist(), c[cm.bool()].tolist())
+        for p, pm, c, cm in zip(
+            inputs["prompt_ids"],
+            inputs["prompt_mask"],
+            inputs["completion_ids"],
+            inputs["completion_mask"],
+            strict=True,
+        )
+    ]
+
+
+def forward(model: Any, ids: Any, mask: Any, keep: int, temperature: float = 1.0) -> torch.Tensor:
+    """Log-probs of the last `keep` tokens by a plain forward pass, (B, keep)."""
+    with torch.no_grad():
+        logits = model(input_ids=ids, attention_mask=mask).logits[:, -keep - 1 : -1] / temperature
+    return logits.log_softmax(-1).gather(-1, ids[:, -keep:, None])[..., 0]
+
+
+def manual_logps(
+    model: Any,
+    prompts: list[list[int]],
+    inputs: dict[str, Any],
+    pad: int,
+    temperature: float = 1.0,
+) -> torch.Tensor:
+    """Log-probs of a loss call's completions after other prompts, (B, T)."""
+    width = max(map(len, prompts))
+    ids = torch.tensor([[pad] * (width - len(row)) + row for row in prompts])
+    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in prompts])
+    return forward(
+        model,
+        torch.cat([ids, inputs["completion_ids"]], 1),
+        torch.cat([mask, inputs["completion_mask"]], 1),
+        inputs["completion_ids"].shape[1],
+        temperature,
+    )

@@ -1,0 +1,77 @@
+"""The real trainers on the demo's base policy: 157 000 parameters, trained, so that hints matter."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.update(CI="1", HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1", OMP_NUM_THREADS="1")
+
+import pytest
+import torch
+from datasets import Dataset
+from helpers.trl_world import length, rows
+from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
+from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+
+from prompt_coevo.demo.model import base_policy_path
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("PROMPT_COEVO_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Any:
+    return AutoTokenizer.from_pretrained(base_policy_path())
+
+
+@pytest.fixture
+def make_trainer(tmp_path: Path) -> Callable[..., Any]:
+    """A GRPOTrainer or RLOOTrainer on 8 hard questions; arguments go to its config."""
+
+    def make(
+        trainer: type = GRPOTrainer,
+        dataset: Any = None,
+        reward_funcs: Any = length,
+        eval_dataset: Any = None,
+        trainer_arguments: dict[str, Any] | None = None,
+        **config: Any,
+    ) -> Any:
+        torch.manual_seed(0)
+        defaults: dict[str, Any] = {
+            "output_dir": str(tmp_path / "out"),
+            "per_device_train_batch_size": 8,
+            "num_generations": 4,
+            "max_completion_length": 16,
+            "learning_rate": 1e-3,
+            "beta": 0.0,
+            "use_cpu": True,
+            "bf16": False,
+            "report_to": "none",
+            "save_strategy": "no",
+            "logging_steps": 1,
+            "disable_tqdm": True,
+            "max_steps": 2,
+        }
+        arguments = (RLOOConfig if trainer is RLOOTrainer else GRPOConfig)(**(defaults | config))
+        built = trainer(
+            model=AutoModelForCausalLM.from_pretrained(base_policy_path(), dtype=torch.float32),
+            reward_funcs=reward_funcs,
+            args=arguments,
+            train_dataset=Dataset.from_list(rows() if dataset is None else dataset),
+            eval_dataset=eval_dataset,
+            processing_class=AutoTokenizer.from_pretrained(base_policy_path()),
+            **(trainer_arguments or {}),
+        )
+        built.remove_callback(PrinterCallback)
+        return built
+
+    return make

@@ -1,0 +1,192 @@
+"""`distill_ratio`: clean, band and templated, in GRPO and RLOO, with and without vLLM's correction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from helpers.spies import Spy, manual_logps
+from helpers.trl_world import TASKS, FixedTemplates, right_hint
+from prompt_coevo.adapters.trl import CoevoCallback
+from standins.trl_vllm import use_vllm
+from transformers import AutoModelForCausalLM
+from trl import GRPOTrainer, RLOOTrainer
+
+from prompt_coevo.demo.model import base_policy_path
+
+# Every other question has a template, the same for its whole group: so its completions tell the prompt.
+HINTS = {f"q{n}": [right_hint(task)] for n, task in enumerate(TASKS) if n % 2}
+ALL_HINTS = {f"q{n}": [right_hint(task)] for n, task in enumerate(TASKS)}
+DIVERSE = {f"q{n}": [right_hint(task), "note please", "now", ""] for n, task in enumerate(TASKS)}
+SETTINGS = {"algorithms": (), "question_id_column": "id"}
+LOW, HIGH = 0.05, 4.0
+
+
+def train(
+    trainer: Any, vllm: bool = False, hints: dict[str, list[str]] = HINTS, **settings: Any
+) -> Spy:
+    spy = Spy.on(trainer)
+    if vllm:
+        use_vllm(trainer)
+    trainer.add_callback(
+        CoevoCallback(trainer, SETTINGS | settings, plugins={"templates": FixedTemplates(hints)})
+    )
+    trainer.train()
+    return spy
+
+
+class Logps:
+    """Log-probs of a loss call's completions by the base policy, after x and after what was sampled on."""
+
+    def __init__(self, spy: Spy, index: int, tokenizer: Any) -> None:
+        base = AutoModelForCausalLM.from_pretrained(base_policy_path(), dtype=torch.float32).eval()
+        loss = spy.losses[index]
+        sampled = {
+            tuple(completion): prompt
+            for prompts, completions in spy.sampled
+            for prompt, completion in zip(prompts, completions, strict=True)
+        }
+        plain = [prompt for prompt, _ in spy.rows(index)]
+        placed = [sampled[tuple(completion)] for _, completion in spy.rows(index)]
+        self.loss = loss
+        self.mask = loss["completion_mask"].bool()
+        self.on_question = manual_logps(base, plain, loss, tokenizer.pad_token_id)
+        self.on_rollout = manual_logps(base, placed, loss, tokenizer.pad_token_id)
+        self.templated = torch.tensor([a != b for a, b in zip(plain, placed, strict=True)])
+
+    def close(self, values: torch.Tensor, expected: torch.Tensor, mask: Any = None) -> bool:
+        mask = self.mask if mask is None else mask
+        return bool((values - expected)[mask].abs().max() <= 1e-4)
+
+
+@pytest.mark.parametrize("config", [{}, {"num_iterations": 2}, {"loss_type": "grpo"}])
+def test_band_masks_tokens_outside_it_in_templated_rows_alone(
+    make_trainer: Any, tokenizer: Any, config: dict[str, Any]
+) -> None:
+    spy = train(
+        make_trainer(max_steps=1, per_device_train_batch_size=16, **config),
+        distill_ratio="band",
+        distill_band=(LOW, HIGH),
+    )
+    found = Logps(spy, 0, tokenizer)
+    ratio = (found.on_question - found.on_rollout).exp()
+    expected = ((ratio >= LOW) & (ratio <= HIGH)) | ~found.templated[:, None]
+    assert 0 < (~expected & found.mask).sum() < found.mask.sum()
+    assert torch.equal(found.loss["tool_mask"].bool() & found.mask, expected & found.mask)
+    assert found.loss["num_items_in_batch"] == (expected & found.mask).sum()
+
+
+def test_band_is_respected_by_the_gradient(make_trainer: Any) -> None:
+    """A band that lets nothing through leaves the untemplated rows alone to learn from."""
+    changed = {}
+    for name, low, high in (("nothing", 1e30, 1e31), ("everything", 0.0, 1e30)):
+        trainer = make_trainer(max_steps=1, per_device_train_batch_size=32)
+        train(trainer, hints=ALL_HINTS, distill_ratio="band", distill_band=(low, high))
+        changed[name] = trainer.state.log_history[0]["grad_norm"]
+    assert changed["nothing"] == 0
+    assert changed["everything"] > 0
+
+
+def test_band_in_rloo_leaves_tokens_out_of_both_sums(make_trainer: Any, tokenizer: Any) -> None:
+    spy = train(
+        make_trainer(RLOOTrainer, max_steps=1, per_device_train_batch_size=16),
+        distill_ratio="band",
+        distill_band=(LOW, HIGH),
+    )
+    found = Logps(spy, 0, tokenizer)
+    ratio = (found.on_question - found.on_rollout).exp()
+    keep = (((ratio >= LOW) & (ratio <= HIGH)) | ~found.templated[:, None]) & found.mask
+    assert (~keep & found.mask).any()
+    expected = (found.on_question * keep).sum(1)
+    assert (found.loss["old_logps"] - expected).abs().max() < 1e-4
+
+
+def test_band_in_rloo_is_respected_by_the_gradient(make_trainer: Any) -> None:
+    trainer = make_trainer(RLOOTrainer, max_steps=1, per_device_train_batch_size=32)
+    train(trainer, hints=ALL_HINTS, distill_ratio="band", distill_band=(1e30, 1e31))
+    assert trainer.state.log_history[0]["grad_norm"] == 0
+
+
+@pytest.mark.parametrize("config", [{}, {"num_iterations": 2}])
+def test_templated_uses_old_logps_under_the_template(
+    make_trainer: Any, tokenizer: Any, config: dict[str, Any]
+) -> None:
+    spy = train(
+        make_trainer(max_steps=1, per_device_train_batch_size=16, **config),
+        distill_ratio="templated",
+    )
+    found = Logps(spy, 0, tokenizer)
+    assert found.templated.any()
+    assert found.close(found.loss["old_per_token_logps"], found.on_rollout)
+
+
+def test_templated_in_rloo(make_trainer: Any, tokenizer: Any) -> None:
+    spy = train(
+        make_trainer(RLOOTrainer, max_steps=1, per_device_train_batch_size=16),
+        distill_ratio="templated",
+    )
+    found = Logps(spy, 0, tokenizer)
+    expected = (found.on_rollout * found.mask).sum(1)
+    assert (found.loss["old_logps"] - expected).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("mode", ["token_truncate", "sequence_mask"])
+def test_the_samplers_logps_do_not_leak_into_vllms_correction(
+    make_trainer: Any, tokenizer: Any, mode: str
+) -> None:
+    spy = train(
+        make_trainer(
+            max_steps=1, per_device_train_batch_size=16, vllm_importance_sampling_mode=mode
+        ),
+        vllm=True,
+    )
+    found = Logps(spy, 0, tokenizer)
+    rows = found.templated
+    # Uncorrected, these rows would be weighed by this (the sampler saw the template):
+    leaked = (found.on_question - found.on_rollout).exp()[rows]
+    assert leaked[found.mask[rows]].min() < 0.05
+    assert (found.loss["importance_sampling_ratio"][rows] == 1).all()
+    assert found.close(found.loss["sampling_per_token_logps"], found.on_question)
+    untemplated = found.loss["importance_sampling_ratio"][~rows]
+    real = untemplated[found.mask[~rows]] if untemplated.shape[1] > 1 else untemplated
+    assert (real - 1).abs().max() < 1e-3
+
+
+def test_the_samplers_logps_without_a_correction(make_trainer: Any, tokenizer: Any) -> None:
+    spy = train(
+        make_trainer(
+            max_steps=1,
+            per_device_train_batch_size=16,
+            vllm_importance_sampling_correction=False,
+            off_policy_mask_threshold=1.0,
+        ),
+        vllm=True,
+    )
+    found = Logps(spy, 0, tokenizer)
+    assert "importance_sampling_ratio" not in found.loss
+    assert found.close(found.loss["sampling_per_token_logps"], found.on_question)
+
+
+@pytest.mark.parametrize("trainer", [GRPOTrainer, RLOOTrainer])
+def test_a_vllm_server_samples_every_template(
+    make_trainer: Any, tokenizer: Any, trainer: type
+) -> None:
+    built = make_trainer(trainer, max_steps=2, per_device_train_batch_size=16)
+    spy = train(built, vllm=True, hints=DIVERSE)
+    for prompts, _ in spy.sampled:
+        for first in range(0, len(prompts), 4):
+            group = [tokenizer.decode(prompt) for prompt in prompts[first : first + 4]]
+            assert len(set(group)) == 4
+            assert "note please use" in group[1]
+            assert group[3].startswith("<user> use")
+    assert {call["n"] for call in built.vllm_generation.calls} == {1}
+    assert built.num_generations == 4
+
+
+def test_a_vllm_server_still_shares_prompts_where_nothing_is_templated(make_trainer: Any) -> None:
+    trainer = make_trainer(max_steps=1)
+    use_vllm(trainer)
+    trainer.add_callback(CoevoCallback(trainer, SETTINGS))
+    trainer.train()
+    assert trainer.vllm_generation.calls == [{"rows": 8, "n": 4, "temperature": 1.0}]
