@@ -136,6 +136,7 @@ class JournalSink:
         self._note(
             "templates_assigned",
             stopped=result.stopped,
+            failed=result.failed,
             spent=result.spent,
             overshoot=result.overshoot,
             rollouts=result.rollouts,

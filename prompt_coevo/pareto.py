@@ -6,6 +6,7 @@ Lower rows are older templates. All functions return index arrays into the rows.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -15,7 +16,7 @@ Scores: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.intp]
 
 # Rounds of the pairwise filter below. Each leaves about a quarter of the pairs of random binary rows.
-_FILTER_ROUNDS = 4
+_FILTER_ROUNDS = 6
 
 
 def non_dominated(scores: ArrayLike) -> Indices:
@@ -42,7 +43,7 @@ def select_pareto_front(scores: ArrayLike, width: int, rng: np.random.Generator)
     front = non_dominated(table)
     if len(front) <= width:
         return front
-    weights = mean_score_weights(table[front])
+    weights = _shifted(table.mean(axis=1)[front])
     weighted = np.flatnonzero(weights)
     if len(weighted) >= width:
         chosen = rng.choice(len(front), size=width, replace=False, p=weights / weights.sum())
@@ -79,9 +80,12 @@ def mean_score_weights(scores: ArrayLike) -> NDArray[np.float64]:
     Negative means are shifted so that the smallest weight is 0; if no row has a weight, all weigh the same.
     """
     table = _as_table(scores)
-    weights = table.mean(axis=1) if table.shape[1] else np.zeros(len(table))
-    weights = weights - min(0.0, float(weights.min(initial=0.0)))
-    return weights if weights.any() else np.ones(len(table))
+    return _shifted(table.mean(axis=1) if table.shape[1] else np.zeros(len(table)))
+
+
+def _shifted(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    weights = means - min(0.0, float(means.min(initial=0.0)))
+    return weights if weights.any() else np.ones(len(means))
 
 
 def _as_table(scores: ArrayLike) -> Scores:
@@ -102,7 +106,7 @@ def _dominated(rows: Scores) -> NDArray[np.bool_]:
 
     `alive[i, j]` says that j may still dominate i. Its sum cannot be smaller (rounding keeps the
     order of sums), and comparing on one telling column each rules nearly all other pairs out. What
-    is left is compared in full, the strongest possible dominator of each row first.
+    is left is compared in full, the strongest possible dominators of each row first.
     """
     count = len(rows)
     sums = rows.sum(axis=1)
@@ -113,13 +117,16 @@ def _dominated(rows: Scores) -> NDArray[np.bool_]:
     strongest_first = np.argsort(-sums, kind="stable")
     alive = alive[:, strongest_first]
     dominated = np.zeros(count, dtype=bool)
-    while True:
-        open_rows = np.flatnonzero(alive.any(axis=1) & ~dominated)
-        if not len(open_rows):
-            return dominated[twins]
-        best = alive[open_rows].argmax(axis=1)
-        alive[open_rows, best] = False
-        dominated[open_rows] = _dominates(rows, strongest_first[best], open_rows)
+    at_once = 1
+    while len(open_rows := np.flatnonzero(alive.any(axis=1) & ~dominated)):
+        candidates = alive[open_rows]
+        candidates &= candidates.cumsum(axis=1) <= at_once
+        alive[open_rows] ^= candidates
+        mine, theirs = np.nonzero(candidates)
+        beaten = _dominates(rows, strongest_first[theirs], open_rows[mine])
+        dominated[open_rows[mine[beaten]]] = True
+        at_once = min(4 * at_once, 8)
+    return dominated[twins]
 
 
 def _dominates(rows: Scores, theirs: Indices, mine: Indices) -> NDArray[np.bool_]:
@@ -134,21 +141,22 @@ def _dominates(rows: Scores, theirs: Indices, mine: Indices) -> NDArray[np.bool_
 
 
 def _filter_pairs(rows: Scores, alive: NDArray[np.bool_]) -> None:
-    """Clear pairs in which j is worse where i stands out, or i is better where j is weakest."""
+    """Clear pairs in which j is worse where i stands out, or i is better where j is weakest.
+
+    The first round looks for these columns in the whole table, each later one in another part of it.
+    """
     count, width = rows.shape
-    columns = np.ascontiguousarray(rows.T)
-    best = (rows - rows.mean(axis=0)).astype(np.float32)
-    worst = best.copy()
     each = np.arange(count)
-    for _ in range(min(_FILTER_ROUNDS, width)):
+    bounds = np.linspace(0, width, min(_FILTER_ROUNDS, width)).astype(int)
+    for first, end in [(0, width), *pairwise(bounds)]:
         if np.count_nonzero(alive) <= 2 * count:
             return
-        mine = best.argmax(axis=1)
-        alive &= columns[mine] >= rows[each, mine][:, None]
-        best[each, mine] = -np.inf
-        theirs = worst.argmin(axis=1)
-        alive &= rows[each, theirs][None, :] >= columns[theirs].T
-        worst[each, theirs] = np.inf
+        part = rows[:, first:end]
+        centred = part - part.mean(axis=0)
+        mine = centred.argmax(axis=1) + first
+        alive &= (rows[:, mine] >= rows[each, mine]).T
+        theirs = centred.argmin(axis=1) + first
+        alive &= rows[each, theirs] >= rows[:, theirs]
 
 
 def _set_twins_aside(rows: Scores, alive: NDArray[np.bool_]) -> Indices:

@@ -43,11 +43,12 @@ class SearchResult:
     """The templates found with their dev scores, and what finding them cost.
 
     `spent` is what the budget was charged, `rollouts` what the policy really ran (cached rollouts are
-    charged but not run). `stopped` says why the search ended.
+    charged but not run). `stopped` says why the search ended; `failed` that it should not have.
     """
 
     pool: ScoredPool
     stopped: str
+    failed: bool = False
     spent: int = 0
     overshoot: int = 0
     rollouts: int = 0
@@ -58,6 +59,10 @@ class SearchResult:
 
 class _Ended(Exception):
     """The search cannot go on; what it has found so far is its result."""
+
+
+class _Failed(_Ended):
+    """Something that the search needs does not work."""
 
 
 @dataclass
@@ -102,7 +107,7 @@ class Search:
 
     def run(self) -> SearchResult:
         """Search until the budget is spent. An evaluator that raises ends it early, nothing more."""
-        stopped = "the budget is spent"
+        stopped, failed = "the budget is spent", False
         try:
             if not self._budget.can_score_dev():
                 raise _Ended("the budget cannot pay for one evaluation on the dev questions")
@@ -110,10 +115,11 @@ class Search:
             while parents := self._next_parents():
                 self._run_wave(parents)
         except _Ended as end:
-            stopped = str(end)
+            stopped, failed = str(end), isinstance(end, _Failed)
         return SearchResult(
             pool=self._pool,
             stopped=stopped,
+            failed=failed,
             spent=self._budget.spent,
             overshoot=self._budget.overshoot,
             rollouts=self._evaluator.rollouts,
@@ -196,12 +202,12 @@ class Search:
         self._context.tell("coevo_before_candidates_proposed", requests=requests)
         proposals: Sequence[Proposal] | None = self._context.ask("coevo_propose", requests=requests)
         if proposals is None:
-            raise _Ended("no proposer answered")
+            raise _Failed("no proposer answered")
         for proposal in proposals:
             if proposal.failed:
                 self._context.tell("coevo_on_reflection_error", proposal=proposal)
         if all(proposal.failed for proposal in proposals):
-            raise _Ended("the reflection model failed")
+            raise _Failed(f"the reflection model failed: {proposals[0].reply.error}")
         known = {template.text for template in self._templates}
         for attempt, proposal in zip(reflecting, proposals, strict=True):
             attempt.child = self._first_child(attempt.parent, proposal, known)
@@ -285,7 +291,7 @@ class Search:
         try:
             return self._evaluator.evaluate(jobs, Sampling(temperature))
         except Exception as error:
-            raise _Ended(f"the evaluation failed: {type(error).__name__}: {error}") from error
+            raise _Failed(f"the evaluation failed: {type(error).__name__}: {error}") from error
 
 
 def _trial(attempt: _Attempt, child_rollouts: list[Rollout]) -> Trial:

@@ -91,7 +91,7 @@ class ReflectionSettings(Section):
     """Calls at once. Default: 8 for a litellm model, 1 for a function (it may not be thread-safe)."""
     timeout_s: float = Field(default=120.0, gt=0.0)
     """Seconds that one attempt may take."""
-    total_timeout_s: float = Field(default=600.0, gt=0.0)
+    total_timeout_s: float = Field(default=300.0, gt=0.0)
     """Seconds that one call may take with all its retries."""
     max_example_tokens: int = Field(default=2000, ge=16)
     """Longest excerpt of one failed trajectory in a reflection prompt, in tokens."""

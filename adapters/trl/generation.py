@@ -182,7 +182,7 @@ class GenerationDoor:
 
     def _plan(self, inputs: list[dict[str, Any]]) -> _Round:
         """Rank 0's plan for all rows of the round; rows are process-major, groups can span ranks."""
-        ids = self._ranks.gather([self._questions.id_of(row) for row in inputs])
+        ids = self._ranks.gather(self._questions.ids_of(inputs))
         size = self._trainer.num_generations
         plan = self._engine.plan(_one_per_group(ids, size), size) if self._engine else None
         plan = self._ranks.broadcast(plan)
@@ -253,8 +253,15 @@ class GenerationDoor:
 
 
 def wrap(target: Any, name: str, around: Callable[..., Any]) -> None:
-    """Replace a method of one object by `around(original, ...)`. Raises HostError if it has none."""
+    """Replace a method of one object by `around(original, ...)`.
+
+    Raises HostError if there is no such method, or if it is wrapped already.
+    """
     original = getattr(target, name, None)
+    if hasattr(original, "_wrapped_by_coevo"):
+        raise HostError(
+            f"this {type(target).__name__} already has a CoevoCallback; make one per trainer"
+        )
     if original is None:
         raise HostError(
             f"{type(target).__name__} has no method {name}, which prompt_coevo wraps; "
@@ -265,6 +272,7 @@ def wrap(target: Any, name: str, around: Callable[..., Any]) -> None:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         return around(original, *args, **kwargs)
 
+    wrapped._wrapped_by_coevo = True  # type: ignore[attr-defined]
     setattr(target, name, wrapped)
 
 

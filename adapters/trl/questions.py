@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prompt_coevo.errors import DatasetError
@@ -30,6 +30,8 @@ class QuestionIndex:
         if self._id_column is not None:
             _require(self._id_column, columns, "question_id_column")
         self._truth_column = _truth_column(settings.ground_truth_column, columns)
+        identifying = (self._id_column, "prompt", self._truth_column)
+        self._identifying = [name for name in identifying if name is not None]
         self._rows: dict[str, int] = {}
         fingerprints: dict[str, str] = {}
         for number in range(len(dataset)):
@@ -55,6 +57,16 @@ class QuestionIndex:
         if self._id_column is None:
             return self._fingerprint(row)
         return str(row[self._id_column])
+
+    def ids_of(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+        """The ids of a batch's rows. Equal neighbours, as in a group, are looked at once."""
+        ids: list[str] = []
+        for number, row in enumerate(rows):
+            same = number > 0 and all(
+                row.get(name) == rows[number - 1].get(name) for name in self._identifying
+            )
+            ids.append(ids[-1] if same else self.id_of(row))
+        return ids
 
     def row(self, question_id: str) -> dict[str, Any]:
         """The dataset row of a question, as the trainer gets it. Raises KeyError."""

@@ -11,6 +11,7 @@ questions, or that solves nothing, leaves the next epoch without templates.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,13 +20,15 @@ import numpy as np
 from prompt_coevo.context import Context
 from prompt_coevo.cover import TemplateCover
 from prompt_coevo.hard_set import HardSet
-from prompt_coevo.markers import hookimpl
+from prompt_coevo.markers import PROJECT, hookimpl
 from prompt_coevo.pareto import select_pareto_front
 from prompt_coevo.policy import Policy
 from prompt_coevo.rng import counter_rng
 from prompt_coevo.search import Search, SearchRequest, SearchResult
 from prompt_coevo.trials import ScoredPool, Trial
 from prompt_coevo.types import Candidate, Group
+
+logger = logging.getLogger(PROJECT)
 
 
 class P2O:
@@ -107,6 +110,16 @@ class P2O:
             result.pool, frozenset(hard_ids), self._settings.solved_at
         )
         self._context.tell("coevo_after_templates_assigned", cover=self._cover, result=result)
+        logger.log(
+            logging.WARNING if result.failed else logging.INFO,
+            "search %d: %d of %d proposals accepted, %d templates for %d hard questions; %s",
+            self._searches,
+            result.accepted,
+            result.proposals,
+            len(self._cover.templates) if self._cover else 0,
+            len(hard_ids),
+            result.stopped,
+        )
 
     @hookimpl(trylast=True)
     def coevo_search(self, request: SearchRequest) -> SearchResult:

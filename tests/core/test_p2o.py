@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -114,6 +115,20 @@ def test_a_search_that_solves_nothing_leaves_no_templates(make_engine: Any, poli
     engine.epoch_end(policy)
     assert not any(a.templated for a in engine.plan(["q0"], GROUP))
     assert engine.metrics()["coevo/cover_templates"] == 0
+
+
+def test_a_search_is_one_line_in_the_log_a_failed_one_a_warning(
+    make_engine: Any, policy: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    for reply, level in ((teacher, logging.INFO), (lambda prompt: 1 / 0, logging.WARNING)):
+        engine = make_engine(reply, p2o=P2O)
+        train(engine, policy)
+        caplog.clear()
+        with caplog.at_level(logging.INFO, logger="prompt_coevo"):
+            engine.epoch_end(policy)
+        (record,) = caplog.records
+        assert record.levelno == level
+        assert record.getMessage().startswith("search 1: ")
 
 
 def test_one_template_per_group_is_a_setting(make_engine: Any, policy: Any) -> None:

@@ -80,6 +80,7 @@ def test_the_first_wave_by_hand(search: Any, policy: Any, events: Recorder) -> N
     assert (result.spent, result.rollouts, result.overshoot) == (16, 16, 0)
     assert (result.waves, result.proposals, result.accepted) == (1, 1, 1)
     assert result.stopped == "the budget is spent"
+    assert not result.failed
     epsilon, child = result.pool.candidates
     assert epsilon is EMPTY_TEMPLATE
     assert child.parents == (EMPTY_TEMPLATE.id,)
@@ -246,6 +247,7 @@ def test_an_evaluator_that_raises_ends_the_search_with_what_it_has(
 ) -> None:
     result = search(keyed_policy(40, fail_after=4), search_budget=600)
     assert result.stopped == "the evaluation failed: RuntimeError: the sampler is gone"
+    assert result.failed
     assert result.accepted == 1
     assert result.pool.scores.shape == (2, 6)
     at_once = search(keyed_policy(40, fail_after=0))
@@ -259,7 +261,8 @@ def test_a_failing_reflection_model_ends_the_search(
         raise ConnectionError("no route")
 
     result = search(policy, broken)
-    assert result.stopped == "the reflection model failed"
+    assert result.stopped == "the reflection model failed: ConnectionError: no route"
+    assert result.failed
     assert len(events.errors) == 1
     assert events.errors[0].reply.error == "ConnectionError: no route"
 

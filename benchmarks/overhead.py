@@ -1,0 +1,178 @@
+"""What the engine and the door to TRL add to a training step, next to the bare trainer.
+
+    python benchmarks/overhead.py [--json FILE]
+
+Three GRPOTrainers on the demo's policy, 512 rollouts a step, take turns: one bare, one with a callback
+that has nothing to place, one whose callback gives every second question templates and distils them.
+There are no extra rollouts. Reported are the steps' median times, and, measured inside the last one,
+the time spent in our code: that is exact where the difference of two noisy medians is not. Tokenising
+the questions a second time, without their templates, is counted apart. (Steps with templates take
+longer for another reason, too: their prompts are longer.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.update(CI="1", HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1")
+
+import torch
+from datasets import Dataset
+from prompt_coevo.adapters.trl import CoevoCallback, attach
+from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
+from trl import GRPOConfig, GRPOTrainer
+
+from prompt_coevo import hookimpl
+from prompt_coevo.demo.evaluate import MAX_COMPLETION, chat
+from prompt_coevo.demo.model import base_policy_path
+from prompt_coevo.demo.splits import make_splits
+from prompt_coevo.demo.world import World, reward, spell
+from prompt_coevo.types import Candidate
+
+ROLLOUTS, GROUP = 512, 8
+WRAPPED = ("_generate_and_score_completions", "_generate", "_calculate_rewards")
+
+
+class HalfTemplated:
+    """Gives the rollouts of every second question two templates in turn."""
+
+    templates = (Candidate("dax means reverse .", "template"), Candidate("note .", "template"))
+
+    @hookimpl
+    def coevo_assign_template(self, question_id: str, group_size: int) -> Any:
+        if int(question_id, 16) % 2:
+            return None
+        return [self.templates[member % 2] for member in range(group_size)]
+
+
+class Clock(TrainerCallback):
+    """Wall seconds of every step."""
+
+    def __init__(self) -> None:
+        self.wall: list[float] = []
+
+    def on_step_begin(self, *_: Any, **__: Any) -> None:
+        self._started = time.perf_counter()
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        self.wall.append(time.perf_counter() - self._started)
+
+
+class Stopwatch:
+    """Time in our code: in the wrapped methods without the trainer's own, and in the callback."""
+
+    def __init__(self) -> None:
+        self.outside = self.inside = self.tokenising = self.callback = 0.0
+        self._depth = 0
+
+    def around(self, method: Any, name: str) -> Any:
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            started = time.perf_counter()
+            try:
+                return method(*args, **kwargs)
+            finally:
+                setattr(self, name, getattr(self, name) + time.perf_counter() - started)
+
+        return timed
+
+    @property
+    def ours(self) -> float:
+        """Without the tokenisation."""
+        return self.outside - self.inside - self.tokenising + self.callback
+
+
+def build(folder: str, steps: int) -> Any:
+    torch.manual_seed(0)
+    tasks = make_splits(World(), 0, steps * ROLLOUTS // GROUP, 8).train
+    tokenizer = AutoTokenizer.from_pretrained(base_policy_path())
+    trainer = GRPOTrainer(
+        model=AutoModelForCausalLM.from_pretrained(base_policy_path(), dtype=torch.float32),
+        reward_funcs=lambda completions, answer, **_: [
+            reward(c[0]["content"], a) for c, a in zip(completions, answer, strict=True)
+        ],
+        args=GRPOConfig(
+            output_dir=folder,
+            per_device_train_batch_size=ROLLOUTS,
+            num_generations=GROUP,
+            max_completion_length=MAX_COMPLETION,
+            max_steps=steps,
+            use_cpu=True,
+            bf16=False,
+            report_to="none",
+            save_strategy="no",
+            disable_tqdm=True,
+            logging_steps=1,
+        ),
+        train_dataset=Dataset.from_list(
+            [{"prompt": chat(task), "answer": spell(task.answer)} for task in tasks]
+        ),
+        processing_class=tokenizer,
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def attach_timed(trainer: Any, watch: Stopwatch) -> None:
+    """The callback, with stopwatches below and above the methods that it wraps."""
+    for name in WRAPPED:
+        setattr(trainer, name, watch.around(getattr(trainer, name), "inside"))
+    plugins = {"templates": HalfTemplated()}
+    callback = CoevoCallback(trainer, {"algorithms": ()}, plugins=plugins)
+    callback._door.open()
+    callback._is_open = True
+    for name in WRAPPED:
+        setattr(trainer, name, watch.around(getattr(trainer, name), "outside"))
+    door = callback._door
+    door._tokenize = watch.around(door._tokenize, "tokenising")  # type: ignore[method-assign]
+    callback.on_step_end = watch.around(callback.on_step_end, "callback")  # type: ignore[method-assign]
+    trainer.add_callback(callback)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--steps", type=int, default=6, help="steps per turn")
+    parser.add_argument("--turns", type=int, default=4)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    clocks = {"bare": Clock(), "idle": Clock(), "templates": Clock()}
+    watch = Stopwatch()
+    for _ in range(options.turns):
+        for name, clock in clocks.items():
+            with tempfile.TemporaryDirectory() as folder:
+                trainer = build(folder, options.steps)
+                if name == "idle":
+                    attach(trainer, {"algorithms": ()})
+                elif name == "templates":
+                    attach_timed(trainer, watch)
+                trainer.add_callback(clock)
+                trainer.train()
+    steps = options.turns * options.steps
+    step_ms = {name: 1e3 * statistics.median(clock.wall) for name, clock in clocks.items()}
+    ours_ms, tokenising_ms = 1e3 * watch.ours / steps, 1e3 * watch.tokenising / steps
+    result = {
+        "rollouts_per_step": ROLLOUTS,
+        "steps_each": steps,
+        "step_bare_ms": step_ms["bare"],
+        "step_with_idle_callback_ms": step_ms["idle"],
+        "step_with_templates_ms": step_ms["templates"],
+        "engine_and_door_ms": ours_ms,
+        "engine_and_door_percent_of_bare_step": 100 * ours_ms / step_ms["bare"],
+        "tokenising_questions_ms": tokenising_ms,
+        "tokenising_questions_percent_of_bare_step": 100 * tokenising_ms / step_ms["bare"],
+    }
+    for name, value in result.items():
+        print(f"{name:42} {value:10.2f}")
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

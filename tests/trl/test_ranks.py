@@ -1,0 +1,85 @@
+"""Two processes with gloo: the real trainer under torchrun, groups that span the ranks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+def launch(folder: Path, steps: int, *arguments: str) -> list[dict[str, Any]]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PROMPT_COEVO_")}
+    environment |= {
+        "ACCELERATE_USE_CPU": "true",
+        "PYTHONPATH": str(HERE.parent),
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    run = subprocess.run(
+        [*command, str(HERE / "two_ranks.py"), str(folder), str(steps), *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-4000:]
+    return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
+    folder = tmp_path_factory.mktemp("ranks")
+    return folder, launch(folder, 4)
+
+
+def test_the_engine_lives_on_rank_0(ranks: Any) -> None:
+    _, (first, second) = ranks
+    assert first["has_engine"]
+    assert not second["has_engine"]
+    assert first["metrics"]["coevo/searches"] == 1
+    assert any("coevo/hard_samples" in entry for entry in first["history"])
+
+
+def test_rows_are_planned_process_after_process(ranks: Any) -> None:
+    _, (first, second) = ranks
+    for one, other in zip(first["plans"], second["plans"], strict=True):
+        positions = [(group, member) for _, group, member in one + other]
+        assert positions == [(n // 4, n % 4) for n in range(12)]
+        spanning = {question for question, group, _ in one + other if group == 1}
+        assert len(spanning) == 1
+
+
+def test_both_ranks_roll_out_equal_shares(ranks: Any) -> None:
+    _, (first, second) = ranks
+    assert first["rollout_shares"]
+    assert first["rollout_shares"] == second["rollout_shares"]
+
+
+def test_both_ranks_train_on_the_questions_alone(ranks: Any) -> None:
+    _, reports = ranks
+    for report in reports:
+        assert any(" means " in prompt for prompt in report["sampled"])
+        assert not any(" means " in prompt for prompt in report["trained"])
+
+
+def test_the_ranks_stay_in_step(ranks: Any) -> None:
+    _, (first, second) = ranks
+    assert first["weights"] == second["weights"]
+
+
+def test_a_resumed_run_goes_on_on_both_ranks(ranks: Any) -> None:
+    folder, _ = ranks
+    checkpoint = folder / "out" / "checkpoint-3"
+    assert json.loads((checkpoint / "coevo_state.json").read_text())["step"] == 3
+    first, second = launch(folder, 6, str(checkpoint))
+    assert first["metrics"]["coevo/train_rollouts"] == 6 * 12
+    assert first["weights"] == second["weights"]

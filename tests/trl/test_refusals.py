@@ -1,0 +1,194 @@
+"""What cannot work is refused when the callback is made, with one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datasets import Dataset
+from helpers.trl_world import rows
+from prompt_coevo.adapters.trl import CoevoCallback, attach
+from transformers import Trainer, TrainingArguments
+
+from prompt_coevo.errors import DatasetError, HostError, SettingsError
+
+NOTHING = {"algorithms": ()}
+
+
+def changed(**changes: Any) -> list[dict[str, Any]]:
+    return [{**row, **changes} for row in rows()]
+
+
+def without(column: str) -> list[dict[str, Any]]:
+    return [{k: v for k, v in row.items() if k != column} for row in rows()]
+
+
+IMAGE = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "why?"}]}]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "settings", "message"),
+    [
+        (
+            rows(),
+            {"question_id_column": "uid"},
+            r"no column 'uid' \(question_id_column\); it has: id,",
+        ),
+        (rows(), {"ground_truth_column": "x"}, r"no column 'x' \(ground_truth_column\)"),
+        (without("answer"), {}, "has none of the columns ground_truth, answer, solution"),
+        (
+            changed(id="same"),
+            {"question_id_column": "id"},
+            "two different questions, in rows 0 and 1",
+        ),
+        (changed(prompt=IMAGE), {}, "row 0 of the training dataset has a prompt with images"),
+    ],
+)
+def test_datasets_that_cannot_be_used(
+    make_trainer: Any, dataset: Any, settings: dict[str, Any], message: str
+) -> None:
+    trainer = make_trainer(dataset=dataset)
+    with pytest.raises(DatasetError, match=message) as raised:
+        CoevoCallback(trainer, NOTHING | settings)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_empty_dataset(make_trainer: Any) -> None:
+    trainer = make_trainer()
+    trainer.train_dataset = trainer.train_dataset.select([])
+    with pytest.raises(DatasetError, match="the training dataset is empty"):
+        CoevoCallback(trainer, NOTHING)
+
+
+def test_an_iterable_dataset(make_trainer: Any) -> None:
+    trainer = make_trainer()
+    trainer.train_dataset = trainer.train_dataset.to_iterable_dataset()
+    with pytest.raises(DatasetError, match="turn an iterable dataset into a datasets.Dataset"):
+        CoevoCallback(trainer, NOTHING)
+
+
+def test_an_id_that_repeats_with_another_truth(make_trainer: Any) -> None:
+    twice = [*rows(), {**rows()[3], "answer": "1 2 3"}]
+    with pytest.raises(DatasetError, match="the question id 'q3'"):
+        CoevoCallback(make_trainer(dataset=twice), {**NOTHING, "question_id_column": "id"})
+
+
+def test_rows_that_repeat_are_one_question(make_trainer: Any) -> None:
+    trainer = make_trainer(dataset=[*rows(), *rows()])
+    callback = CoevoCallback(trainer, {**NOTHING, "question_id_column": "id"})
+    assert callback.question("q3").prompt == rows()[3]["prompt"]
+
+
+def test_equal_texts_with_different_ids_stay_apart(make_trainer: Any) -> None:
+    twice = [*rows(), {**rows()[3], "id": "other"}]
+    callback = CoevoCallback(make_trainer(dataset=twice), {**NOTHING, "question_id_column": "id"})
+    assert callback.question("other") != callback.question("q3")
+
+
+def test_a_truth_of_any_type(make_trainer: Any) -> None:
+    trainer = make_trainer(dataset=changed(answer=[1, 2]))
+    callback = CoevoCallback(trainer, {**NOTHING, "question_id_column": "id"})
+    assert callback.question("q0").ground_truth == "[1, 2]"
+
+
+def test_no_truth_at_all_is_possible(make_trainer: Any) -> None:
+    trainer = make_trainer(dataset=without("answer"))
+    callback = CoevoCallback(
+        trainer, {**NOTHING, "question_id_column": "id", "ground_truth_column": None}
+    )
+    assert callback.question("q0").ground_truth is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"p2o": {"tau": 0}}, "p2o.tau must be greater than 0"),
+        ({"p2o": {"taus": 1}}, "unknown setting p2o.taus; did you mean p2o.tau?"),
+        (
+            {"placement": {"template_layout": "{{question}}"}},
+            "placeholder {{template}} exactly once",
+        ),
+        ({}, "no reflection model is set"),
+        ({"algorithms": ("ppo",)}, "there is no algorithm 'ppo'; known: p2o"),
+        ({"reflection": {"function": len, "proposer": "x"}}, "there is no proposer 'x'"),
+    ],
+)
+def test_bad_settings(make_trainer: Any, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        attach(make_trainer(), settings)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_output_directory_that_cannot_be_written_to(make_trainer: Any, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "coevo").write_text("in the way")
+    with pytest.raises(SettingsError, match="cannot be written to"):
+        CoevoCallback(make_trainer(), NOTHING)
+
+
+def test_another_trainer(make_trainer: Any, tmp_path: Path) -> None:
+    model = make_trainer().model
+    trainer = Trainer(model, TrainingArguments(str(tmp_path), use_cpu=True, report_to="none"))
+    with pytest.raises(
+        HostError, match="works with GRPOTrainer and RLOOTrainer of TRL, not with Trainer"
+    ):
+        CoevoCallback(trainer, NOTHING)
+
+
+def test_async_grpo_samples_where_nobody_can_reach() -> None:
+    class AsyncGRPOTrainer: ...
+
+    with pytest.raises(HostError, match="samples in a separate process"):
+        CoevoCallback(AsyncGRPOTrainer(), NOTHING)
+
+
+def test_a_vision_language_dataset(make_trainer: Any) -> None:
+    trainer = make_trainer(dataset=changed(image=None))
+    trainer._is_vlm = True
+    with pytest.raises(HostError, match="the training dataset has images"):
+        CoevoCallback(trainer, NOTHING)
+
+
+def test_two_callbacks_on_one_trainer(make_trainer: Any) -> None:
+    trainer = make_trainer()
+    attach(trainer, NOTHING)
+    with pytest.raises(HostError, match="already has a CoevoCallback"):
+        attach(trainer, NOTHING)
+
+
+def test_a_sampler_that_breaks_the_groups(make_trainer: Any) -> None:
+    trainer = make_trainer()
+    trainer._get_train_sampler = lambda dataset=None: range(8)
+    attach(trainer, NOTHING)
+    with pytest.raises(HostError, match="should be 4 rollouts of one question"):
+        trainer.train()
+
+
+def test_a_rollout_func_with_a_tokenisation_of_its_own(make_trainer: Any) -> None:
+    from helpers.trl_world import FixedTemplates
+
+    def rollout(prompts: Any, trainer: Any) -> dict[str, Any]:
+        size = len(prompts)
+        return {"prompt_ids": [[7, 8]] * size, "completion_ids": [[9, 1]] * size, "logprobs": None}
+
+    trainer = make_trainer()
+    trainer.rollout_func = rollout
+    plugin = FixedTemplates({f"q{n}": ["note"] for n in range(8)})
+    trainer.add_callback(
+        CoevoCallback(
+            trainer, {**NOTHING, "question_id_column": "id"}, plugins={"templates": plugin}
+        )
+    )
+    with pytest.raises(HostError, match="differ from the trainer's own tokenisation"):
+        trainer.train()
+
+
+def test_a_dataset_is_left_as_it_was(make_trainer: Any) -> None:
+    trainer = make_trainer()
+    before = trainer.train_dataset.to_list()
+    attach(trainer, NOTHING)
+    trainer.train()
+    assert isinstance(trainer.train_dataset, Dataset)
+    assert trainer.train_dataset.to_list() == before
