@@ -54,7 +54,7 @@ def core(session: nox.Session) -> None:
 @nox.session
 def trl(session: nox.Session) -> None:
     """The adapter for TRL, the demo and everything else that needs torch."""
-    install(session, "demo", "trl.txt", "torch", "pytest", "hypothesis")
+    install(session, "demo", "trl.txt", "torch", "pytest", "hypothesis", "math-verify")
     session.run("pytest", "tests/trl", "tests/demo", *session.posargs)
 
 

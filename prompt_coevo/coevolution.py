@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,26 +11,22 @@ from pydantic import BaseModel
 
 from prompt_coevo.algorithms import BuiltinAlgorithms
 from prompt_coevo.builtin import Gates, NamedProposer
-from prompt_coevo.errors import HostError, PluginError, SettingsError, StateError
-from prompt_coevo.function_lm import FunctionModel
+from prompt_coevo.errors import PluginError, SettingsError, StateError
 from prompt_coevo.gates import rough_token_count
 from prompt_coevo.journal import Journal, JournalSink
-from prompt_coevo.llm import LiteLLMModel
-from prompt_coevo.local_lm import LocalModel
+from prompt_coevo.language_models import build_language_model
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.paid_replies import PaidReplies
 from prompt_coevo.plugins import Plugins
 from prompt_coevo.policy import Policy
-from prompt_coevo.proposals import LanguageModel, Proposer
+from prompt_coevo.proposals import Proposer
 from prompt_coevo.proposers import BuiltinProposers
+from prompt_coevo.rounds import OpenRounds
 from prompt_coevo.settings import Settings, parse_section
 from prompt_coevo.state import seal, unseal, write_json
-from prompt_coevo.types import Assignment, Candidate, Group, PolicyVersion, Rollout
+from prompt_coevo.types import Assignment, Candidate, PolicyVersion, Rollout
 
 logger = logging.getLogger(PROJECT)
-
-# Rounds whose plans are kept until their rollouts come back; an asynchronous host may have several.
-_PLANS_KEPT = 64
 
 
 class Coevolution:
@@ -45,28 +40,25 @@ class Coevolution:
     def __init__(
         self,
         settings: Settings,
-        *,
-        output_dir: Path | None = None,
-        count_tokens: Callable[[str], int] = rough_token_count,
-        initial_policy: str = "",
-        plugins: Mapping[str, object] | None = None,
+        folder: Path | None,
+        count_tokens: Callable[[str], int],
+        initial_policy: str,
     ) -> None:
+        """For `from_settings`."""
         self._settings = settings
-        self._folder = output_dir / "coevo" if output_dir else None
-        self._journal = Journal(self._folder)
+        self._folder = folder
+        self._journal = Journal(folder)
         self._count_tokens = count_tokens
         self._initial_policy = initial_policy
-        self._attempt = 1 + max(
-            (event.get("attempt", 0) for event in self._journal.read()), default=-1
-        )
+        attempts = (event.get("attempt", 0) for event in self._journal.read())
+        self._attempt = 1 + max(attempts, default=-1)
         self._step = self._round = 0
         self.epochs = 0
         """Epochs that `epoch_end` has closed."""
-        self._pending: dict[int, dict[tuple[int, int], Assignment]] = {}
+        self._rounds = OpenRounds()
         self._model: PaidReplies | None = None
         self._proposer: Proposer | None = None
         self._plugins = Plugins(on_error=self._report_plugin_error)
-        self._register_plugins(plugins or {})
 
     @classmethod
     def from_settings(
@@ -85,13 +77,10 @@ class Coevolution:
         training starts from, for `reflection.model = "self"`. `plugins` are registered by name, after
         the installed ones. Raises SettingsError, PluginError or MissingExtraError.
         """
-        return cls(
-            settings,
-            output_dir=output_dir,
-            count_tokens=count_tokens,
-            initial_policy=initial_policy,
-            plugins=plugins,
-        )
+        folder = output_dir / "coevo" if output_dir else None
+        engine = cls(settings, folder, count_tokens, initial_policy)
+        engine._register_plugins(plugins or {})
+        return engine
 
     # The five calls
 
@@ -118,9 +107,7 @@ class Coevolution:
                 )
                 for member, template in enumerate(templates)
             ]
-        self._pending[number] = {(planned.group, planned.member): planned for planned in plan}
-        while len(self._pending) > _PLANS_KEPT:
-            del self._pending[min(self._pending)]
+        self._rounds.open(number, plan)
         return plan
 
     def observe(self, rollouts: Sequence[Rollout]) -> None:
@@ -128,19 +115,7 @@ class Coevolution:
 
         Raises HostError if an assignment is not the one that was planned.
         """
-        groups: defaultdict[tuple[int, int], list[Rollout]] = defaultdict(list)
-        for rollout in rollouts:
-            self._check_planned(rollout.assignment)
-            groups[rollout.assignment.round, rollout.assignment.group].append(rollout)
-        for number in {number for number, _ in groups}:
-            self._pending.pop(number, None)
-        self._plugins.each(
-            "coevo_observe",
-            groups=[
-                Group(members[0].assignment.question_id, tuple(members))
-                for _, members in sorted(groups.items())
-            ],
-        )
+        self._plugins.each("coevo_observe", groups=self._rounds.close(rollouts))
 
     def step_end(self, policy: Policy, *, last: bool = False) -> None:
         """The weights were updated once, for the last time if `last`. May ask `policy` for rollouts."""
@@ -177,7 +152,7 @@ class Coevolution:
         self._attempt = max(self._attempt, payload["attempt"] + 1)
         self._step, self._round = payload["step"], payload["round"]
         self.epochs = payload["epochs"]
-        self._pending.clear()
+        self._rounds.clear()
         for name, plugin_state in payload["plugins"].items():
             try:
                 self._plugins.only(name, "coevo_load_state", state=plugin_state)
@@ -245,7 +220,8 @@ class Coevolution:
                 "temperature": reflection.temperature,
                 "max_tokens": reflection.max_tokens,
             }
-            self._model = PaidReplies(self._build_model(), identity, self._record_replies)
+            model = build_language_model(reflection, self._initial_policy)
+            self._model = PaidReplies(model, identity, self._record_replies)
         return self._model
 
     def proposer(self) -> Proposer:
@@ -287,20 +263,6 @@ class Coevolution:
             raise SettingsError(f"there is no {kind} {name!r}; known: {', '.join(sorted(known))}")
         return known[name]
 
-    def _build_model(self) -> LanguageModel:
-        reflection = self._settings.reflection
-        if reflection.function is not None:
-            return FunctionModel(reflection.function, reflection.concurrency or 1)
-        if reflection.model == "self":
-            return LocalModel(self._initial_policy, reflection)
-        if reflection.model is not None:
-            return LiteLLMModel(reflection.model, reflection)
-        raise SettingsError(
-            "no reflection model is set, so nobody can write templates; set reflection.model to a "
-            "litellm "
-            'model name or "self", or reflection.function to a function from prompt to reply'
-        )
-
     def _templates(self, where: dict[str, Any], group_size: int) -> Sequence[Candidate | None]:
         templates: Sequence[Candidate] | None = self.ask(
             "coevo_assign_template", **where, group_size=group_size
@@ -314,15 +276,6 @@ class Coevolution:
                 "it must answer one per rollout"
             )
         return templates
-
-    def _check_planned(self, assignment: Assignment) -> None:
-        plan = self._pending.get(assignment.round, {})
-        if plan.get((assignment.group, assignment.member)) != assignment:
-            raise HostError(
-                f"a rollout of question {assignment.question_id!r} in round {assignment.round} "
-                "came back "
-                "with an assignment that was never planned; the host mixed up its rows"
-            )
 
     def _record_replies(self, replies: list[dict[str, Any]]) -> None:
         self._journal.write([self._stamped("reply", reply) for reply in replies], sync=True)

@@ -13,7 +13,7 @@ import pluggy
 from prompt_coevo import hookspecs
 from prompt_coevo.errors import CoevoError, PluginError
 from prompt_coevo.markers import PROJECT
-from prompt_coevo.settings import DISABLE_PLUGINS_VARIABLE
+from prompt_coevo.setting_sources import DISABLE_PLUGINS_VARIABLE
 
 logger = logging.getLogger(PROJECT)
 

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from prompt_coevo.budget import RolloutBudget
+from prompt_coevo.candidates import CandidateSource, ProposerUnavailable
 from prompt_coevo.context import Context
 from prompt_coevo.evaluation import Evaluator, Job
 from prompt_coevo.gates import LeakGuard
 from prompt_coevo.placement import question_text
 from prompt_coevo.policy import Policy
-from prompt_coevo.proposals import Proposal, ProposalRequest, Trajectory
+from prompt_coevo.proposals import ProposalRequest, Trajectory
 from prompt_coevo.rng import counter_rng
 from prompt_coevo.settings import P2OSettings
 from prompt_coevo.trials import ScoredPool, Trial
@@ -95,12 +96,13 @@ class Search:
             dev=len(self._dev_ids),
             overspend=self._settings.overspend,
         )
-        self._leak_guard = LeakGuard(
+        leak_guard = LeakGuard(
             [question_text(question.prompt) for question in self._questions.values()],
             [question.ground_truth or "" for question in self._questions.values()],
             ngram=context.settings.gates.leak_ngram,
             min_truth_chars=context.settings.gates.leak_truth_chars,
         )
+        self._source = CandidateSource(context, leak_guard)
         self._templates: list[Candidate] = []
         self._scores: list[list[float]] = []
         self._wave = self._proposals = self._barren_waves = 0
@@ -199,51 +201,13 @@ class Search:
             ProposalRequest("template", attempt.parent, self._failures(attempt))
             for attempt in reflecting
         ]
-        self._context.tell("coevo_before_candidates_proposed", requests=requests)
-        proposals: Sequence[Proposal] | None = self._context.ask("coevo_propose", requests=requests)
-        if proposals is None:
-            raise _Failed("no proposer answered")
-        for proposal in proposals:
-            if proposal.failed:
-                self._context.tell("coevo_on_reflection_error", proposal=proposal)
-        if all(proposal.failed for proposal in proposals):
-            raise _Failed(f"the reflection model failed: {proposals[0].reply.error}")
         known = {template.text for template in self._templates}
-        for attempt, proposal in zip(reflecting, proposals, strict=True):
-            attempt.child = self._first_child(attempt.parent, proposal, known)
-
-    def _first_child(
-        self, parent: Candidate, proposal: Proposal, known: set[str]
-    ) -> Candidate | None:
-        for text in proposal.texts:
-            child = Candidate(
-                text,
-                "template",
-                origin=self._context.settings.reflection.proposer,
-                parents=(parent.id,),
-                created=self._context.policy_version,
-            )
-            reason = self._context.veto(
-                candidate=child,
-                parent=parent,
-                reply=proposal.reply,
-                known=known,
-                leak_guard=self._leak_guard,
-            )
-            self._context.tell(
-                "coevo_after_candidate_checked", candidate=child, proposal=proposal, reason=reason
-            )
-            if reason is None:
-                known.add(child.text)
-                return child
-        if not proposal.texts and not proposal.failed:
-            self._context.tell(
-                "coevo_after_candidate_checked",
-                candidate=None,
-                proposal=proposal,
-                reason=proposal.problem,
-            )
-        return None
+        try:
+            answers = self._source.ask(requests, known)
+        except ProposerUnavailable as error:
+            raise _Failed(str(error)) from error
+        for attempt, children in zip(reflecting, answers, strict=True):
+            attempt.child = children[0] if children else None
 
     def _failures(self, attempt: _Attempt) -> tuple[Trajectory, ...]:
         return tuple(

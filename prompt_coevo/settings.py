@@ -6,15 +6,11 @@ Sources, strongest first: constructor arguments, environment variables (`PROMPT_
 
 from __future__ import annotations
 
-import difflib
 import os
-import tomllib
-from collections.abc import Iterator, Mapping
-from importlib import resources
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -37,9 +33,13 @@ from pydantic_settings.exceptions import SettingsError as SourceError
 from prompt_coevo.budget import Overspend
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.placement import Placement, check_layout
-
-ENV_PREFIX = "PROMPT_COEVO_"
-DISABLE_PLUGINS_VARIABLE = ENV_PREFIX + "DISABLE_PLUGINS"
+from prompt_coevo.setting_sources import (
+    ENV_PREFIX,
+    check_environment,
+    describe,
+    read_file,
+    read_preset,
+)
 
 
 class Section(BaseModel):
@@ -68,6 +68,10 @@ class PlacementSettings(Section):
 
     def build(self) -> Placement:
         return Placement(**self.model_dump())
+
+
+_OF_A_MODEL = {"temperature", "max_tokens"}
+_OF_A_REMOTE_MODEL = {"api_base", "api_key", "timeout_s", "total_timeout_s"}
 
 
 class ReflectionSettings(Section):
@@ -102,7 +106,15 @@ class ReflectionSettings(Section):
     def _one_source(self) -> ReflectionSettings:
         if self.model is not None and self.function is not None:
             raise ValueError("reflection.model and reflection.function exclude each other: set one")
+        if self.function is not None:
+            self._refuse(_OF_A_MODEL | _OF_A_REMOTE_MODEL, "a reflection.function")
+        if self.model == "self":
+            self._refuse({"concurrency"} | _OF_A_REMOTE_MODEL, 'reflection.model = "self"')
         return self
+
+    def _refuse(self, names: set[str], where: str) -> None:
+        for name in sorted(names & self.model_fields_set):
+            raise ValueError(f"reflection.{name} has no effect with {where}; leave it out")
 
 
 class GateSettings(Section):
@@ -213,7 +225,7 @@ class Settings(BaseSettings):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise SettingsError("; ".join(_sentences(error))) from None
+            raise SettingsError(describe(error, type(self))) from None
         except SourceError as error:
             raise SettingsError(f"{error}: {error.__cause__}") from None
 
@@ -226,11 +238,11 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        check_environment()
+        check_environment(os.environ, cls)
         arguments = _without_defaults(init_settings())
         environment = env_settings()
-        file = _read_file(_first("config_file", arguments, environment))
-        preset = _read_preset(_first("preset", arguments, environment, file))
+        file = read_file(_first("config_file", arguments, environment))
+        preset = read_preset(_first("preset", arguments, environment, file))
         return tuple(
             InitSettingsSource(settings_cls, init_kwargs=values)
             for values in (arguments, environment, file, preset)
@@ -263,41 +275,12 @@ class Settings(BaseSettings):
         return self
 
 
-def preset_names() -> list[str]:
-    """The presets that come with the package."""
-    folder = resources.files("prompt_coevo") / "presets"
-    return sorted(
-        file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")
-    )
-
-
-def preset_text(name: str) -> str:
-    """The TOML text of a preset. Raises SettingsError if there is none of that name."""
-    if name not in preset_names():
-        raise SettingsError(
-            f"there is no preset {name!r}; known presets: {', '.join(preset_names())}"
-        )
-    return (resources.files("prompt_coevo") / "presets" / f"{name}.toml").read_text("utf-8")
-
-
-def check_environment(environment: Mapping[str, str] | None = None) -> None:
-    """Raise SettingsError for a `PROMPT_COEVO_*` variable that would silently do nothing."""
-    for name in os.environ if environment is None else environment:
-        if not name.upper().startswith(ENV_PREFIX) or name == DISABLE_PLUGINS_VARIABLE:
-            continue
-        field = name[len(ENV_PREFIX) :].split("__")[0].lower()
-        if field not in Settings.model_fields:
-            raise SettingsError(
-                f"the environment variable {name} sets nothing{_did_you_mean(field, Settings)}"
-            )
-
-
 def parse_section(model: type[BaseModel], name: str, values: Mapping[str, Any]) -> BaseModel:
     """Check a plugin's own settings with its model. Raises SettingsError."""
     try:
         return model.model_validate(dict(values))
     except ValidationError as error:
-        raise SettingsError("; ".join(_sentences(error, prefix=(name,)))) from None
+        raise SettingsError(describe(error, model, prefix=name)) from None
 
 
 def _first(name: str, *sources: Mapping[str, Any]) -> Any:
@@ -312,69 +295,3 @@ def _without_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
         else value
         for name, value in values.items()
     }
-
-
-def _read_preset(name: Any) -> dict[str, Any]:
-    return {} if name is None else tomllib.loads(preset_text(str(name)))
-
-
-def _read_file(path: Any) -> dict[str, Any]:
-    if path is None:
-        return {}
-    path = Path(path)
-    try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        raise SettingsError(f"the settings file {path} cannot be read: {error.strerror}") from None
-    try:
-        values = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
-    except (tomllib.TOMLDecodeError, yaml.YAMLError) as error:
-        problem = " ".join(str(error).split())
-        raise SettingsError(f"the settings file {path} cannot be parsed: {problem}") from None
-    if values is None:
-        return {}
-    if not isinstance(values, dict):
-        raise SettingsError(f"the settings file {path} must hold names and values at its top level")
-    return values
-
-
-def _sentences(error: ValidationError, prefix: tuple[str, ...] = ()) -> Iterator[str]:
-    for problem in error.errors(include_url=False, include_context=False):
-        location = tuple(map(str, (*prefix, *problem["loc"])))
-        name = ".".join(location)
-        if problem["type"] == "extra_forbidden":
-            section = _model_at(location[:-1])
-            yield f"unknown setting {name}{_did_you_mean(location[-1], section, location[:-1])}"
-            continue
-        message = problem["msg"].removeprefix("Value error, ")
-        if not name or message.startswith(name):
-            yield message
-            continue
-        separator = " " if problem["type"] == "value_error" else ": "
-        got = f" (got {problem['input']!r})" if _is_showable(name, problem["input"]) else ""
-        yield f"{name}{separator}{message[0].lower()}{message[1:]}{got}"
-
-
-def _is_showable(name: str, value: Any) -> bool:
-    return isinstance(value, (str, int, float)) and "key" not in name
-
-
-def _model_at(location: tuple[str, ...]) -> type[BaseModel] | None:
-    model: type[BaseModel] = Settings
-    for name in location:
-        field = model.model_fields.get(name)
-        if field is None or not isinstance(field.annotation, type):
-            return None
-        if not issubclass(field.annotation, BaseModel):
-            return None
-        model = field.annotation
-    return model
-
-
-def _did_you_mean(name: str, model: type[BaseModel] | None, section: tuple[str, ...] = ()) -> str:
-    if model is None:
-        return ""
-    close = difflib.get_close_matches(name, list(model.model_fields), n=1)
-    if close:
-        return f"; did you mean {'.'.join((*section, *close))}?"
-    return f"; known: {', '.join(sorted(model.model_fields))}"

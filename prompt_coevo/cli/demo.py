@@ -15,6 +15,8 @@ from prompt_coevo.demo.arms import ARMS, arm
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.state import write_json
 
+_LOG_WIDTH = 140
+
 
 def demo(
     quick: bool = typer.Option(False, "--quick", help="One seed and 6 epochs instead of 3 and 8."),
@@ -35,7 +37,8 @@ def demo(
     """
     names = list(ARMS) if arms == "all" else [name.strip() for name in arms.split(",")]
     for name in names:
-        arm(name)
+        if arm(name).coevolves:
+            arm(name).settings(0, reflection_lm, api_base)  # a bad option shows at once
     count = seeds or (1 if quick else 3)
     folder = _new_folder(out)
     from prompt_coevo.demo.show import as_json, draw, print_cracked, print_table
@@ -55,6 +58,8 @@ def demo(
         for name in names
     ]
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=_LOG_WIDTH)  # a log has no right edge to wrap at
     console.print(
         f"{len(jobs)} runs of {jobs[0].steps} steps on CPU; evaluation is without any template."
     )

@@ -23,21 +23,21 @@ class Arm:
         """The demo preset with this arm's changes, and a litellm model if one is given."""
         reflection: dict[str, Any] = {"function": Teacher(self.teacher, seed=seed)}
         if reflection_lm is not None:
-            reflection = {"model": reflection_lm, "api_base": api_base}
+            reflection = {"model": reflection_lm}
+        if api_base is not None:
+            reflection["api_base"] = api_base
         return Settings(preset="demo", seed=seed, reflection=reflection, **self.changes)
 
 
 ARMS: Final[dict[str, Arm]] = {
     "grpo": Arm("GRPO", coevolves=False),
     "p2o": Arm("P2O"),
-    "no-distillation": Arm("P2O without distillation", changes={"context_distillation": False}),
-    "same-template": Arm(
-        "P2O, one template per group", changes={"p2o": {"group_templates": "same"}}
-    ),
-    "filler-teacher": Arm("P2O, teacher writes filler words", teacher="filler"),
-    "random-teacher": Arm("P2O, teacher guesses at random", teacher="random"),
-    "band": Arm("P2O, distill_ratio band", changes={"distill_ratio": "band"}),
-    "templated": Arm("P2O, distill_ratio templated", changes={"distill_ratio": "templated"}),
+    "no-distillation": Arm("P2O, no distillation", changes={"context_distillation": False}),
+    "same-template": Arm("P2O, one template a group", changes={"p2o": {"group_templates": "same"}}),
+    "filler-teacher": Arm("P2O, filler teacher", teacher="filler"),
+    "random-teacher": Arm("P2O, random teacher", teacher="random"),
+    "band": Arm("P2O, ratio band", changes={"distill_ratio": "band"}),
+    "templated": Arm("P2O, ratio templated", changes={"distill_ratio": "templated"}),
 }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -31,9 +32,10 @@ def print_table(results: Sequence[ArmResult], console: Console) -> None:
     """Mean and standard deviation per arm."""
     seeds = len({result.seed for result in results})
     table = Table(
-        title=f"Accuracy on held-out questions, greedy, without any template ({_counted(seeds, 'seed')})"
+        title=f"Accuracy on held-out questions, greedy, without any template ({_counted(seeds, 'seed')})",
+        box=box.SIMPLE_HEAD,
     )
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for title in _COLUMNS.values():
         table.add_column(title, justify="right")
     for name, values in summary(results).items():
@@ -62,7 +64,7 @@ def draw(results: Sequence[ArmResult], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, panels = pyplot.subplots(1, 3, figsize=(13, 4), layout="constrained")
+    figure, panels = pyplot.subplots(1, 3, figsize=(13, 4.4), layout="constrained")
     titles = {
         "all": "accuracy, all held-out questions",
         "hard": "accuracy, hard held-out questions",
@@ -79,7 +81,7 @@ def draw(results: Sequence[ArmResult], path: Path) -> None:
             )
         panel.set(title=title, xlabel="epoch", ylim=(0, 1.02 if metric != "hard_left" else None))
         panel.grid(alpha=0.3)
-    panels[0].legend()
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
 
@@ -94,7 +96,7 @@ def as_json(results: Sequence[ArmResult], command: str) -> dict[str, Any]:
 
 
 def _cell(column: str, value: dict[str, float]) -> str:
-    digits = 3 if column in ("all", "hard", "unseen_pairs", "longer") else 0
+    digits = 2 if column in ("all", "hard", "unseen_pairs", "longer") else 0
     spread = f" ± {value['std']:.{digits}f}" if value["std"] else ""
     return f"{value['mean']:.{digits}f}{spread}"
 

@@ -42,6 +42,7 @@ def test_settings_are_resolved_and_estimated() -> None:
             "error: the settings file /nope.yaml cannot be read",
         ),
         (["demo", "--arms", "ppo"], "error: there is no arm 'ppo'; known: grpo, p2o"),
+        (["demo", "--api-base", "x"], "error: reflection.api_base has no effect"),
         (["demo", "--out", "."], "is not empty; give --out a new one"),
     ],
 )

@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from prompt_coevo import hookspecs
-from prompt_coevo.settings import Section, Settings
+from prompt_coevo.cli import app
 
 ROOT = Path(__file__).parents[2]
 HOOKS = {name: function for name, function in vars(hookspecs).items() if name.startswith("coevo_")}
@@ -35,20 +36,21 @@ def test_a_hook_has_a_docstring_and_a_test_that_runs_it(name: str) -> None:
     assert f"def {name}(" in tests, f"no test implements {name}"
 
 
-def documented_settings(model: type, prefix: str = "") -> dict[str, str]:
-    found = {}
-    for name, field in model.model_fields.items():  # type: ignore[attr-defined]
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, Section):
-            found |= documented_settings(kind, f"{prefix}{name}.")
-        else:
-            found[prefix + name] = field.description or ""
-    return found
-
-
 def test_every_setting_is_documented() -> None:
-    text = (ROOT / "docs/settings.md").read_text("utf-8")
-    settings = documented_settings(Settings)
-    assert set(re.findall(r"^\| `([\w.]+)` \|", text, re.M)) == set(settings)
-    for name, description in settings.items():
-        assert description, f"{name} has no description"
+    """The table in the documentation is what `prompt-coevo settings --table` prints."""
+    table = CliRunner().invoke(app, ["settings", "--table"]).stdout
+    assert table in (ROOT / "docs/settings.md").read_text("utf-8")
+    for line in table.splitlines():
+        assert not line.endswith("|  |"), f"a setting without a description: {line}"
+
+
+def test_the_documentation_is_linked_from_its_index() -> None:
+    index = (ROOT / "docs/index.md").read_text("utf-8")
+    for path in (ROOT / "docs").rglob("*.md"):
+        assert path.name == "index.md" or f"({path.relative_to(ROOT / 'docs')})" in index
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text("utf-8")):
+            assert (path.parent / target).exists(), f"{path}: {target}"

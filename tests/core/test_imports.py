@@ -26,10 +26,11 @@ HEAVY = (
 # Lower floors never import higher ones. Every module of the core stands on exactly one floor.
 FLOORS = [
     {"errors", "markers", "placement", "rng"},
-    {"types", "budget", "distill", "distill_tensors", "gates", "pareto", "proposals"},
-    {"hard_set", "policy", "settings", "state", "trials", "function_lm", "paid_replies"},
-    {"context", "cover", "evaluation", "llm", "local_lm"},
-    {"search", "proposers", "builtin"},
+    {"types", "budget", "distill", "distill_tensors", "gates", "pareto", "setting_sources"},
+    {"hard_set", "policy", "proposals", "rounds", "settings", "state", "trials"},
+    {"context", "cover", "evaluation", "function_lm", "llm", "local_lm", "paid_replies"},
+    {"candidates", "language_models", "proposers", "builtin"},
+    {"search"},
     {"algorithms", "hookspecs", "journal"},
     {"plugins"},
     {"coevolution"},

@@ -8,13 +8,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.settings import (
-    P2OSettings,
-    Settings,
-    parse_section,
-    preset_names,
-    preset_text,
-)
+from prompt_coevo.setting_sources import preset_names, preset_text
+from prompt_coevo.settings import P2OSettings, Settings, parse_section
 
 
 def test_the_defaults_are_the_papers_values() -> None:
@@ -88,6 +83,14 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"placement": {"instruction_layout": "{{instruction}}"}}, "{{prompt}} exactly once"),
         ({"reflection": {"model": "self", "function": len}}, "exclude each other"),
         ({"reflection": {"function": "os:nope"}}, "reflection.function"),
+        (
+            {"reflection": {"function": len, "timeout_s": 3}},
+            "reflection.timeout_s has no effect with a reflection.function; leave it out",
+        ),
+        (
+            {"reflection": {"model": "self", "api_base": "x"}},
+            'reflection.api_base has no effect with reflection.model = "self"',
+        ),
         ({"reflection": 3}, "reflection: input should be a valid dictionary"),
         ({"config_file": "/does/not/exist.yaml"}, "cannot be read: No such file"),
     ],
