@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -174,7 +176,7 @@ class Coevolution:
         """Finite numbers for the host's own logger."""
         merged: dict[str, float] = {}
         for values in self._plugins.each("coevo_metrics").values():
-            merged.update(values)
+            merged.update({k: float(v) for k, v in (values or {}).items() if math.isfinite(v)})
         if self._model is not None:
             merged.update(
                 {f"reflection_{name}": float(value) for name, value in self._model.totals.items()}
@@ -272,8 +274,7 @@ class Coevolution:
         if len(templates) != group_size:
             raise PluginError(
                 f"coevo_assign_template answered {len(templates)} templates for a group of "
-                f"{group_size}; "
-                "it must answer one per rollout"
+                f"{group_size}; it must answer one per rollout"
             )
         return templates
 
@@ -295,10 +296,23 @@ class Coevolution:
                 "step": self._step,
                 "round": self._round,
                 "epochs": self.epochs,
-                "plugins": self._plugins.each("coevo_state"),
+                "plugins": self._plugin_states(),
                 "reflection": dict(self._model.totals) if self._model else {},
             }
         )
+
+    def _plugin_states(self) -> dict[str, Any]:
+        """Without those that cannot be written down: a bad plugin must not cost the checkpoint."""
+        states = {}
+        for name, state in self._plugins.each("coevo_state").items():
+            try:
+                json.dumps(state, allow_nan=False)
+            except (TypeError, ValueError) as error:
+                logger.error("the state of plugin %r is no JSON and is not saved: %s", name, error)
+                self._report_plugin_error(name, "coevo_state", error)
+            else:
+                states[name] = state
+        return {name: state for name, state in states.items() if state is not None}
 
     def _write_view(self, state: Mapping[str, Any] | None = None) -> None:
         """`state.json`: for people to read; only the copy in the host's checkpoint is ever loaded."""

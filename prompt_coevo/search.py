@@ -17,6 +17,7 @@ import numpy as np
 from prompt_coevo.budget import RolloutBudget
 from prompt_coevo.candidates import CandidateSource, ProposerUnavailable
 from prompt_coevo.context import Context
+from prompt_coevo.errors import CoevoError
 from prompt_coevo.evaluation import Evaluator, Job
 from prompt_coevo.gates import LeakGuard
 from prompt_coevo.placement import question_text
@@ -254,6 +255,8 @@ class Search:
     def _evaluate(self, jobs: list[Job], temperature: float) -> list[Rollout]:
         try:
             return self._evaluator.evaluate(jobs, Sampling(temperature))
+        except CoevoError:
+            raise  # the host cannot go on
         except Exception as error:
             raise _Failed(f"the evaluation failed: {type(error).__name__}: {error}") from error
 

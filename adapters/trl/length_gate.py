@@ -25,11 +25,10 @@ class PromptLengthGate:
 
     @hookimpl
     def coevo_check_candidate(self, candidate: Candidate) -> str | None:
-        if self._limit is None:
+        without = self._longest_prompt + self._completion
+        if self._limit is None or without > self._limit:  # the user's own prompts do not fit either
             return None
-        needed = (
-            self._longest_prompt + self._completion + count_tokens(self._trainer, candidate.text)
-        )
+        needed = without + count_tokens(self._trainer, candidate.text)
         if needed <= self._limit:
             return None
         return f"with it the longest question needs {needed} tokens, the model has room for {self._limit}"

@@ -93,12 +93,15 @@ class TrlPolicy:
         share = math.ceil(len(requests) / self._ranks.count)
         start = self._ranks.rank * share
         mine = [requests[min(i, len(requests) - 1)] for i in range(start, start + share)]
-        scored: list[tuple[str, float]] = []
-        size = self._rows_per_call(share)
-        with self._undisturbed(), self._sampled_with(sampling):
-            for first in range(0, share, size):
-                self._seed_generation(version)
-                scored += self._generate(mine[first : first + size])
+        try:
+            scored = self._sample(mine, sampling, version)
+        except Exception as error:
+            if self._ranks.count == 1:
+                raise
+            raise HostError(
+                f"a policy rollout failed on rank {self._ranks.rank}, and the ranks are out of step now: "
+                f"{type(error).__name__}: {error}"
+            ) from error
         gathered = self._ranks.gather(scored)
         return [
             Rollout(
@@ -110,6 +113,18 @@ class TrlPolicy:
             )
             for request, (text, reward) in zip(requests, gathered, strict=False)
         ]
+
+    def _sample(
+        self, requests: list[RolloutRequest], sampling: Sampling, version: PolicyVersion
+    ) -> list[tuple[str, float]]:
+        """This rank's completions with their rewards."""
+        scored: list[tuple[str, float]] = []
+        size = self._rows_per_call(len(requests))
+        with self._undisturbed(), self._sampled_with(sampling):
+            for first in range(0, len(requests), size):
+                self._seed_generation(version)
+                scored += self._generate(requests[first : first + size])
+        return scored
 
     def _rows_per_call(self, share: int) -> int:
         """vLLM and continuous batching schedule any number of rows; plain generation must fit in memory."""

@@ -68,9 +68,10 @@ def demo(
     print_cracked(results, console)
     draw(results, folder / "demo.png")
     console.print(f"Picture: {folder / 'demo.png'}", soft_wrap=True)
-    for job in jobs:
-        if arm(job.arm).coevolves:
-            console.print(f"Journal: {job.out / 'coevo' / 'events.jsonl'}", soft_wrap=True)
+    journals = [job.out / "coevo" / "events.jsonl" for job in jobs if arm(job.arm).coevolves]
+    for journal in journals[:1]:
+        more = f" (and {len(journals) - 1} more)" if len(journals) > 1 else ""
+        console.print(f"Journal: {journal}{more}", soft_wrap=True)
     if json_file is not None:
         command = shlex.join(["prompt-coevo", *sys.argv[1:]])
         write_json(json_file, as_json(results, command))

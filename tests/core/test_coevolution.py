@@ -245,6 +245,24 @@ def test_a_plugin_that_raises_is_reported_and_passed_over(tmp_path: Path, policy
     assert ("broken", "coevo_on_state_saved") in errors
 
 
+class Careless:
+    """Answers with what cannot be logged or written down."""
+
+    @hookimpl
+    def coevo_metrics(self) -> dict[str, float]:
+        return {"good": 1, "bad": math.nan}
+
+    @hookimpl
+    def coevo_state(self) -> dict[str, Any]:
+        return {"bad": {1, 2}}
+
+
+def test_a_careless_plugin_costs_neither_logs_nor_checkpoint() -> None:
+    engine = with_plugins(careless=Careless(), good=Instructor())
+    assert engine.metrics() == {"coevo/good": 1.0, "coevo/seen": 0.0}
+    assert engine.state_dict()["plugins"] == {"good": {"seen": 0}}
+
+
 def test_the_wrong_number_of_templates_is_an_error() -> None:
     class Short:
         @hookimpl

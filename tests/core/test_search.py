@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prompt_coevo import Coevolution, Settings, hookimpl
+from prompt_coevo.errors import HostError
 from prompt_coevo.search import Search, SearchRequest, SearchResult
 from prompt_coevo.types import EMPTY_TEMPLATE, Question, Rollout, Sampling
 
@@ -252,6 +253,15 @@ def test_an_evaluator_that_raises_ends_the_search_with_what_it_has(
     assert result.pool.scores.shape == (2, 6)
     at_once = search(keyed_policy(40, fail_after=0))
     assert at_once.pool.scores.shape == (0, 6)
+
+
+def test_a_host_that_cannot_go_on_is_not_held_up(search: Any, policy: Any) -> None:
+    def lost(requests: Any) -> Any:
+        raise HostError("the ranks are out of step")
+
+    policy.rollout = lost
+    with pytest.raises(HostError, match="out of step"):
+        search(policy)
 
 
 def test_a_failing_reflection_model_ends_the_search(
