@@ -25,13 +25,3 @@ class HostError(CoevoError, RuntimeError):
 
 class PluginError(CoevoError, RuntimeError):
     """A plugin or a named component cannot be found or does not fit its hooks."""
-
-
-class MissingExtraError(CoevoError, ImportError):
-    """An optional dependency is not installed."""
-
-    def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(
-            f"{purpose} needs the package {package!r}, which is not installed; "
-            f"run: pip install 'prompt-coevo[{extra}]'"
-        )

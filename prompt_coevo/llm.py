@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from prompt_coevo.errors import MissingExtraError
+from prompt_coevo.extras import require
 from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.settings import ReflectionSettings
 
@@ -96,11 +96,9 @@ class LiteLLMModel:
 def _import_litellm() -> Any:
     # Without this, litellm fetches its price list over the network when it is imported.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    try:
-        import litellm
-        import tenacity  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError(error.name or "litellm", "llm", "a reflection model") from None
+    require("litellm", "tenacity", extra="llm", purpose="a reflection model")
+    import litellm
+
     litellm.suppress_debug_info = True
     return litellm
 

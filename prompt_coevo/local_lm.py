@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from prompt_coevo.errors import MissingExtraError, SettingsError
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.extras import require
 from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.settings import ReflectionSettings
 
@@ -26,6 +27,7 @@ class LocalModel:
                 'reflection.model = "self" needs the checkpoint that training starts from, but the '
                 "model was not loaded from one; give reflection.model a model name instead"
             )
+        require("torch", "transformers", extra="trl", purpose='reflection.model = "self"')
         self._path = path
         self._settings = settings
         self._loaded: tuple[Any, Any] | None = None
@@ -35,8 +37,6 @@ class LocalModel:
         """One reply per prompt; if the model cannot be loaded or run, each is an error."""
         try:
             return self._generate(list(prompts))
-        except MissingExtraError:
-            raise
         except Exception as error:
             return [Reply(None, error=f"{type(error).__name__}: {error}") for _ in prompts]
 
@@ -91,13 +91,9 @@ class LocalModel:
 
     def _load(self) -> tuple[Any, Any]:
         if self._loaded is None:
-            try:
-                import torch
-                from transformers import AutoModelForCausalLM, AutoTokenizer
-            except ImportError as error:
-                raise MissingExtraError(
-                    error.name or "transformers", "trl", 'reflection.model = "self"'
-                ) from None
+            import torch
+            from transformers import AutoModelForCausalLM, AutoTokenizer
+
             tokenizer = AutoTokenizer.from_pretrained(self._path, padding_side="left")
             if tokenizer.pad_token_id is None:
                 tokenizer.pad_token = tokenizer.eos_token

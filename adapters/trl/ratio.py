@@ -76,7 +76,8 @@ class DistillRatio:
         output["tool_mask"] = output.get("tool_mask", torch.ones_like(mask)) * keep.to(mask.dtype)
         if "num_items_in_batch" in output:
             loss_tokens = (mask * output["tool_mask"]).sum()
-            output["num_items_in_batch"] = self._trainer.accelerator.gather(loss_tokens).sum()
+            items = self._trainer.accelerator.gather(loss_tokens).sum()
+            output["num_items_in_batch"] = items.clamp(min=1)  # older TRL divides by it as it is
 
     def _logps_on_question(self, output: dict[str, Any]) -> torch.Tensor:
         return self._logps(output["prompt_ids"], output["prompt_mask"], output)

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from prompt_coevo.demo.arms import ARMS, arm
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.extras import require
 from prompt_coevo.state import write_json
 
 _LOG_WIDTH = 140
@@ -39,6 +40,7 @@ def demo(
     for name in names:
         if arm(name).coevolves:
             arm(name).settings(0, reflection_lm, api_base)  # a bad option shows at once
+    require("trl", "matplotlib", extra="demo", purpose="the demo")
     count = seeds or (1 if quick else 3)
     folder = _new_folder(out)
     from prompt_coevo.demo.show import as_json, draw, print_cracked, print_table

@@ -14,7 +14,6 @@ from rich.text import Text
 
 from prompt_coevo.demo.arms import arm
 from prompt_coevo.demo.results import ArmResult, summary
-from prompt_coevo.errors import MissingExtraError
 
 _COLUMNS = {
     "all": "all",
@@ -56,11 +55,9 @@ def print_cracked(results: Sequence[ArmResult], console: Console, count: int = 2
 
 
 def draw(results: Sequence[ArmResult], path: Path) -> None:
-    """Learning curves and hard samples left, as a picture. Raises MissingExtraError."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise MissingExtraError(error.name or "matplotlib", "demo", "the demo's picture") from None
+    """Learning curves and hard samples left, as a picture."""
+    import matplotlib
+
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

@@ -19,7 +19,6 @@ from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.demo.results import ArmResult, Cracked, Scores
 from prompt_coevo.demo.splits import Splits, make_splits
 from prompt_coevo.demo.world import World, reward, spell
-from prompt_coevo.errors import MissingExtraError
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.placement import question_text
 from prompt_coevo.search import SearchResult
@@ -54,16 +53,12 @@ Report = Callable[[int, Scores | None], None]
 def train(job: Job, report: Report) -> ArmResult:
     """Train one arm and evaluate it before every epoch and at the end.
 
-    `report(step, scores)` is called after every step (scores None) and every evaluation. Raises
-    MissingExtraError without trl.
+    `report(step, scores)` is called after every step (scores None) and every evaluation.
     """
     _quieten()
-    try:
-        import torch
-        import transformers
-        import trl  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError(error.name or "trl", "demo", "the demo") from None
+    import torch
+    import transformers
+
     from prompt_coevo.adapters.trl import CoevoCallback
     from prompt_coevo.demo.evaluate import evaluate
 

@@ -56,6 +56,19 @@ def test_an_error_is_one_sentence_and_status_2(
     assert len(failed.stderr.strip().splitlines()) == 1
 
 
+def test_the_demo_names_what_it_needs_before_it_starts(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['trl'] = None; from prompt_coevo.cli import main; main()"
+    failed = subprocess.run(
+        [sys.executable, "-c", code, "demo"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert failed.returncode == 2
+    assert failed.stderr.strip().endswith("run: pip install 'prompt-coevo[demo]'")
+
+
 def test_help_and_version() -> None:
     assert "--reflection-lm" in run("demo", "--help").stdout
     assert run("--version").stdout.strip()

@@ -108,6 +108,6 @@ def test_without_litellm_the_error_names_the_command() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment
     )
     assert run.stderr.strip().splitlines()[-1] == (
-        "prompt_coevo.errors.MissingExtraError: a reflection model needs the package 'litellm', which is "
+        "prompt_coevo.extras.MissingExtraError: a reflection model needs the package 'litellm', which is "
         "not installed; run: pip install 'prompt-coevo[llm]'"
     )

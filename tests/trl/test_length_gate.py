@@ -3,9 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from prompt_coevo.adapters.trl.length_gate import PromptLengthGate
 from prompt_coevo.adapters.trl.questions import QuestionIndex
+
 from prompt_coevo.settings import Settings
 from prompt_coevo.types import Candidate
 
