@@ -37,6 +37,13 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, dict[str,
     return folder, run.stdout, json.loads((folder / "numbers.json").read_text())
 
 
+def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "something").touch()
+    failed = run_demo(tmp_path, "--out", ".")
+    assert failed.returncode == 2
+    assert failed.stderr == "error: the folder . is not empty; give --out a new one\n"
+
+
 def test_p2o_learns_what_grpo_cannot(demo: Any) -> None:
     _, _, numbers = demo
     grpo, p2o = (numbers["summary"][arm] for arm in ("grpo", "p2o"))
