@@ -66,7 +66,7 @@ class CandidateSource:
         return Candidate(
             text,
             request.kind,
-            origin=self._context.settings.reflection.proposer,
+            origin=request.proposer,
             parents=(request.parent.id,),
             created=self._context.policy_version,
         )

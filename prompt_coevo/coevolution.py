@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from prompt_coevo.algorithms import BuiltinAlgorithms
-from prompt_coevo.builtin import Gates, NamedProposer
+from prompt_coevo.builtin import Gates, NamedProposers
 from prompt_coevo.errors import PluginError, SettingsError, StateError
 from prompt_coevo.gates import rough_token_count
 from prompt_coevo.journal import Journal, JournalSink
@@ -59,7 +59,7 @@ class Coevolution:
         """Epochs that `epoch_end` has closed."""
         self._rounds = OpenRounds()
         self._model: PaidReplies | None = None
-        self._proposer: Proposer | None = None
+        self._proposers: dict[str, Proposer] = {}
         self._plugins = Plugins(on_error=self._report_plugin_error)
 
     @classmethod
@@ -226,11 +226,10 @@ class Coevolution:
             self._model = PaidReplies(model, identity, self._record_replies)
         return self._model
 
-    def proposer(self) -> Proposer:
-        if self._proposer is None:
-            factory = self._component("proposer", self._settings.reflection.proposer)
-            self._proposer = factory(self)
-        return self._proposer
+    def proposer(self, name: str) -> Proposer:
+        if name not in self._proposers:
+            self._proposers[name] = self._component("proposer", name)(self)
+        return self._proposers[name]
 
     def section(self, plugin: str) -> BaseModel:
         model = self._plugins.only(plugin, "coevo_settings_model")
@@ -247,7 +246,7 @@ class Coevolution:
         self._plugins.register(BuiltinAlgorithms(), "builtin_algorithms")
         self._plugins.register(BuiltinProposers(), "builtin_proposers")
         self._plugins.register(Gates(self), "gates")
-        self._plugins.register(NamedProposer(self), "named_proposer")
+        self._plugins.register(NamedProposers(self), "named_proposers")
         self._plugins.register(JournalSink(self.note), "journal")
         self._plugins.load_entry_points()
         for name, plugin in given.items():

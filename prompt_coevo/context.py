@@ -42,8 +42,8 @@ class Context(Protocol):
         """The reflection model. Raises SettingsError if none is configured."""
         ...
 
-    def proposer(self) -> Proposer:
-        """The proposer that the settings name. Raises SettingsError if it cannot be built."""
+    def proposer(self, name: str) -> Proposer:
+        """The registered proposer of this name. Raises SettingsError if it is unknown or cannot work."""
         ...
 
     def section(self, plugin: str) -> BaseModel:

@@ -7,7 +7,7 @@ from prompt_coevo.function_lm import FunctionModel
 from prompt_coevo.llm import LiteLLMModel
 from prompt_coevo.local_lm import LocalModel
 from prompt_coevo.proposals import LanguageModel
-from prompt_coevo.settings import ReflectionSettings
+from prompt_coevo.sections import ReflectionSettings
 
 
 def build_language_model(reflection: ReflectionSettings, initial_policy: str) -> LanguageModel:

@@ -9,7 +9,7 @@ from typing import Any
 
 from prompt_coevo.extras import require
 from prompt_coevo.proposals import Reply, Usage
-from prompt_coevo.settings import ReflectionSettings
+from prompt_coevo.sections import ReflectionSettings
 
 _DEFAULT_CONCURRENCY = 8
 _TRANSIENT_STATUS = {408, 409, 429}

@@ -10,7 +10,7 @@ from typing import Any
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
 from prompt_coevo.proposals import Reply, Usage
-from prompt_coevo.settings import ReflectionSettings
+from prompt_coevo.sections import ReflectionSettings
 
 
 class LocalModel:

@@ -21,11 +21,18 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class ProposalRequest:
-    """Write new candidates from `parent`, given trajectories on which it failed."""
+    """Write `count` new candidates from `parent`, given trajectories on which it failed.
+
+    `proposer` names who is to answer. `history` holds candidates with their scores, for proposers
+    that learn from these instead.
+    """
 
     kind: CandidateKind
     parent: Candidate
     failures: tuple[Trajectory, ...]
+    proposer: str = "propose_improvement"
+    count: int = 1
+    history: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)

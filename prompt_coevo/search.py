@@ -24,7 +24,7 @@ from prompt_coevo.placement import question_text
 from prompt_coevo.policy import Policy
 from prompt_coevo.proposals import ProposalRequest, Trajectory
 from prompt_coevo.rng import counter_rng
-from prompt_coevo.settings import P2OSettings
+from prompt_coevo.sections import P2OSettings
 from prompt_coevo.trials import ScoredPool, Trial
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, Question, Rollout, Sampling
 
@@ -199,7 +199,9 @@ class Search:
         if not reflecting:
             return
         requests = [
-            ProposalRequest("template", attempt.parent, self._failures(attempt))
+            ProposalRequest(
+                "template", attempt.parent, self._failures(attempt), self._settings.proposer
+            )
             for attempt in reflecting
         ]
         known = {template.text for template in self._templates}

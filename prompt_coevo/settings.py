@@ -11,16 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ImportString,
-    SecretStr,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -30,9 +21,15 @@ from pydantic_settings import (
 )
 from pydantic_settings.exceptions import SettingsError as SourceError
 
-from prompt_coevo.budget import Overspend
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.placement import Placement, check_layout
+from prompt_coevo.sections import (
+    GateSettings,
+    InspoSettings,
+    P2OSettings,
+    PlacementSettings,
+    ReflectionSettings,
+    Section,
+)
 from prompt_coevo.setting_sources import (
     ENV_PREFIX,
     check_environment,
@@ -40,144 +37,6 @@ from prompt_coevo.setting_sources import (
     read_file,
     read_preset,
 )
-
-
-class Section(BaseModel):
-    """A group of settings: unknown names are refused, values do not change afterwards."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
-class PlacementSettings(Section):
-    """Where instruction and template go in a prompt."""
-
-    instruction: Literal["system", "prefix"] = "system"
-    """`system`: as the chat's system message; `prefix`: in front of the last user message."""
-    instruction_layout: str = Placement.instruction_layout
-    """How an instruction in front of a prompt is joined to it."""
-    template_layout: str = Placement.template_layout
-    """How a template is joined to a question: `T(x, z)`, P2O section 3.2."""
-
-    @model_validator(mode="after")
-    def _check_layouts(self) -> PlacementSettings:
-        check_layout(
-            self.instruction_layout, ["instruction", "prompt"], "placement.instruction_layout"
-        )
-        check_layout(self.template_layout, ["template", "question"], "placement.template_layout")
-        return self
-
-    def build(self) -> Placement:
-        return Placement(**self.model_dump())
-
-
-_OF_A_MODEL = {"temperature", "max_tokens"}
-_OF_A_REMOTE_MODEL = {"api_base", "api_key", "timeout_s", "total_timeout_s"}
-
-
-class ReflectionSettings(Section):
-    """Who writes new candidates."""
-
-    proposer: str = "propose_improvement"
-    """The name of a registered proposer."""
-    model: str | None = None
-    """`"self"` for the initial policy (P2O's self-reference), or any litellm model name (a teacher)."""
-    function: ImportString[Any] | None = None
-    """A callable from prompt text to reply text, or its import path, in place of a model."""
-    api_base: str | None = None
-    """Base URL of an OpenAI-compatible server, such as a local vLLM."""
-    api_key: SecretStr | None = None
-    """Better left to the provider's own environment variable."""
-    temperature: float = Field(default=1.0, ge=0.0)
-    """Sampling temperature of the reflection model."""
-    max_tokens: int = Field(default=4096, ge=1)
-    """Longest reply, in tokens; a reply that reaches it is rejected."""
-    concurrency: int | None = Field(default=None, ge=1)
-    """Calls at once. Default: 8 for a litellm model, 1 for a function (it may not be thread-safe)."""
-    timeout_s: float = Field(default=120.0, gt=0.0)
-    """Seconds that one attempt may take."""
-    total_timeout_s: float = Field(default=300.0, gt=0.0)
-    """Seconds that one call may take with all its retries."""
-    max_example_tokens: int = Field(default=2000, ge=16)
-    """Longest excerpt of one failed trajectory in a reflection prompt, in tokens."""
-    meta_prompt_file: Path | None = None
-    """A file in place of the proposer's own meta-prompt."""
-
-    @model_validator(mode="after")
-    def _one_source(self) -> ReflectionSettings:
-        if self.model is not None and self.function is not None:
-            raise ValueError("reflection.model and reflection.function exclude each other: set one")
-        if self.function is not None:
-            self._refuse(_OF_A_MODEL | _OF_A_REMOTE_MODEL, "a reflection.function")
-        if self.model == "self":
-            self._refuse({"concurrency"} | _OF_A_REMOTE_MODEL, 'reflection.model = "self"')
-        return self
-
-    def _refuse(self, names: set[str], where: str) -> None:
-        for name in sorted(names & self.model_fields_set):
-            raise ValueError(f"reflection.{name} has no effect with {where}; leave it out")
-
-
-class GateSettings(Section):
-    """What a candidate must satisfy before any rollout is spent on it."""
-
-    max_candidate_tokens: int = Field(default=1024, ge=1)
-    """Longest candidate, in tokens of the policy."""
-    required_tags: tuple[str, ...] = ()
-    """Texts that every candidate must contain."""
-    leak_ngram: int = Field(default=8, ge=2)
-    """A candidate must not share so many consecutive words with a training question."""
-    leak_truth_chars: int = Field(default=12, ge=1)
-    """A ground truth of at least so many characters must not stand in a candidate."""
-
-
-class P2OSettings(Section):
-    """P2O (arXiv 2603.21877)."""
-
-    tau: float = 0.2
-    """`τ` of eq. 4: a question is hard if its group's mean reward is below it. At K = 6 the default
-    means all fail, or one success, as the authors ran it."""
-    search_every: Literal["epoch"] | int = "epoch"
-    """Search at the end of every epoch (Algorithm 1), or every so many weight updates."""
-    search_budget: int = Field(default=11_000, ge=1)
-    """`C_total` of Algorithm 3: policy rollouts per search (what the authors ran)."""
-    overspend: Overspend = "never"
-    """`never`: a wave holds what the budget can pay in full; `literal`: the paper's test between waves."""
-    beam_width: int = Field(default=16, ge=1)
-    """`W` of Algorithm 4."""
-    front_fill: bool = False
-    """Fill a front smaller than `W` with further proposals from the same parents (not in the paper)."""
-    minibatch_size: int = Field(default=3, ge=1)
-    """`B` of Algorithm 3: questions per proposal."""
-    dev_size: int = Field(default=300, ge=1)
-    """Questions on which accepted templates are scored; at most half of the hard ones."""
-    min_hard: int = Field(default=2, ge=2)
-    """Fewer hard questions than this: no search (the authors' code uses 100)."""
-    solved_at: float = 1.0
-    """A reward from which a question counts as solved: `C(z)` of Algorithm 2."""
-    minibatch_temperature: float = Field(default=0.6, ge=0.0)
-    """Sampling temperature of the minibatch rollouts."""
-    dev_temperature: float = Field(default=0.0, ge=0.0)
-    """Sampling temperature of the dev rollouts; 0 is greedy."""
-    group_templates: Literal["diverse", "same"] = "diverse"
-    """`same` gives all rollouts of a group one template: the ablation of Table 2."""
-    max_barren_waves: int = Field(default=8, ge=1)
-    """End a search after so many waves in a row that gave no candidate to try (not in the paper)."""
-
-    @field_validator("tau")
-    @classmethod
-    def _tau_above_zero(cls, tau: float) -> float:
-        if not tau > 0:
-            raise ValueError(
-                "must be greater than 0, else no question can be hard; for example 0.2"
-            )
-        return tau
-
-    @field_validator("search_every")
-    @classmethod
-    def _positive_steps(cls, every: Any) -> Any:
-        if every != "epoch" and every < 1:
-            raise ValueError('must be "epoch" or a number of steps of at least 1')
-        return every
 
 
 class Settings(BaseSettings):
@@ -218,6 +77,7 @@ class Settings(BaseSettings):
     reflection: ReflectionSettings = ReflectionSettings()
     gates: GateSettings = GateSettings()
     p2o: P2OSettings = P2OSettings()
+    inspo: InspoSettings = InspoSettings()
     plugins: dict[str, dict[str, Any]] = {}
     """Settings of third-party plugins, by plugin name; each plugin checks its own."""
 
@@ -254,6 +114,18 @@ class Settings(BaseSettings):
         if isinstance(names, str):
             return tuple(name.strip() for name in names.split(",") if name.strip())
         return names
+
+    @model_validator(mode="after")
+    def _sections_in_use(self) -> Settings:
+        # An outside algorithm may read a built-in one's section, so only built-in ones are judged.
+        if set(self.algorithms) <= {"p2o", "inspo"}:
+            for name in {"p2o", "inspo"} - set(self.algorithms):
+                if name in self.model_fields_set and getattr(self, name).model_fields_set:
+                    raise ValueError(
+                        f'settings under {name} have no effect without "{name}" in algorithms; '
+                        "add it or leave them out"
+                    )
+        return self
 
     @model_validator(mode="after")
     def _combinations(self) -> Settings:

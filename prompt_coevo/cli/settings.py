@@ -9,7 +9,8 @@ from typing import Any
 
 import typer
 
-from prompt_coevo.settings import Section, Settings
+from prompt_coevo.sections import Section
+from prompt_coevo.settings import Settings
 
 
 def show(

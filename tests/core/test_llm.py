@@ -12,7 +12,7 @@ from standins.openai_server import Server, openai_server
 
 from prompt_coevo import llm
 from prompt_coevo.llm import LiteLLMModel
-from prompt_coevo.settings import ReflectionSettings
+from prompt_coevo.sections import ReflectionSettings
 
 
 def model(server: Server, **changes: Any) -> LiteLLMModel:

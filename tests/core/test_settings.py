@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.setting_sources import preset_names, preset_text
-from prompt_coevo.settings import P2OSettings, Settings, parse_section
+from prompt_coevo.sections import P2OSettings
+from prompt_coevo.settings import Settings, parse_section
 
 
 def test_the_defaults_are_the_papers_values() -> None:
