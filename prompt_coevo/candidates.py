@@ -14,6 +14,17 @@ class ProposerUnavailable(Exception):
     """No proposer answered, or every call to the reflection model failed."""
 
 
+def announce(context: Context, requests: Sequence[ProposalRequest]) -> None:
+    """Tell the listeners that proposers are about to be asked."""
+    context.tell("coevo_before_candidates_proposed", requests=requests)
+
+
+def propose(context: Context, requests: Sequence[ProposalRequest]) -> Sequence[Proposal] | None:
+    """Ask the proposers and nothing else, so that it can be done in the background."""
+    proposals: Sequence[Proposal] | None = context.ask("coevo_propose", requests=requests)
+    return proposals
+
+
 class CandidateSource:
     """Turns proposal requests into candidates that may be tried.
 
@@ -32,8 +43,13 @@ class CandidateSource:
         All calls run concurrently. `known` are texts in use; the texts of accepted candidates are
         added to it. Raises ProposerUnavailable.
         """
-        self._context.tell("coevo_before_candidates_proposed", requests=requests)
-        proposals: Sequence[Proposal] | None = self._context.ask("coevo_propose", requests=requests)
+        announce(self._context, requests)
+        return self.judge(propose(self._context, requests), known)
+
+    def judge(
+        self, proposals: Sequence[Proposal] | None, known: set[str]
+    ) -> list[tuple[Candidate, ...]]:
+        """The second half of `ask`: put what was proposed through the gates."""
         if proposals is None:
             raise ProposerUnavailable("no proposer answered")
         for proposal in proposals:

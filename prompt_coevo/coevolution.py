@@ -1,10 +1,11 @@
-"""The engine: the five calls that a door makes."""
+"""The engine: the calls that a door makes."""
 
 from __future__ import annotations
 
 import json
 import logging
 import math
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from prompt_coevo.proposals import Proposer
 from prompt_coevo.proposers import BuiltinProposers
 from prompt_coevo.rounds import OpenRounds
 from prompt_coevo.settings import Settings, parse_section
-from prompt_coevo.state import seal, unseal, write_json
+from prompt_coevo.state import seal, unseal, write_json, write_text
 from prompt_coevo.types import Assignment, Candidate, PolicyVersion, Rollout
 
 logger = logging.getLogger(PROJECT)
@@ -34,7 +35,7 @@ logger = logging.getLogger(PROJECT)
 class Coevolution:
     """One engine per run. A door calls, in this order and as often as it trains:
 
-    `plan` before a generation round, `observe` after it, `step_end` after every weight update,
+    `begin` once, `plan` before a generation round, `observe` after it, `step_end` after every weight update,
     `epoch_end` between two epochs. `state_dict` and `load_state_dict` travel in the host's checkpoint,
     `metrics` in its logs. See `docs/adapters.md`.
     """
@@ -45,13 +46,16 @@ class Coevolution:
         folder: Path | None,
         count_tokens: Callable[[str], int],
         initial_policy: str,
+        system_message: Callable[[], str | None],
     ) -> None:
         """For `from_settings`."""
         self._settings = settings
         self._folder = folder
         self._journal = Journal(folder)
         self._count_tokens = count_tokens
+        self._counting = threading.Lock()
         self._initial_policy = initial_policy
+        self._system_message = system_message
         attempts = (event.get("attempt", 0) for event in self._journal.read())
         self._attempt = 1 + max(attempts, default=-1)
         self._step = self._round = 0
@@ -70,21 +74,27 @@ class Coevolution:
         output_dir: Path | None = None,
         count_tokens: Callable[[str], int] = rough_token_count,
         initial_policy: str = "",
+        system_message: Callable[[], str | None] = lambda: None,
         plugins: Mapping[str, object] | None = None,
     ) -> Coevolution:
         """Build an engine; nothing is restored yet.
 
         `output_dir` is the host's: the engine writes to its subfolder `coevo`, or nothing if None.
         `count_tokens` counts with the policy's tokenizer. `initial_policy` is the checkpoint that
-        training starts from, for `reflection.model = "self"`. `plugins` are registered by name, after
-        the installed ones. Raises SettingsError, PluginError or MissingExtraError.
+        training starts from, for `reflection.model = "self"`. `system_message` answers with the system
+        message that all questions share, if they do. `plugins` are registered by name, after the
+        installed ones. Raises SettingsError, PluginError or MissingExtraError.
         """
         folder = output_dir / "coevo" if output_dir else None
-        engine = cls(settings, folder, count_tokens, initial_policy)
+        engine = cls(settings, folder, count_tokens, initial_policy, system_message)
         engine._register_plugins(plugins or {})
         return engine
 
-    # The five calls
+    # The calls of a door
+
+    def begin(self, policy: Policy) -> None:
+        """Training begins, after a state was loaded if there is one. May ask `policy` for rollouts."""
+        self._plugins.each("coevo_train_begin", policy=policy)
 
     def plan(self, question_ids: Sequence[str], group_size: int) -> list[Assignment]:
         """What the rollouts of the next generation round run under.
@@ -130,6 +140,11 @@ class Coevolution:
         self._plugins.each("coevo_epoch_end", policy=policy)
         self._write_view()
 
+    def evaluation_instruction(self) -> Candidate | None:
+        """The instruction that the host's evaluation runs under, if any."""
+        instruction: Candidate | None = self.ask("coevo_evaluation_instruction")
+        return instruction
+
     def close(self) -> None:
         """Training is over."""
         self.note("training_ended", metrics=self.metrics())
@@ -155,6 +170,13 @@ class Coevolution:
         self._step, self._round = payload["step"], payload["round"]
         self.epochs = payload["epochs"]
         self._rounds.clear()
+        if self._model is not None:
+            self._model.totals.update(payload["reflection"])
+            self._model.reuse(
+                event
+                for event in self._journal.read()
+                if event.get("event") == "reply" and event.get("step", -1) >= self._step
+            )
         for name, plugin_state in payload["plugins"].items():
             try:
                 self._plugins.only(name, "coevo_load_state", state=plugin_state)
@@ -163,13 +185,6 @@ class Coevolution:
                     f"{where} holds a state of {name!r} that it cannot read: {error!r}; "
                     "resume with the version that wrote it"
                 ) from error
-        if self._model is not None:
-            self._model.totals.update(payload["reflection"])
-            self._model.reuse(
-                event
-                for event in self._journal.read()
-                if event.get("event") == "reply" and event.get("step", -1) >= self._step
-            )
         self.note("resumed")
 
     def metrics(self) -> dict[str, float]:
@@ -212,7 +227,21 @@ class Coevolution:
         self._journal.write([self._stamped(event, fields)])
 
     def count_tokens(self, text: str) -> int:
-        return self._count_tokens(text)
+        with (
+            self._counting
+        ):  # proposers count in the background; a tokenizer may not be thread-safe
+            return self._count_tokens(text)
+
+    def system_message(self) -> str | None:
+        return self._system_message()
+
+    def publish(self, name: str, text: str) -> None:
+        if self._folder is None:
+            return
+        try:
+            write_text(self._folder / name, text)
+        except OSError as error:
+            logger.warning("%s cannot be written: %s", self._folder / name, error)
 
     def language_model(self) -> PaidReplies:
         if self._model is None:
@@ -255,6 +284,8 @@ class Coevolution:
             self._plugins.register(self._component("algorithm", name)(self), name)
         for name in self._settings.plugins:
             self.section(name)
+        for name in self._settings.reflection.meta_prompts:
+            self._component("proposer", name)
 
     def _component(self, kind: str, name: str) -> Callable[..., Any]:
         """The factory registered under a name. Raises SettingsError that lists the known names."""

@@ -53,3 +53,11 @@ class Context(Protocol):
     def count_tokens(self, text: str) -> int:
         """Length of a text in tokens of the policy."""
         ...
+
+    def system_message(self) -> str | None:
+        """The system message that all questions of the dataset share; None if they do not."""
+        ...
+
+    def publish(self, name: str, text: str) -> None:
+        """Write a file of that name into the run's folder, if it has one."""
+        ...

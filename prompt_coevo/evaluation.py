@@ -13,10 +13,11 @@ Job: TypeAlias = tuple[Candidate, str]
 
 
 class Evaluator:
-    """Rolls templates out on questions, in one batch per call, and remembers every rollout.
+    """Rolls candidates out on questions, in one batch per call, and remembers every rollout.
 
-    Lives as long as the weights stay as they are: a score is never reused under another policy
-    version. `rollouts` counts what the policy really ran.
+    A template is tried together with `instruction`, an instruction without any template. Lives as
+    long as the weights stay as they are: a score is never reused under another policy version.
+    `rollouts` counts what the policy really ran.
     """
 
     def __init__(
@@ -29,26 +30,27 @@ class Evaluator:
         self._done: dict[tuple[str, str, Sampling], Rollout] = {}
 
     def evaluate(self, jobs: Sequence[Job], sampling: Sampling) -> list[Rollout]:
-        """One rollout per (template, question id), in order; known ones are not run again."""
+        """One rollout per (candidate, question id), in order; known ones are not run again."""
         missing = {
-            (template.id, question_id, sampling): (template, question_id)
-            for template, question_id in jobs
-            if (template.id, question_id, sampling) not in self._done
+            (candidate.id, question_id, sampling): (candidate, question_id)
+            for candidate, question_id in jobs
+            if (candidate.id, question_id, sampling) not in self._done
         }
         requests = [
-            RolloutRequest(self._assignment(template, question_id, member), sampling)
-            for member, (template, question_id) in enumerate(missing.values())
+            RolloutRequest(self._assignment(candidate, question_id, member), sampling)
+            for member, (candidate, question_id) in enumerate(missing.values())
         ]
         if requests:
             self._done.update(zip(missing, self._policy.rollout(requests), strict=True))
             self.rollouts += len(requests)
-        return [self._done[template.id, question_id, sampling] for template, question_id in jobs]
+        return [self._done[candidate.id, question_id, sampling] for candidate, question_id in jobs]
 
-    def _assignment(self, template: Candidate, question_id: str, member: int) -> Assignment:
+    def _assignment(self, candidate: Candidate, question_id: str, member: int) -> Assignment:
+        is_template = candidate.kind == "template"
         return Assignment(
             question_id,
             member=member,
-            instruction=self._instruction,
-            template=template,
+            instruction=self._instruction if is_template else candidate,
+            template=candidate if is_template else None,
             placement=self._placement,
         )

@@ -58,6 +58,16 @@ def coevo_assign_template(
 
 
 @hookspec(firstresult=True)
+def coevo_best_instruction() -> Candidate | None:
+    """The best instruction so far: what a template search runs under, and what a run results in."""
+
+
+@hookspec(firstresult=True)
+def coevo_evaluation_instruction() -> Candidate | None:
+    """The instruction that the host's evaluation runs under; None leaves its prompts alone."""
+
+
+@hookspec(firstresult=True)
 def coevo_select_parents(
     algorithm: str, pool: ScoredPool, width: int, rng: np.random.Generator
 ) -> Sequence[int] | None:
@@ -94,6 +104,11 @@ def coevo_check_candidate(
 
 
 # Every algorithm acts
+
+
+@hookspec
+def coevo_train_begin(policy: Policy) -> None:
+    """Training begins, or goes on from a checkpoint; the state is loaded already."""
 
 
 @hookspec

@@ -19,8 +19,13 @@ Prompt: TypeAlias = str | Sequence[Message]
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 
 
-def check_layout(layout: str, names: Sequence[str], where: str) -> None:
-    """Raise SettingsError unless `layout` holds each `{{name}}` once and no other placeholder."""
+def check_layout(
+    layout: str, names: Sequence[str], where: str, optional: Sequence[str] = ()
+) -> None:
+    """Raise SettingsError unless `layout` holds each `{{name}}` once.
+
+    Placeholders in `optional` may occur as often as one likes, others not at all.
+    """
     found = _PLACEHOLDER.findall(layout)
     for name in names:
         if found.count(name) != 1:
@@ -29,11 +34,12 @@ def check_layout(layout: str, names: Sequence[str], where: str) -> None:
                 "it "
                 f"{found.count(name)} times: {layout!r}"
             )
+    known = [*names, *optional]
     for name in found:
-        if name not in names:
+        if name not in known:
             raise SettingsError(
                 f"{where} contains the unknown placeholder {{{{{name}}}}}; "
-                f"known: {', '.join('{{' + known + '}}' for known in names)}"
+                f"known: {', '.join('{{' + one + '}}' for one in known)}"
             )
 
 
@@ -83,6 +89,13 @@ def question_text(prompt: Prompt) -> str:
     if isinstance(prompt, str):
         return prompt
     return _message_text(prompt[_last_user_message(prompt)])
+
+
+def system_message(prompt: Prompt) -> str | None:
+    """The text of a chat's system message, None if it has none."""
+    if isinstance(prompt, str) or not prompt or prompt[0].get("role") != "system":
+        return None
+    return _message_text(prompt[0])
 
 
 def _edit_question(prompt: Prompt, edit: Any) -> Prompt:

@@ -22,3 +22,7 @@ class Policy(Protocol):
     def question(self, question_id: str) -> Question:
         """The question with this id. Raises KeyError for an id that was never given out."""
         ...
+
+    def question_ids(self) -> Sequence[str]:
+        """The ids of all training questions, each once."""
+        ...

@@ -236,7 +236,11 @@ class Search:
         trials = []
         for attempt in attempts:
             self._budget.charge_child()
-            trials.append(_trial(attempt, [next(rollouts) for _ in attempt.minibatch]))
+            assert attempt.child is not None
+            child_rollouts = [next(rollouts) for _ in attempt.minibatch]
+            trials.append(
+                Trial.paired(attempt.parent, attempt.child, attempt.parent_rollouts, child_rollouts)
+            )
         if not trials:
             return []
         verdicts: Sequence[bool] = self._context.ask("coevo_verify", algorithm="p2o", trials=trials)
@@ -261,16 +265,3 @@ class Search:
             raise  # the host cannot go on
         except Exception as error:
             raise _Failed(f"the evaluation failed: {type(error).__name__}: {error}") from error
-
-
-def _trial(attempt: _Attempt, child_rollouts: list[Rollout]) -> Trial:
-    assert attempt.child is not None
-    fit = [
-        (question_id, old.reward, new.reward)
-        for question_id, old, new in zip(
-            attempt.minibatch, attempt.parent_rollouts, child_rollouts, strict=True
-        )
-        if old.fit and new.fit
-    ]
-    question_ids, parent_rewards, child_rewards = zip(*fit, strict=True) if fit else ((), (), ())
-    return Trial(attempt.parent, attempt.child, question_ids, parent_rewards, child_rewards)

@@ -186,6 +186,8 @@ class InspoSettings(Section):
     """The instruction to start from. Default: the system message that all questions share."""
     initial_population: tuple[str, ...] = ()
     """The instructions to start from, in place of one instruction and its paraphrases."""
+    paraphrase: bool = True
+    """Whether one instruction is joined by paraphrases of it, up to `population_size`."""
     population_size: int = Field(default=7, ge=2)
     """`N_P`."""
     parents: int = Field(default=1, ge=1)
@@ -236,8 +238,8 @@ class InspoSettings(Section):
     """With `overlapped`: a reply is used so many steps after its request, never earlier. Default: 1."""
     buffer_rollouts: int = Field(default=100_000, ge=1)
     """The replay buffer's bound, in rollouts."""
-    buffer_bytes: int = Field(default=64_000_000, ge=1)
-    """The replay buffer's bound, in bytes of completions."""
+    buffer_bytes: int = Field(default=16_000_000, ge=1)
+    """The replay buffer's bound, in bytes of failed completions."""
 
     @model_validator(mode="after")
     def _combinations(self) -> InspoSettings:

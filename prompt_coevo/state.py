@@ -42,10 +42,15 @@ def unseal(state: Mapping[str, Any], where: str = "the given state") -> dict[str
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write a JSON file so that a reader sees the old file or the whole new one, never a part."""
+    """Write a JSON file as `write_text` does."""
+    write_text(path, json.dumps(data, indent=1, allow_nan=False))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old file or the whole new one, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with temporary.open("w", encoding="utf-8") as file:
-        json.dump(data, file, indent=1, allow_nan=False)
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prompt_coevo.pareto import Scores
-from prompt_coevo.types import Candidate, PolicyVersion
+from prompt_coevo.types import Candidate, PolicyVersion, Rollout
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,25 @@ class Trial:
     question_ids: tuple[str, ...]
     parent_rewards: tuple[float, ...]
     child_rewards: tuple[float, ...]
+
+    @classmethod
+    def paired(
+        cls,
+        parent: Candidate,
+        child: Candidate,
+        parent_rollouts: Sequence[Rollout],
+        child_rollouts: Sequence[Rollout],
+    ) -> Trial:
+        """A trial from rollouts on the same questions in the same order."""
+        fit = [
+            (old.assignment.question_id, old.reward, new.reward)
+            for old, new in zip(parent_rollouts, child_rollouts, strict=True)
+            if old.fit and new.fit
+        ]
+        question_ids, parent_rewards, child_rewards = (
+            zip(*fit, strict=True) if fit else ((), (), ())
+        )
+        return cls(parent, child, question_ids, parent_rewards, child_rewards)
 
     @property
     def gain(self) -> float:

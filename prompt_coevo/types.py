@@ -121,9 +121,12 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a rollout outside the training batch is sampled. Temperature 0 is greedy."""
+    """How a rollout outside the training batch is sampled.
 
-    temperature: float = 1.0
+    `temperature` 0 is greedy, None is the temperature that the host trains with.
+    """
+
+    temperature: float | None = None
 
 
 @dataclass(frozen=True)

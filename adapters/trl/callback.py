@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -56,8 +57,10 @@ class CoevoCallback(TrainerCallback):
             self.engine = Coevolution.from_settings(
                 settings,
                 output_dir=Path(trainer.args.output_dir),
-                count_tokens=partial(count_tokens, trainer),
+                # A copy, because proposers count in the background while the trainer tokenises.
+                count_tokens=partial(count_tokens, copy.deepcopy(trainer.processing_class)),
                 initial_policy=getattr(trainer.model.config, "_name_or_path", ""),
+                system_message=questions.shared_system_message,
                 plugins={
                     "trl_length_gate": PromptLengthGate(trainer, questions),
                     **(plugins or {}),
@@ -81,6 +84,7 @@ class CoevoCallback(TrainerCallback):
         if not self._is_open:
             self._door.open()
             self._is_open = True
+        self._with_policy(lambda engine: engine.begin(self._policy))
         cycle = generation_cycle(self._trainer)
         if args.save_strategy == "steps" and cycle > 1 and state.save_steps % cycle:
             logger.warning(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +70,8 @@ class GenerationDoor:
         self._masks_loss = settings.distill_ratio == "band"
         self._round: _Round | None = None
         self._loss_mask: torch.Tensor | None = None
+        self._placement = settings.placement.build()
+        self._evaluation_instruction: str | None = None
         self.rounds = 0
         """Generation rounds that came through here."""
 
@@ -84,8 +86,10 @@ class GenerationDoor:
     def _around_generate_and_score_completions(
         self, original: Callable[..., Any], inputs: list[dict[str, Any]]
     ) -> Any:
-        if not self._trainer.model.training:  # evaluation, or a rollout for the engine
+        if self._policy.active is not None:
             return original(inputs)
+        if not self._trainer.model.training:
+            return self._evaluate(original, inputs)
         self.rounds += 1
         self._round = self._plan(inputs)
         try:
@@ -101,7 +105,7 @@ class GenerationDoor:
             requests = zip(self._policy.active, prompts, strict=True)
             return original([request.assignment.rollout_prompt(p) for request, p in requests])
         if self._round is None:
-            return original(prompts)
+            return original([self._evaluation_prompt(prompt) for prompt in prompts])
         pairs = list(zip(self._round.assignments, prompts, strict=True))
         placed = [assignment.rollout_prompt(prompt) for assignment, prompt in pairs]
         result = original(placed)
@@ -149,7 +153,7 @@ class GenerationDoor:
     ) -> Any:
         per_function = original(inputs, prompts, completions, completion_ids_list)
         if self._policy.active is None and self._round is None:
-            self._log_templates([None] * len(prompts))
+            self._log_candidates([None] * len(prompts))
             return per_function
         rewards = self._total(per_function)
         texts = [completion_text(completion) for completion in completions]
@@ -158,9 +162,7 @@ class GenerationDoor:
             raise Scored(texts, rewards[start : start + len(texts)])
         assert self._round is not None
         self._observe(self._round.assignments, texts, rewards)
-        self._log_templates(
-            [a.template.text if a.template else None for a in self._round.assignments]
-        )
+        self._log_candidates(self._round.assignments)
         return per_function
 
     def _around_compute_loss(self, original: Callable[..., Any], model: Any, inputs: Any) -> Any:
@@ -179,6 +181,21 @@ class GenerationDoor:
         return (result[0] * self._loss_mask, *result[1:])
 
     # Their parts
+
+    def _evaluate(self, original: Callable[..., Any], inputs: list[dict[str, Any]]) -> Any:
+        """The host's own evaluation: under the best instruction, if there is one to use."""
+        instruction = self._engine.evaluation_instruction() if self._engine else None
+        text = self._ranks.broadcast(instruction.text if instruction else None)
+        self._evaluation_instruction = text
+        try:
+            return original(inputs)
+        finally:
+            self._evaluation_instruction = None
+
+    def _evaluation_prompt(self, prompt: Any) -> Any:
+        if self._evaluation_instruction is None:
+            return prompt
+        return self._placement.place(prompt, self._evaluation_instruction, None)
 
     def _plan(self, inputs: list[dict[str, Any]]) -> _Round:
         """Rank 0's plan for all rows of the round; rows are process-major, groups can span ranks."""
@@ -246,10 +263,14 @@ class GenerationDoor:
                 "or set context_distillation = false"
             )
 
-    def _log_templates(self, texts: list[str | None]) -> None:
-        """A column in the completions table; rows without a plan get None, so that columns line up."""
-        if getattr(self._trainer, "log_completions", False):
-            self._trainer._log_completion_extra("coevo_template", texts)
+    def _log_candidates(self, assignments: Sequence[Assignment | None]) -> None:
+        """Columns in the completions table; rows without a plan get None, so that columns line up."""
+        if not getattr(self._trainer, "log_completions", False):
+            return
+        for kind in ("instruction", "template"):
+            candidates = [getattr(assignment, kind, None) for assignment in assignments]
+            texts = [candidate.text if candidate else None for candidate in candidates]
+            self._trainer._log_completion_extra(f"coevo_{kind}", texts)
 
 
 def wrap(target: Any, name: str, around: Callable[..., Any]) -> None:

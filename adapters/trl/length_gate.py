@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 from prompt_coevo.adapters.trl.questions import QuestionIndex
 
+from prompt_coevo.cover import TemplateCover
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.types import Candidate
 
@@ -16,22 +18,40 @@ _LONGEST_LOOKED_AT = 32  # by characters; among them is, as good as certainly, t
 class PromptLengthGate:
     """Refuses a candidate that would push the longest question beyond the model's context.
 
-    Nothing in TRL truncates a prompt; an overlong one fails in vLLM or runs out of positions.
+    An instruction shares the prompt with templates and the other way round, so the longest of the
+    other kind counts as well. Nothing in TRL truncates a prompt; an overlong one fails in vLLM or runs
+    out of positions.
     """
 
     def __init__(self, trainer: Any, questions: QuestionIndex) -> None:
         self._trainer = trainer
         self._questions = questions
+        self._longest = {"instruction": 0, "template": 0}
+
+    @hookimpl
+    def coevo_after_population_changed(self, population: Sequence[Candidate]) -> None:
+        self._longest["instruction"] = self._longest_of(population)
+
+    @hookimpl
+    def coevo_after_templates_assigned(self, cover: TemplateCover | None) -> None:
+        self._longest["template"] = self._longest_of(cover.templates if cover else ())
 
     @hookimpl
     def coevo_check_candidate(self, candidate: Candidate) -> str | None:
-        without = self._longest_prompt + self._completion
+        beside = self._longest["template" if candidate.kind == "instruction" else "instruction"]
+        without = self._longest_prompt + beside + self._completion
         if self._limit is None or without > self._limit:  # the user's own prompts do not fit either
             return None
-        needed = without + count_tokens(self._trainer, candidate.text)
+        needed = without + count_tokens(self._trainer.processing_class, candidate.text)
         if needed <= self._limit:
             return None
         return f"with it the longest question needs {needed} tokens, the model has room for {self._limit}"
+
+    def _longest_of(self, candidates: Sequence[Candidate]) -> int:
+        texts = (candidate.text for candidate in candidates)
+        return max(
+            (count_tokens(self._trainer.processing_class, text) for text in texts), default=0
+        )
 
     @cached_property
     def _limit(self) -> int | None:
@@ -45,7 +65,7 @@ class PromptLengthGate:
     def _longest_prompt(self) -> int:
         prompts = self._questions.longest_prompts(_LONGEST_LOOKED_AT)
         if isinstance(prompts[0], str):
-            return max(count_tokens(self._trainer, prompt) for prompt in prompts)
+            return max(count_tokens(self._trainer.processing_class, prompt) for prompt in prompts)
         ids = self._trainer.processing_class.apply_chat_template(
             prompts, add_generation_prompt=True, tokenize=True, return_dict=True
         )["input_ids"]
@@ -56,7 +76,7 @@ class PromptLengthGate:
         return self._trainer.max_completion_length or 0
 
 
-def count_tokens(trainer: Any, text: str) -> int:
+def count_tokens(processing_class: Any, text: str) -> int:
     """Length of a text in tokens of the policy."""
-    tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
+    tokenizer = getattr(processing_class, "tokenizer", processing_class)
     return len(tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prompt_coevo.errors import DatasetError
+from prompt_coevo.placement import system_message
 from prompt_coevo.settings import Settings
 from prompt_coevo.types import Question
 
@@ -76,6 +77,15 @@ class QuestionIndex:
         """The question with this id. Raises KeyError."""
         row = self.row(question_id)
         return Question(question_id, row["prompt"], self._truth(row))
+
+    def ids(self) -> list[str]:
+        """All question ids, in the order of the dataset."""
+        return list(self._rows)
+
+    def shared_system_message(self) -> str | None:
+        """The system message that the prompts of all questions have, None if they differ."""
+        messages = {system_message(self.row(question_id)["prompt"]) for question_id in self._rows}
+        return messages.pop() if len(messages) == 1 else None
 
     def longest_prompts(self, count: int) -> list[Any]:
         """The prompts with the most characters."""

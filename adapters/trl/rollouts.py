@@ -60,6 +60,9 @@ class TrlPolicy:
     def question(self, question_id: str) -> Question:
         return self._questions.question(question_id)
 
+    def question_ids(self) -> list[str]:
+        return self._questions.ids()
+
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
         """One scored completion per request, by the current weights. For rank 0."""
         results: list[Rollout] = []
@@ -205,6 +208,9 @@ class TrlPolicy:
     def _sampled_with(self, sampling: Sampling) -> Iterator[None]:
         """The trainer's sampling with another temperature; 0 is greedy."""
         trainer, temperature = self._trainer, sampling.temperature
+        if temperature is None:
+            yield
+            return
         with ExitStack() as stack:
             if trainer.use_vllm:
                 engine = trainer.vllm_generation

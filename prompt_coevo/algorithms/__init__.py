@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from prompt_coevo.algorithms.inspo import Inspo
 from prompt_coevo.algorithms.p2o import P2O
 from prompt_coevo.markers import hookimpl
 
@@ -16,4 +17,5 @@ class BuiltinAlgorithms:
     def coevo_register_algorithms(
         self, register: Callable[[str, Callable[..., Any]], None]
     ) -> None:
+        register("inspo", Inspo)
         register("p2o", P2O)

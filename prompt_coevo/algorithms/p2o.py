@@ -35,7 +35,9 @@ class P2O:
     """The plugin. Registered under the name `p2o`."""
 
     def __init__(self, context: Context) -> None:
-        context.proposer(context.settings.p2o.proposer)  # a missing reflection model shows before training, not after an epoch
+        context.proposer(
+            context.settings.p2o.proposer
+        )  # a missing reflection model shows before training, not after an epoch
         self._context = context
         self._settings = context.settings.p2o
         self._hard = HardSet(self._settings.tau)
@@ -98,7 +100,8 @@ class P2O:
                 reason=f"{len(hard_ids)} hard questions, fewer than min_hard = {self._settings.min_hard}",
             )
             return
-        request = SearchRequest(self._searches, hard_ids, policy, self._settings)
+        instruction = self._context.ask("coevo_best_instruction")
+        request = SearchRequest(self._searches, hard_ids, policy, self._settings, instruction)
         result: SearchResult | None = self._context.ask("coevo_search", request=request)
         self._searches += 1
         if result is None:

@@ -6,7 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from prompt_coevo.markers import hookimpl
+from prompt_coevo.proposers.instructions import History, Paraphrase, Reflection
+from prompt_coevo.proposers.prompted import PromptedProposer
 from prompt_coevo.proposers.propose_improvement import ProposeImprovement
+
+_BUILTIN: tuple[type[PromptedProposer], ...] = (
+    ProposeImprovement,
+    Reflection,
+    Paraphrase,
+    History,
+)
 
 
 class BuiltinProposers:
@@ -14,4 +23,5 @@ class BuiltinProposers:
 
     @hookimpl
     def coevo_register_proposers(self, register: Callable[[str, Callable[..., Any]], None]) -> None:
-        register("propose_improvement", ProposeImprovement)
+        for proposer in _BUILTIN:
+            register(proposer.name, proposer)

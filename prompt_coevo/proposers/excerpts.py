@@ -8,8 +8,8 @@ from collections.abc import Callable
 from prompt_coevo.proposals import Trajectory
 
 _OUR_TAGS = re.compile(
-    r"<(?=/?(?:failure|question|response|reward|correct_answer|current_\w+|template|instruction|ins)"
-    r"(?:_\d+)?\s*>)",
+    r"<(?=/?(?:failure|question|response|reward|correct_answer|current_\w+|template|history"
+    r"|ins|score)(?:_\d+)?\s*>)",
     re.IGNORECASE,
 )
 

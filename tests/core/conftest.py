@@ -30,6 +30,9 @@ class KeyedPolicy:
     def question(self, question_id: str) -> Question:
         return self.questions[question_id]
 
+    def question_ids(self) -> list[str]:
+        return list(self.questions)
+
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
         if self.fail_after is not None and len(self.batches) >= self.fail_after:
             raise RuntimeError("the sampler is gone")

@@ -102,7 +102,9 @@ def test_the_seed_changes_the_training_questions_alone() -> None:
 
 
 def prompt_about(engine: Any, *failures: Trajectory, parent: Candidate = EMPTY_TEMPLATE) -> str:
-    rendered: str = engine.proposer().render(ProposalRequest("template", parent, failures))
+    rendered: str = engine.proposer("propose_improvement").render(
+        ProposalRequest("template", parent, failures)
+    )
     return rendered
 
 

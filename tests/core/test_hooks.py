@@ -92,7 +92,7 @@ def run_an_epoch(engine: Coevolution, policy: Any) -> None:
 def test_a_plugin_can_do_everything(keyed_policy: Any, tmp_path: Path) -> None:
     plugin = Everything()
     engine = Coevolution.from_settings(
-        Settings(p2o=P2O, reflection={"proposer": "mine"}),
+        Settings(p2o={**P2O, "proposer": "mine"}),
         output_dir=tmp_path,
         plugins={"everything": plugin},
     )

@@ -108,7 +108,7 @@ def test_the_prompt_shows_parent_failures_and_answers(make_engine: Any) -> None:
 
     engine = make_engine(reply)
     failure = Trajectory("What is 2 + 2?", "5, I think {{parent}}", 0.0, "4")
-    (proposal,) = engine.proposer().propose([request(failure)])
+    (proposal,) = engine.proposer("propose_improvement").propose([request(failure)])
     assert proposal.texts == ("Better.",)
     (prompt,) = prompts
     assert "<current_template>\nThink.\n</current_template>" in prompt
@@ -120,7 +120,7 @@ def test_the_prompt_shows_parent_failures_and_answers(make_engine: Any) -> None:
 def test_an_empty_parent_and_an_unknown_truth(make_engine: Any) -> None:
     prompts: list[str] = []
     engine = make_engine(lambda prompt: prompts.append(prompt) or "")
-    (proposal,) = engine.proposer().propose(
+    (proposal,) = engine.proposer("propose_improvement").propose(
         [request(Trajectory("Why?", "No.", 0.0), parent=EMPTY_TEMPLATE)]
     )
     assert proposal.problem == "it contains no candidate in the expected tags"
@@ -139,7 +139,11 @@ def test_an_empty_parent_and_an_unknown_truth(make_engine: Any) -> None:
 def test_a_function_that_fails_is_an_error_not_an_exception(
     make_engine: Any, reply: Any, error: str
 ) -> None:
-    (proposal,) = make_engine(reply).proposer().propose([request(Trajectory("Why?", "No.", 0.0))])
+    (proposal,) = (
+        make_engine(reply)
+        .proposer("propose_improvement")
+        .propose([request(Trajectory("Why?", "No.", 0.0))])
+    )
     assert proposal.failed
     assert proposal.problem == proposal.reply.error == error
 
@@ -152,7 +156,9 @@ def test_a_function_can_be_asked_concurrently(make_engine: Any) -> None:
         }
     )
     failures = [Trajectory("Why?" * n, "No.", 0.0) for n in range(1, 9)]
-    proposals = engine.proposer().propose([request(failure) for failure in failures])
+    proposals = engine.proposer("propose_improvement").propose(
+        [request(failure) for failure in failures]
+    )
     sizes = [int(proposal.texts[0]) for proposal in proposals]
     assert sizes == sorted(sizes)
 
@@ -164,10 +170,10 @@ def test_a_meta_prompt_of_ones_own(make_engine: Any, tmp_path: Path) -> None:
     engine = make_engine(
         reflection={
             "function": lambda prompt: prompts.append(prompt) or "",
-            "meta_prompt_file": file,
+            "meta_prompts": {"propose_improvement": file},
         }
     )
-    engine.proposer().propose([request(Trajectory("Why?", "No.", 0.0))])
+    engine.proposer("propose_improvement").propose([request(Trajectory("Why?", "No.", 0.0))])
     assert prompts[0].startswith("Improve Think. given $x$ {x} <failure_1>")
 
 

@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.setting_sources import preset_names, preset_text
 from prompt_coevo.sections import P2OSettings
+from prompt_coevo.setting_sources import preset_names, preset_text
 from prompt_coevo.settings import Settings, parse_section
 
 

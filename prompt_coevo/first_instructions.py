@@ -1,0 +1,72 @@
+"""The instructions that a population starts with."""
+
+from __future__ import annotations
+
+from prompt_coevo import gates
+from prompt_coevo.candidates import CandidateSource, ProposerUnavailable
+from prompt_coevo.context import Context
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.gates import LeakGuard
+from prompt_coevo.proposals import ProposalRequest
+from prompt_coevo.types import Candidate
+
+_CALLS = 5
+
+
+def users_instructions(context: Context) -> list[Candidate]:
+    """The user's list, or the one instruction, or the system message that all questions share.
+
+    Raises SettingsError if there is none, or if one of them fails the gates that candidates must pass.
+    """
+    settings = context.settings
+    texts = list(settings.inspo.initial_population)
+    if not texts:
+        one = settings.inspo.instruction
+        if one is None and settings.placement.instruction == "system":
+            one = context.system_message()
+        if one is None:
+            raise SettingsError(
+                "there is no instruction to start from: set inspo.instruction, or give all prompts of "
+                "the dataset the same system message"
+            )
+        texts = [one]
+    for text in texts:
+        _check(text, context)
+    return [Candidate(text, "instruction") for text in texts]
+
+
+def paraphrases(context: Context, parent: Candidate, count: int) -> list[Candidate]:
+    """Up to `count` other wordings of the instruction, by the proposer `paraphrase`, gated.
+
+    Fewer if it delivers fewer in five calls; a failing reflection model is no error.
+    """
+    source = CandidateSource(context, LeakGuard())
+    known = {parent.text}
+    found: list[Candidate] = []
+    for _ in range(_CALLS):
+        missing = count - len(found)
+        if missing <= 0:
+            break
+        request = ProposalRequest("instruction", parent, (), "paraphrase", missing)
+        try:
+            (candidates,) = source.ask([request], known)
+        except ProposerUnavailable as error:
+            context.note("paraphrases_failed", reason=str(error))
+            break
+        found += candidates[:missing]
+    return found
+
+
+def _check(text: str, context: Context) -> None:
+    settings = context.settings.gates
+    verdict = gates.check(
+        text,
+        required_tags=settings.required_tags,
+        max_tokens=settings.max_candidate_tokens,
+        count_tokens=context.count_tokens,
+    )
+    if not verdict:
+        raise SettingsError(
+            f"the instruction {text[:80]!r} does not pass the gates that its successors must pass: "
+            f"{verdict.reason}; change the instruction or the settings under gates"
+        )

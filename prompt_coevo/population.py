@@ -1,0 +1,148 @@
+"""The population of instructions and their weights: INSPO section 3.1, eqs. 4 and 6.
+
+Deviations from Algorithm 1, because the paper is silent or breaks its own result there: an instruction
+that was never sampled is not pruned (switchable); parents keep their windows through an evolution; a
+child has a prior weight until its first window entry.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.types import Candidate
+
+
+class Population:
+    """Instructions, oldest first, each with a window of its mean rewards of recent steps.
+
+    `temperature` is `τ_s`, `window` is `n`, `parents` is `N_parent`. Raises SettingsError if there is
+    no instruction, or one of them twice.
+    """
+
+    def __init__(
+        self,
+        instructions: Iterable[Candidate],
+        *,
+        temperature: float = 0.2,
+        window: int = 5,
+        parents: int = 1,
+        prune_unsampled: bool = False,
+    ) -> None:
+        self._temperature = temperature
+        self._window = window
+        self._parents = parents
+        self._prune_unsampled = prune_unsampled
+        self._members: dict[str, Candidate] = {}
+        self._windows: dict[str, deque[float]] = {}
+        self._priors: dict[str, float] = {}
+        for instruction in instructions:
+            self.add(instruction)
+        if not self._members:
+            raise SettingsError("a population needs at least one instruction")
+
+    @property
+    def members(self) -> tuple[Candidate, ...]:
+        """All instructions, oldest first."""
+        return tuple(self._members.values())
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __getitem__(self, instruction_id: str) -> Candidate:
+        return self._members[instruction_id]
+
+    def __contains__(self, instruction_id: object) -> bool:
+        return instruction_id in self._members
+
+    def seen(self, instruction_id: str) -> bool:
+        """Whether the instruction has a window entry."""
+        return bool(self._windows[instruction_id])
+
+    def weight(self, instruction_id: str) -> float:
+        """`w_j`: the mean of the entries in the window (eq. 6), the prior while there is none."""
+        entries = self._windows[instruction_id]
+        return math.fsum(entries) / len(entries) if entries else self._priors[instruction_id]
+
+    def probabilities(self) -> dict[str, float]:
+        """`p_j = softmax(w_j / τ_s)` (eq. 4), by instruction id, oldest first."""
+        logits = {name: self.weight(name) / self._temperature for name in self._members}
+        highest = max(logits.values())
+        terms = {name: math.exp(logit - highest) for name, logit in logits.items()}
+        total = math.fsum(terms.values())
+        return {name: term / total for name, term in terms.items()}
+
+    def observe(self, means: Mapping[str, float]) -> None:
+        """One step: the mean reward of every instruction that was sampled in it (eq. 6).
+
+        Each makes one window entry; instructions that were not sampled keep their windows. Ids that
+        have left the population, and values that are not finite, are passed over.
+        """
+        for name, mean in means.items():
+            if name in self._windows and math.isfinite(mean):
+                self._windows[name].append(mean)
+
+    def prune(self) -> list[Candidate]:
+        """Drop the worse half (Algorithm 1, lines 11 and 12) and return it.
+
+        The `floor(|P| / 2)` instructions of the lowest weight go, never so many that fewer than
+        `N_parent` are left, and none of them before it was sampled. On a tie the older one stays.
+        """
+        kept = max(len(self) - len(self) // 2, self._parents)
+        return [
+            self._remove(name)
+            for name in self._ranked()[kept:]
+            if self._prune_unsampled or self.seen(name)
+        ]
+
+    def parents(self) -> list[Candidate]:
+        """The top `N_parent` by weight (Algorithm 1, line 17); on a tie the older one."""
+        return [self._members[name] for name in self._ranked()[: self._parents]]
+
+    def best(self) -> Candidate | None:
+        """`I*`: the highest weight among those with a window entry; None while there is none."""
+        return next((self._members[name] for name in self._ranked() if self.seen(name)), None)
+
+    def add(self, instruction: Candidate, prior: float = 0.0) -> None:
+        """A new instruction, which weighs `prior` until its first window entry."""
+        if instruction.id in self._members:
+            raise SettingsError(f"an instruction is twice in the population: {instruction.text!r}")
+        self._members[instruction.id] = instruction
+        self._windows[instruction.id] = deque(maxlen=self._window)
+        self._priors[instruction.id] = prior
+
+    def keep_only(self, instruction_ids: Iterable[str]) -> list[Candidate]:
+        """Drop all others and return them."""
+        kept = set(instruction_ids)
+        return [self._remove(name) for name in list(self._members) if name not in kept]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "instruction": member.to_json(),
+                "window": list(self._windows[name]),
+                "prior": self._priors[name],
+            }
+            for name, member in self._members.items()
+        ]
+
+    def load(self, members: Iterable[Mapping[str, Any]]) -> None:
+        """Become the population that `to_json` wrote down."""
+        self._members.clear()
+        self._windows.clear()
+        self._priors.clear()
+        for member in members:
+            instruction = Candidate.from_json(member["instruction"])
+            self.add(instruction, member["prior"])
+            self._windows[instruction.id].extend(member["window"])
+
+    def _ranked(self) -> list[str]:
+        """Ids by falling weight; equal ones stay in the order of age."""
+        return sorted(self._members, key=lambda name: -self.weight(name))
+
+    def _remove(self, name: str) -> Candidate:
+        del self._windows[name], self._priors[name]
+        return self._members.pop(name)

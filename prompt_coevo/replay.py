@@ -1,0 +1,113 @@
+"""The replay buffer: INSPO section 3.2."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Experience:
+    """One rollout: the tuple `(I, q, τ, r)` of section 3.2."""
+
+    instruction_id: str
+    question_id: str
+    completion: str
+    reward: float
+
+
+class ReplayBuffer:
+    """What reflection and verification draw from, bounded by rollouts and by bytes of completions.
+
+    Of every rollout the question is remembered, up to `max_rollouts` of them. Completions are kept of
+    the failures of the newest step that had any: nothing reads older ones, since reflection is on the
+    newest policy's failures. Adding a rollout costs the same however many there are.
+    """
+
+    def __init__(self, *, max_rollouts: int, max_bytes: int, solved_at: float = 1.0) -> None:
+        self._max_bytes = max_bytes
+        self._solved_at = solved_at
+        self._questions: deque[str] = deque(maxlen=max_rollouts)
+        self._counts: dict[str, int] = {}
+        self._failures: deque[Experience] = deque()
+        self._failing_step = -1
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        """Rollouts remembered."""
+        return len(self._questions)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the completions that are kept."""
+        return self._bytes
+
+    def add(self, step: int, rollouts: Sequence[Experience]) -> None:
+        """Take in rollouts of one step; the oldest ones make room."""
+        for rollout in rollouts:
+            self._count(rollout.question_id)
+            if rollout.reward < self._solved_at:
+                self._keep(step, rollout)
+
+    def failures(self, count: int, rng: np.random.Generator) -> list[Experience]:
+        """Up to `count` failures of the newest step that had any, drawn at random.
+
+        Of different questions as far as there are enough.
+        """
+        drawn = [self._failures[place] for place in rng.permutation(len(self._failures))]
+        first_of: dict[str, Experience] = {}
+        for failure in drawn:
+            first_of.setdefault(failure.question_id, failure)
+        others = [failure for failure in drawn if first_of[failure.question_id] is not failure]
+        return [*first_of.values(), *others][:count]
+
+    def questions(self, count: int, rng: np.random.Generator) -> list[str]:
+        """Up to `count` distinct questions of the buffer, uniformly: `D_B`."""
+        ids = sorted(self._counts)
+        return [ids[place] for place in rng.permutation(len(ids))[:count]]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "questions": list(self._questions),
+            "failing_step": self._failing_step,
+            "failures": [astuple(failure) for failure in self._failures],
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        self._questions.clear()
+        self._counts.clear()
+        self._drop_failures()
+        for question_id in state["questions"]:
+            self._count(question_id)
+        for failure in state["failures"]:
+            self._keep(state["failing_step"], Experience(*failure))
+
+    def _count(self, question_id: str) -> None:
+        if len(self._questions) == self._questions.maxlen:
+            oldest = self._questions[0]
+            self._counts[oldest] -= 1
+            if not self._counts[oldest]:
+                del self._counts[oldest]
+        self._questions.append(question_id)
+        self._counts[question_id] = self._counts.get(question_id, 0) + 1
+
+    def _keep(self, step: int, failure: Experience) -> None:
+        if step != self._failing_step:
+            self._drop_failures()
+            self._failing_step = step
+        self._failures.append(failure)
+        self._bytes += _size(failure)
+        while self._bytes > self._max_bytes and len(self._failures) > 1:
+            self._bytes -= _size(self._failures.popleft())
+
+    def _drop_failures(self) -> None:
+        self._failures.clear()
+        self._bytes = 0
+
+
+def _size(failure: Experience) -> int:
+    return len(failure.completion.encode("utf-8", "replace"))
