@@ -23,7 +23,7 @@ from prompt_coevo.proposals import Proposal, ProposalRequest, Trajectory
 from prompt_coevo.replay import Experience, ReplayBuffer
 from prompt_coevo.rng import counter_rng
 from prompt_coevo.trials import Trial
-from prompt_coevo.types import Candidate, Sampling
+from prompt_coevo.types import Candidate, PolicyVersion, Rollout, Sampling
 
 _REMEMBERED = 200
 _SHOWN = 20  # as many as Yang et al. (2024) show
@@ -71,6 +71,7 @@ class Evolver:
         self._buffer = buffer
         self.rollouts = 0
         self.history: dict[str, float] = {}
+        self._evaluator: tuple[PolicyVersion, Evaluator] | None = None
 
     def begin(self, number: int) -> Evolution:
         """Line 17: the parents of this evolution."""
@@ -123,6 +124,24 @@ class Evolver:
             joining = [(child, 0.0) for child in children[:room]]
         self._renew(evolution, request.parent, joining)
 
+    def roll_out(
+        self, candidates: Sequence[Candidate], questions: Sequence[str], policy: Policy
+    ) -> list[list[Rollout]]:
+        """One rollout of every candidate on every question, in one batch; a row per candidate.
+
+        What the same weights have done already is not done again.
+        """
+        version = self._context.policy_version
+        if self._evaluator is None or self._evaluator[0] != version:
+            placement = self._context.settings.placement.build()
+            self._evaluator = version, Evaluator(policy, placement)
+        evaluator, before = self._evaluator[1], self._evaluator[1].rollouts
+        jobs = [(candidate, question) for candidate in candidates for question in questions]
+        rollouts = evaluator.evaluate(jobs, Sampling())
+        self.rollouts += evaluator.rollouts - before
+        size = len(questions)
+        return [rollouts[place : place + size] for place in range(0, len(rollouts), size)]
+
     def remember(self, instruction: Candidate, score: float) -> None:
         """Note what an instruction was last known to score."""
         self.history.pop(instruction.text, None)
@@ -161,15 +180,7 @@ class Evolver:
         """The children that `coevo_verify` lets join with their gain over the parent, best first."""
         if not children:
             return []
-        evaluator = Evaluator(policy, self._context.settings.placement.build())
-        candidates = [parent, *children]
-        rollouts = evaluator.evaluate(
-            [(candidate, question) for candidate in candidates for question in questions],
-            Sampling(),
-        )
-        self.rollouts += evaluator.rollouts
-        size = len(questions)
-        rows = [rollouts[place : place + size] for place in range(0, len(rollouts), size)]
+        rows = self.roll_out([parent, *children], questions, policy)
         trials = [
             Trial.paired(parent, child, rows[0], row)
             for child, row in zip(children, rows[1:], strict=True)

@@ -23,7 +23,6 @@ from typing import Any
 from prompt_coevo.candidates import ProposerUnavailable, announce, propose
 from prompt_coevo.context import Context
 from prompt_coevo.errors import HostError
-from prompt_coevo.evaluation import Evaluator
 from prompt_coevo.evolution import Evolution, Evolver
 from prompt_coevo.first_instructions import paraphrases, users_instructions
 from prompt_coevo.gates import LeakGuard
@@ -35,7 +34,7 @@ from prompt_coevo.proposals import Proposal, ProposalRequest, Reply
 from prompt_coevo.replay import Experience, ReplayBuffer
 from prompt_coevo.rng import counter_rng
 from prompt_coevo.trials import Trial
-from prompt_coevo.types import Candidate, Group, Rollout, Sampling
+from prompt_coevo.types import Candidate, Group, Rollout
 
 logger = logging.getLogger(PROJECT)
 
@@ -311,14 +310,9 @@ class Inspo:
         questions = [
             ids[place] for place in rng.permutation(len(ids))[: self._settings.verify_size]
         ]
-        members = self._population.members
-        evaluator = Evaluator(policy, self._context.settings.placement.build())
-        rollouts = evaluator.evaluate(
-            [(member, question) for member in members for question in questions], Sampling()
-        )
-        self._evolver.rollouts += evaluator.rollouts
+        rows = self._evolver.roll_out(self._population.members, questions, policy)
         experiences = []
-        for rollout in (rollout for rollout in rollouts if rollout.fit):
+        for rollout in (rollout for row in rows for rollout in row if rollout.fit):
             instruction = rollout.assignment.instruction
             assert instruction is not None
             self._rewards.setdefault(instruction.id, []).append(rollout.reward)

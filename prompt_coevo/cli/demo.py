@@ -11,18 +11,23 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from prompt_coevo.demo.arms import ARMS, arm
+from prompt_coevo.demo.arms import ARMS, SUITES, arm
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
 from prompt_coevo.state import write_json
 
 _LOG_WIDTH = 140
+_ARMS_HELP = (
+    f"Comma-separated. Arms: {', '.join(ARMS)}. Sets of arms: "
+    f"{', '.join('suite:' + name for name in SUITES)}."
+)
 
 
 def demo(
     quick: bool = typer.Option(False, "--quick", help="One seed and 6 epochs instead of 3 and 8."),
+    epochs: int | None = typer.Option(None, min=1, help="How many epochs of 16 steps."),
     seeds: int | None = typer.Option(None, min=1, help="How many seeds: 0, 1, ..."),
-    arms: str = typer.Option("grpo,p2o", help=f"Comma-separated, or all: {', '.join(ARMS)}."),
+    arms: str = typer.Option("grpo,p2o", help=_ARMS_HELP),
     reflection_lm: str | None = typer.Option(
         None, metavar="MODEL", help="A litellm model in place of the built-in teacher."
     ),
@@ -36,7 +41,7 @@ def demo(
     Same seeds, same number of training rollouts. Prints a table, two of the evolved templates, and
     writes a picture and the journal (coevo/events.jsonl) of every run.
     """
-    names = list(ARMS) if arms == "all" else [name.strip() for name in arms.split(",")]
+    names = _names(arms)
     for name in names:
         if arm(name).coevolves:
             arm(name).settings(0, reflection_lm, api_base)  # a bad option shows at once
@@ -52,7 +57,7 @@ def demo(
             arm=name,
             seed=seed,
             out=folder / f"{name}-seed{seed}",
-            epochs=6 if quick else 8,
+            epochs=epochs or (6 if quick else 8),
             reflection_lm=reflection_lm,
             api_base=api_base,
         )
@@ -77,6 +82,15 @@ def demo(
     if json_file is not None:
         command = shlex.join(["prompt-coevo", *sys.argv[1:]])
         write_json(json_file, as_json(results, command))
+
+
+def _names(arms: str) -> list[str]:
+    """The arms that the option names, sets of them spelled out, each once."""
+    names: list[str] = []
+    for part in (part.strip() for part in arms.split(",")):
+        suite = part.removeprefix("suite:")
+        names += SUITES[suite] if suite != part and suite in SUITES else [part]
+    return list(dict.fromkeys(names))
 
 
 def _new_folder(out: Path | None) -> Path:

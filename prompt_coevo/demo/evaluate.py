@@ -1,8 +1,9 @@
-"""Accuracy of a policy on questions as they are, without any template."""
+"""Accuracy of a policy on questions without any template, under its best instruction if it has one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ MAX_COMPLETION = 18
 """The longest right answer has 17 tokens."""
 
 
-def evaluate(model: Any, tokenizer: Any, splits: Splits, epoch: int) -> Scores:
+def evaluate(
+    model: Any, tokenizer: Any, splits: Splits, epoch: int, instruction: str | None = None
+) -> Scores:
     """Score the held-out sets greedily, and sample six answers to every training question.
 
     The policy's mode and the random state are as before afterwards.
@@ -27,16 +30,15 @@ def evaluate(model: Any, tokenizer: Any, splits: Splits, epoch: int) -> Scores:
     model.eval()
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
-        same = rewards(model, tokenizer, splits.same)
-        sampled = rewards(
-            model, tokenizer, [t for t in splits.train for _ in range(_HARD_ROLLOUTS)], 1.0
-        )
+        score = partial(rewards, model, tokenizer, instruction=instruction)
+        same = score(splits.same)
+        sampled = score([t for t in splits.train for _ in range(_HARD_ROLLOUTS)], temperature=1.0)
         scores = Scores(
             epoch=epoch,
             all=float(same.mean()),
             hard=float(same[[task.kind == "hard" for task in splits.same]].mean()),
-            unseen_pairs=float(rewards(model, tokenizer, splits.unseen_pairs).mean()),
-            longer=float(rewards(model, tokenizer, splits.longer).mean()),
+            unseen_pairs=float(score(splits.unseen_pairs).mean()),
+            longer=float(score(splits.longer).mean()),
             hard_left=int((sampled.reshape(-1, _HARD_ROLLOUTS).sum(axis=1) == 0).sum()),
         )
     model.train(was_training)
@@ -44,14 +46,18 @@ def evaluate(model: Any, tokenizer: Any, splits: Splits, epoch: int) -> Scores:
 
 
 def rewards(
-    model: Any, tokenizer: Any, tasks: Sequence[Task], temperature: float = 0.0
+    model: Any,
+    tokenizer: Any,
+    tasks: Sequence[Task],
+    temperature: float = 0.0,
+    instruction: str | None = None,
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
     """The reward of one answer per question; temperature 0 is greedy."""
     found: list[float] = []
     for first in range(0, len(tasks), _ROWS_AT_ONCE):
         part = tasks[first : first + _ROWS_AT_ONCE]
         batch = tokenizer.apply_chat_template(
-            [chat(task) for task in part],
+            [chat(task, instruction) for task in part],
             add_generation_prompt=True,
             tokenize=True,
             return_dict=True,
@@ -71,6 +77,7 @@ def rewards(
     return np.array(found)
 
 
-def chat(task: Task) -> list[dict[str, str]]:
+def chat(task: Task, instruction: str | None = None) -> list[dict[str, str]]:
     """The question as a chat prompt."""
-    return [{"role": "user", "content": task.question}]
+    question = [{"role": "user", "content": task.question}]
+    return [{"role": "system", "content": instruction}, *question] if instruction else question

@@ -12,6 +12,8 @@ from typing import Any
 class Scores:
     """Accuracy on held-out questions, greedy and without any template, and what is still hard.
 
+    A run with instructions is scored under its best one.
+
     `hard_left` counts the training questions on which six sampled answers all fail.
     """
 
@@ -34,7 +36,10 @@ class Cracked:
 
 @dataclass(frozen=True)
 class ArmResult:
-    """One arm with one seed. `seconds` are spent in training and search, without evaluation."""
+    """One arm with one seed. `search_rollouts` counts verification too.
+
+    `seconds` are spent in training and search, without evaluation.
+    """
 
     arm: str
     seed: int
@@ -43,6 +48,7 @@ class ArmResult:
     search_rollouts: int
     seconds: float
     cracked: tuple[Cracked, ...] = ()
+    instruction: str | None = None
 
     @property
     def final(self) -> Scores:

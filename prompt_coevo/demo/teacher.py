@@ -26,11 +26,14 @@ _FAILURE = re.compile(
 )
 _QUESTION = re.compile(r"use (\S+) then (\S+) on ([\d ]+)")
 _TEMPLATE = re.compile(r"<current_template>(.*?)</current_template>", re.DOTALL)
-_CLAUSE = re.compile(r"(\S+) means (\S+) \.")
+CLAUSE = re.compile(r"(\S+) means (\S+) \.")
+"""A rule in a template or an instruction: word, skill."""
 
 
 @dataclass(frozen=True)
-class _Failure:
+class Failure:
+    """A failed trajectory as it stands in a prompt; `used` are the skills that the response named."""
+
     words: Pair
     digits: Digits
     answer: Digits
@@ -72,13 +75,23 @@ class Teacher:
         self._max_clauses = max_clauses
 
     def __call__(self, prompt: str) -> str:
-        # The prompt fixes the draw, so that replies do not depend on the order of concurrent calls.
-        draw = counter_rng(self._seed, "demo/teacher", prompt).integers(1 << 62)
-        rng = random.Random(int(draw))
-        failures = [failure for match in _FAILURE.finditer(prompt) if (failure := _read(match))]
+        rng = self.rng_of(prompt)
         if self._kind == "filler":
             return _answer(" ".join(rng.choices(FILLERS, k=rng.randint(2, 8))))
-        clauses = _clauses_of(prompt)
+        clauses = self.improve(_clauses_of(prompt), read_failures(prompt), rng)
+        order = rng.sample(list(clauses), len(clauses))
+        return _answer(" ".join(f"{word} means {clauses[word]} ." for word in order))
+
+    def rng_of(self, prompt: str) -> random.Random:
+        """The prompt fixes the draws, so that replies do not depend on the order of concurrent calls."""
+        draw = counter_rng(self._seed, "demo/teacher", prompt).integers(1 << 62)
+        return random.Random(int(draw))
+
+    def improve(
+        self, rules: dict[str, str], failures: list[Failure], rng: random.Random
+    ) -> dict[str, str]:
+        """The rules with what a few of the failures teach, not more than fit."""
+        clauses = dict(rules)
         for failure in rng.sample(failures, min(self._explained, len(failures))):
             skills = self._explain(failure, failures, rng)
             for word, used, skill in zip(failure.words, failure.used, skills, strict=True):
@@ -88,10 +101,9 @@ class Teacher:
         while len(clauses) > self._max_clauses:  # too long: forget a rule, more often the oldest
             oldest = rng.random() < 0.7
             clauses.pop(next(iter(clauses)) if oldest else rng.choice(list(clauses)))
-        order = rng.sample(list(clauses), len(clauses))
-        return _answer(" ".join(f"{word} means {clauses[word]} ." for word in order))
+        return clauses
 
-    def _explain(self, failure: _Failure, failures: list[_Failure], rng: random.Random) -> Pair:
+    def _explain(self, failure: Failure, failures: list[Failure], rng: random.Random) -> Pair:
         possible = failure.explanations
         if self._kind == "random" or not possible or rng.random() < self._error:
             return rng.choice(SKILL_NAMES), rng.choice(SKILL_NAMES)
@@ -116,10 +128,15 @@ def _answer(template: str) -> str:
 
 def _clauses_of(prompt: str) -> dict[str, str]:
     found = _TEMPLATE.search(prompt)
-    return dict(_CLAUSE.findall(found[1])) if found else {}
+    return dict(CLAUSE.findall(found[1])) if found else {}
 
 
-def _read(match: re.Match[str]) -> _Failure | None:
+def read_failures(prompt: str) -> list[Failure]:
+    """The failures that a reflection prompt shows, as far as they are questions of this world."""
+    return [failure for match in _FAILURE.finditer(prompt) if (failure := _read(match))]
+
+
+def _read(match: re.Match[str]) -> Failure | None:
     question = _QUESTION.search(match[1])
     if question is None:
         return None
@@ -132,7 +149,7 @@ def _read(match: re.Match[str]) -> _Failure | None:
     words = (question[1], question[2])
     if not set(words) <= set(WORDS):
         return None
-    return _Failure(words, digits, _digits(match[3]), (used[0], used[1]))
+    return Failure(words, digits, _digits(match[3]), (used[0], used[1]))
 
 
 def _digits(text: str) -> Digits:

@@ -71,7 +71,10 @@ def train(job: Job, report: Report) -> ArmResult:
     def score() -> None:
         nonlocal evaluating
         started = time.monotonic()
-        curve.append(evaluate(trainer.model, trainer.processing_class, splits, len(curve)))
+        engine = coevo.engine if coevo else None
+        instruction = engine.evaluation_instruction() if engine else None
+        text = instruction.text if instruction else None
+        curve.append(evaluate(trainer.model, trainer.processing_class, splits, len(curve), text))
         evaluating += time.monotonic() - started
         report(trainer.state.global_step, curve[-1])
 
@@ -82,9 +85,9 @@ def train(job: Job, report: Report) -> ArmResult:
         def on_step_end(self, args: Any, state: Any, *rest: Any, **kwargs: Any) -> None:
             report(state.global_step, None)
 
-    trainer.add_callback(Watch())
     cracks = _Cracks()
-    coevo = None
+    coevo: CoevoCallback | None = None
+    trainer.add_callback(Watch())
     if arm(job.arm).coevolves:
         settings = arm(job.arm).settings(job.seed, job.reflection_lm, job.api_base)
         coevo = CoevoCallback(trainer, settings, plugins={"demo": cracks})
@@ -99,10 +102,18 @@ def train(job: Job, report: Report) -> ArmResult:
         seed=job.seed,
         curve=tuple(curve),
         train_rollouts=job.steps * QUESTIONS_PER_STEP * GROUP_SIZE,
-        search_rollouts=int(metrics.get("coevo/search_rollouts", 0)),
+        search_rollouts=int(
+            metrics.get("coevo/search_rollouts", 0) + metrics.get("coevo/verify_rollouts", 0)
+        ),
         seconds=seconds,
         cracked=cracks.described(coevo.question) if coevo else (),
+        instruction=_final_instruction(coevo),
     )
+
+
+def _final_instruction(coevo: Any) -> str | None:
+    instruction = coevo.engine.evaluation_instruction() if coevo and coevo.engine else None
+    return instruction.text if instruction else None
 
 
 def _trainer(job: Job, splits: Splits) -> Any:
