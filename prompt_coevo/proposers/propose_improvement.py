@@ -53,7 +53,7 @@ class ProposeImprovement:
         )
 
     def _read_meta_prompt(self) -> str:
-        path = self._reflection.meta_prompt_file
+        path = self._reflection.meta_prompts.get("propose_improvement")
         if path is None:
             return (resources.files(__package__) / "propose_improvement.md").read_text("utf-8")
         try:
