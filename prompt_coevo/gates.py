@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from prompt_coevo.own_tags import OWN_TAG
+
 _WORD = re.compile(r"\w+")
 # Control characters but tab and newlines, marks that change the text direction, lone surrogates.
 _FORBIDDEN = re.compile(
@@ -89,15 +91,19 @@ def check(
     """Accept a candidate's text or say why not; the first failing check names the reason.
 
     In this order: the reply was cut off (`finish_reason == "length"`); code fences do not close;
-    control or text-direction characters; empty; equal to a text in `known`; one of `required_tags`
-    is missing; more than `max_tokens` tokens; a leak. Never raises on any text.
+    control or text-direction characters; one of our own tags that is not in `required_tags`; empty;
+    equal to a text in `known`; one of `required_tags` is missing; more than `max_tokens` tokens; a
+    leak. Never raises on any text.
     """
+    required_tags = tuple(required_tags)
     if finish_reason == "length":
         return rejected("the reply was cut off at the token limit")
     if text.count("```") % 2:
         return rejected("a code fence does not close")
     if (forbidden := _FORBIDDEN.search(text)) is not None:
         return rejected(f"it contains the control character U+{ord(forbidden[0]):04X}")
+    if (own := _own_tag(text, required_tags)) is not None:
+        return rejected(f"it contains one of our own tags, {own}")
     if not text.strip():
         return rejected("it is empty")
     if text in known:
@@ -110,6 +116,11 @@ def check(
     if leak_guard is not None and (leak := leak_guard.find(text)) is not None:
         return rejected(leak)
     return ACCEPTED
+
+
+def _own_tag(text: str, allowed: Collection[str]) -> str | None:
+    found = (match[0] for match in OWN_TAG.finditer(text))
+    return next((tag for tag in found if tag not in allowed), None)
 
 
 def _too_long(text: str, max_tokens: int, count_tokens: Callable[[str], int]) -> bool:

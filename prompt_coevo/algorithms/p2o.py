@@ -35,7 +35,9 @@ class P2O:
     """The plugin. Registered under the name `p2o`."""
 
     def __init__(self, context: Context) -> None:
-        context.proposer(context.settings.p2o.proposer)  # a missing reflection model shows before training, not after an epoch
+        context.proposer(
+            context.settings.p2o.proposer
+        )  # a missing reflection model shows before training, not after an epoch
         self._context = context
         self._settings = context.settings.p2o
         self._hard = HardSet(self._settings.tau)

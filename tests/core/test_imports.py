@@ -25,8 +25,18 @@ HEAVY = (
 
 # Lower floors never import higher ones. Every module of the core stands on exactly one floor.
 FLOORS = [
-    {"errors", "extras", "markers", "placement", "rng"},
-    {"types", "budget", "distill", "distill_tensors", "gates", "pareto", "sections", "setting_sources"},
+    {"errors", "extras", "markers", "own_tags", "placement", "redact", "rng", "threads"},
+    {
+        "types",
+        "budget",
+        "distill",
+        "distill_tensors",
+        "gates",
+        "pareto",
+        "sections",
+        "setting_sources",
+        "spending",
+    },
     {"hard_set", "policy", "proposals", "rounds", "settings", "state", "trials"},
     {"context", "cover", "evaluation", "function_lm", "llm", "local_lm", "paid_replies"},
     {"candidates", "language_models", "proposers", "builtin"},

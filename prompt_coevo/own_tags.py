@@ -1,0 +1,11 @@
+"""The tags that fence texts in our own prompts. No text from outside may hold one of them."""
+
+from __future__ import annotations
+
+import re
+
+OWN_TAG = re.compile(
+    r"<(/?(?:failure|question|response|reward|correct_answer|current_\w+|template|history|ins|score)"
+    r"(?:_\d+)?\s*>)",
+    re.IGNORECASE,
+)
