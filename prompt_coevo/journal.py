@@ -21,6 +21,9 @@ from prompt_coevo.types import Candidate
 
 logger = logging.getLogger(PROJECT)
 
+# A rejected candidate can have any length.
+_LONGEST_TEXT = 100_000
+
 
 class Journal:
     """Appends one JSON object per line. Without a folder it forgets everything.
@@ -167,7 +170,7 @@ def _described(candidate: Candidate) -> dict[str, Any]:
     return {
         "id": candidate.id,
         "kind": candidate.kind,
-        "text": candidate.text,
+        "text": candidate.text[:_LONGEST_TEXT],
         "origin": candidate.origin,
         "parents": candidate.parents,
     }

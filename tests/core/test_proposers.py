@@ -70,9 +70,13 @@ TAGGED = st.lists(
 ).map("".join)
 
 
-@given(st.text() | TAGGED)
-def test_no_reply_raises(reply: str) -> None:
-    texts, problem = extract_tagged(reply, "template")
+# Lone surrogates included: JSON can carry them, UTF-8 cannot.
+ANY_TEXT = st.text(st.characters(exclude_categories=()))
+
+
+@given(ANY_TEXT | TAGGED, st.sampled_from(["template", r"ins_\d+"]))
+def test_no_reply_raises(reply: str, tag: str) -> None:
+    texts, problem = extract_tagged(reply, tag)
     assert bool(texts) != bool(problem)
 
 
