@@ -54,6 +54,7 @@ def test_rejections(text: str, changes: dict[str, object], reason: str) -> None:
         ("Use:\n```\ncode\n```", {}),
         ("<search> first", {"required_tags": ["<search>"]}),
         ("<question>", {"required_tags": ["<question>"]}),
+        ("Think in <response>.", {"parent": "Answer in <response>."}),
         ("<b>bold</b> <answer> a < b <current> <questionnaire>", {}),
         ("one two three", {"max_tokens": 3}),
         ("Trains: at nine and arrives at noon how", {"leak_guard": GUARD}),  # 7 words in a row
