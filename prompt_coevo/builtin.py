@@ -31,6 +31,7 @@ class Gates:
         verdict = gates.check(
             candidate.text,
             finish_reason=reply.finish_reason,
+            parent=parent.text,
             known=known,
             required_tags=self._settings.required_tags,
             max_tokens=self._settings.max_candidate_tokens,

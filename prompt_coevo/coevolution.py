@@ -26,6 +26,7 @@ from prompt_coevo.proposals import Proposer
 from prompt_coevo.proposers import BuiltinProposers
 from prompt_coevo.rounds import OpenRounds
 from prompt_coevo.settings import Settings, parse_section
+from prompt_coevo.spending import Spending
 from prompt_coevo.state import seal, unseal, write_json, write_text
 from prompt_coevo.types import Assignment, Candidate, PolicyVersion, Rollout
 
@@ -252,7 +253,13 @@ class Coevolution:
                 "max_tokens": reflection.max_tokens,
             }
             model = build_language_model(reflection, self._initial_policy)
-            self._model = PaidReplies(model, identity, self._record_replies)
+            self._model = PaidReplies(
+                model,
+                identity,
+                self._record_replies,
+                Spending.from_settings(reflection),
+                self.note,
+            )
         return self._model
 
     def proposer(self, name: str) -> Proposer:

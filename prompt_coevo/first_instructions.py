@@ -61,6 +61,7 @@ def _check(text: str, context: Context) -> None:
     settings = context.settings.gates
     verdict = gates.check(
         text,
+        parent=text,
         required_tags=settings.required_tags,
         max_tokens=settings.max_candidate_tokens,
         count_tokens=context.count_tokens,

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from prompt_coevo.own_tags import OWN_TAG
+
 _WORD = re.compile(r"\w+")
 # Control characters but tab and newlines, marks that change the text direction, lone surrogates.
 _FORBIDDEN = re.compile(
@@ -80,6 +82,7 @@ def check(
     text: str,
     *,
     finish_reason: str | None = None,
+    parent: str = "",
     known: Collection[str] = (),
     required_tags: Iterable[str] = (),
     max_tokens: int | None = None,
@@ -89,15 +92,19 @@ def check(
     """Accept a candidate's text or say why not; the first failing check names the reason.
 
     In this order: the reply was cut off (`finish_reason == "length"`); code fences do not close;
-    control or text-direction characters; empty; equal to a text in `known`; one of `required_tags`
-    is missing; more than `max_tokens` tokens; a leak. Never raises on any text.
+    control or text-direction characters; one of our own tags that is neither in `parent` (a user's
+    instruction may have it) nor in `required_tags`; empty; equal to a text in `known`; one of
+    `required_tags` is missing; more than `max_tokens` tokens; a leak. Never raises on any text.
     """
+    required_tags = tuple(required_tags)
     if finish_reason == "length":
         return rejected("the reply was cut off at the token limit")
     if text.count("```") % 2:
         return rejected("a code fence does not close")
     if (forbidden := _FORBIDDEN.search(text)) is not None:
         return rejected(f"it contains the control character U+{ord(forbidden[0]):04X}")
+    if (own := _own_tag(text, [parent, *required_tags])) is not None:
+        return rejected(f"it contains one of our own tags, {own}")
     if not text.strip():
         return rejected("it is empty")
     if text in known:
@@ -110,6 +117,14 @@ def check(
     if leak_guard is not None and (leak := leak_guard.find(text)) is not None:
         return rejected(leak)
     return ACCEPTED
+
+
+def _own_tag(text: str, allowed_in: Collection[str]) -> str | None:
+    """The first of our tags that none of the other texts has."""
+    for match in OWN_TAG.finditer(text):
+        if not any(match[0] in other for other in allowed_in):
+            return match[0]
+    return None
 
 
 def _too_long(text: str, max_tokens: int, count_tokens: Callable[[str], int]) -> bool:

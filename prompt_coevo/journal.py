@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,9 @@ from prompt_coevo.types import Candidate
 
 logger = logging.getLogger(PROJECT)
 
+# A rejected candidate can have any length.
+_LONGEST_TEXT = 100_000
+
 
 class Journal:
     """Appends one JSON object per line. Without a folder it forgets everything.
@@ -31,6 +35,7 @@ class Journal:
     def __init__(self, folder: Path | None) -> None:
         self.path = folder / "events.jsonl" if folder else None
         self._failed = False
+        self._lock = threading.Lock()
         if self.path is not None:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,13 +48,13 @@ class Journal:
                 ) from None
 
     def write(self, events: Sequence[dict[str, Any]], *, sync: bool = False) -> None:
-        """Append events; with `sync` they are on the disk when this returns."""
+        """Append events, from any thread; with `sync` they are on the disk when this returns."""
         if self.path is None:
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         lines = [json.dumps({"time": now, **event}, default=str) + "\n" for event in events]
         try:
-            with self.path.open("a", encoding="utf-8") as file:
+            with self._lock, self.path.open("a", encoding="utf-8") as file:
                 file.writelines(lines)
                 if sync:
                     file.flush()
@@ -165,7 +170,7 @@ def _described(candidate: Candidate) -> dict[str, Any]:
     return {
         "id": candidate.id,
         "kind": candidate.kind,
-        "text": candidate.text,
+        "text": candidate.text[:_LONGEST_TEXT],
         "origin": candidate.origin,
         "parents": candidate.parents,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -32,11 +33,14 @@ class LocalModel:
         self._settings = settings
         self._loaded: tuple[Any, Any] | None = None
         self._asked: Counter[bytes] = Counter()
+        # Several threads may ask; loading, seeding and generating are made for one.
+        self._lock = threading.Lock()
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         """One reply per prompt; if the model cannot be loaded or run, each is an error."""
         try:
-            return self._generate(list(prompts))
+            with self._lock:
+                return self._generate(list(prompts))
         except Exception as error:
             return [Reply(None, error=f"{type(error).__name__}: {error}") for _ in prompts]
 

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
+
+from prompt_coevo.threads import in_thread
 
 T = TypeVar("T")
 
 
 class Background(Generic[T]):
-    """Runs `function()` on a thread that does not keep the process alive.
-
-    `seconds` is how long the call took, or has taken so far.
-    """
+    """Runs `function()` on a thread that does not keep the process alive."""
 
     def __init__(self, function: Callable[[], T]) -> None:
-        self._function = function
-        self._finished = threading.Event()
-        self._result: T | None = None
-        self._error: Exception | None = None
         self._started = time.monotonic()
         self._ended: float | None = None
-        threading.Thread(target=self._run, name="coevo-reflection", daemon=True).start()
+        self._future = in_thread(function)
+        self._future.add_done_callback(self._stop_clock)
 
     @property
     def done(self) -> bool:
-        return self._finished.is_set()
+        return self._future.done()
 
     @property
     def seconds(self) -> float:
+        """How long the call took, or has taken so far."""
         return (self._ended or time.monotonic()) - self._started
 
     def result(self, within: float) -> T:
@@ -38,16 +34,12 @@ class Background(Generic[T]):
 
         Raises TimeoutError, or what the function raised.
         """
-        if not self._finished.wait(max(0.0, self._started + within - time.monotonic())):
-            raise TimeoutError(f"there was no reply within {within:g} s")
-        if self._error is not None:
-            raise self._error
-        return self._result  # type: ignore[return-value]
-
-    def _run(self) -> None:
         try:
-            self._result = self._function()
-        except Exception as error:
-            self._error = error
+            return self._future.result(max(0.0, self._started + within - time.monotonic()))
+        except TimeoutError:
+            if self._future.done():
+                raise
+            raise TimeoutError(f"there was no reply within {within:g} s") from None
+
+    def _stop_clock(self, _: object) -> None:
         self._ended = time.monotonic()
-        self._finished.set()

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import logging
+import threading
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from prompt_coevo.markers import PROJECT
 from prompt_coevo.proposals import LanguageModel, Reply, Usage
+from prompt_coevo.spending import NOTHING, Spending
+
+logger = logging.getLogger(PROJECT)
 
 _LONGEST_KEPT = 100_000
+
+
+def _no_note(event: str, **fields: Any) -> None: ...
 
 
 class PaidReplies:
@@ -18,7 +28,9 @@ class PaidReplies:
 
     A run that was killed and resumed decides again what it had decided after the checkpoint; the
     same requests then get the replies already paid for, each of them once. `record(replies)` is
-    called with one dict per new reply before any of them is returned.
+    called with one dict per new reply before any of them is returned. `totals` is what all replies
+    that were given out have cost; what `spending` does not allow is not asked for and answered by an error.
+    Several threads may call at once.
     """
 
     def __init__(
@@ -26,37 +38,38 @@ class PaidReplies:
         model: LanguageModel,
         identity: Mapping[str, Any],
         record: Callable[[list[dict[str, Any]]], None],
+        spending: Spending | None = None,
+        note: Callable[..., None] = _no_note,
     ) -> None:
         self._model = model
         self._identity = repr(sorted(identity.items()))
         self._record = record
+        self._spending = spending or Spending({})
+        self._note = note
         self._paid: defaultdict[str, deque[Reply]] = defaultdict(deque)
-        self.totals = {
-            "calls": 0,
-            "errors": 0,
-            "prompt_tokens": 0,
-            "completion_tokens": 0,
-            "usd": 0.0,
-        }
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self.totals = dict(NOTHING)
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
-        """One reply per prompt, in order."""
+        """One reply per prompt, in order. If the budget does not pay for all, the first ones are asked."""
         hashes = [self.request_hash(prompt) for prompt in prompts]
-        replies = [self._paid[key].popleft() if self._paid[key] else None for key in hashes]
-        missing = [index for index, reply in enumerate(replies) if reply is None]
-        if not missing:
-            return [reply for reply in replies if reply is not None]
-        fresh = self._model.complete([prompts[index] for index in missing])
-        self._record(
-            [
-                {"request": hashes[index], **_shortened(reply)}
-                for index, reply in zip(missing, fresh, strict=True)
-            ]
-        )
-        for index, reply in zip(missing, fresh, strict=True):
-            replies[index] = reply
-            self._count(reply)
-        return [reply for reply in replies if reply is not None]
+        with self._lock:
+            replies = {
+                i: self._paid[key].popleft() for i, key in enumerate(hashes) if self._paid[key]
+            }
+            for reply in replies.values():
+                self._count_usage(reply)
+            missing = [index for index in range(len(prompts)) if index not in replies]
+            count = self._spending.affordable(len(missing), self.totals, self._under_way)
+            refusal = self._spending.refusal(self.totals) if count < len(missing) else None
+            self._under_way += count
+        replies.update((index, Reply(None, error=refusal)) for index in missing[count:])
+        asked = missing[:count]
+        if asked:
+            fresh = self._ask([prompts[i] for i in asked], [hashes[i] for i in asked])
+            replies.update(zip(asked, fresh, strict=True))
+        return [replies[index] for index in range(len(prompts))]
 
     def request_hash(self, prompt: str) -> str:
         """Identifies a request: the model with its parameters, and the prompt."""
@@ -69,7 +82,34 @@ class PaidReplies:
                 reply = Reply(entry["text"], entry["finish_reason"], None, Usage(**entry["usage"]))
                 self._paid[entry["request"]].append(reply)
 
-    def _count(self, reply: Reply) -> None:
+    def _ask(self, prompts: list[str], hashes: list[str]) -> list[Reply]:
+        replies: list[Reply] = []
+        start = time.monotonic()
+        try:
+            replies = self._model.complete(prompts)
+        finally:
+            self._count(len(prompts), replies, time.monotonic() - start)
+        self._record(
+            [
+                {"request": key, **_shortened(reply)}
+                for key, reply in zip(hashes, replies, strict=True)
+            ]
+        )
+        return replies
+
+    def _count(self, calls: int, replies: Sequence[Reply], seconds: float) -> None:
+        with self._lock:
+            before = dict(self.totals)
+            self._under_way -= calls
+            for reply in replies:
+                self._count_usage(reply)
+            self.totals["seconds"] += seconds
+            events = self._spending.events(before, self.totals)
+        for event in events:
+            logger.warning("%s", event)
+            self._note(event.event, name=event.name, spent=event.spent, limit=event.limit)
+
+    def _count_usage(self, reply: Reply) -> None:
         self.totals["calls"] += 1
         self.totals["errors"] += reply.error is not None
         self.totals["prompt_tokens"] += reply.usage.prompt_tokens

@@ -43,7 +43,8 @@ class Candidate:
 
     @cached_property
     def id(self) -> str:
-        return hashlib.sha256(f"{self.kind}\0{self.text}".encode()).hexdigest()[:16]
+        data = f"{self.kind}\0{self.text}".encode("utf-8", "surrogatepass")
+        return hashlib.sha256(data).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
+from prompt_coevo.own_tags import FENCE, OWN_TAG
 from prompt_coevo.proposals import Trajectory
-
-_OUR_TAGS = re.compile(
-    r"<(?=/?(?:failure|question|response|reward|correct_answer|current_\w+|template|history"
-    r"|ins|score)(?:_\d+)?\s*>)",
-    re.IGNORECASE,
-)
 
 
 def neutralise(text: str) -> str:
     """The text with the opening bracket of anything that looks like one of our tags replaced."""
-    return _OUR_TAGS.sub("‹", text)
+    return OWN_TAG.sub(r"‹\1", text)
+
+
+def neutralise_fences(text: str) -> str:
+    """As `neutralise`, but only what would close a candidate's fence.
+
+    A user's instruction may speak of a <question> or a <response>, and its successors must, too.
+    """
+    return FENCE.sub(r"‹\1", text)
 
 
 def cut(text: str, max_tokens: int, count_tokens: Callable[[str], int]) -> str:

@@ -10,7 +10,7 @@ from prompt_coevo.context import Context
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.placement import check_layout, fill
 from prompt_coevo.proposals import Proposal, ProposalRequest, Reply
-from prompt_coevo.proposers.excerpts import cut, neutralise, show_failure
+from prompt_coevo.proposers.excerpts import cut, neutralise_fences, show_failure
 from prompt_coevo.proposers.tags import extract_tagged
 
 
@@ -50,8 +50,8 @@ class PromptedProposer:
         raise NotImplementedError
 
     def show(self, text: str) -> str:
-        """A text from outside, cut to size, in which none of our tags is left."""
-        return neutralise(cut(text, self._reflection.max_example_tokens, self._count_tokens))
+        """A candidate's text, cut to size, so that it cannot close the tags around it."""
+        return neutralise_fences(cut(text, self._reflection.max_example_tokens, self._count_tokens))
 
     def show_failures(self, request: ProposalRequest) -> str:
         """The failed trajectories, fenced."""
@@ -62,8 +62,8 @@ class PromptedProposer:
         )
 
     def _read(self, request: ProposalRequest, request_hash: str, reply: Reply) -> Proposal:
-        if reply.text is None:
-            return Proposal(request, (), reply, request_hash, reply.error or "the reply is empty")
+        if not reply.text:
+            return Proposal(request, (), reply, request_hash, reply.error or _why_empty(reply))
         texts, problem = extract_tagged(reply.text, self.tag)
         return Proposal(request, texts[: request.count], reply, request_hash, problem)
 
@@ -78,3 +78,8 @@ class PromptedProposer:
             raise SettingsError(f"{where} cannot be read: {error}") from None
         check_layout(text, self.placeholders, where, optional=["count"])
         return text
+
+
+def _why_empty(reply: Reply) -> str:
+    used_up = ", having used up reflection.max_tokens" if reply.finish_reason == "length" else ""
+    return f"the reply is empty{used_up}"

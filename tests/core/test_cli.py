@@ -27,7 +27,7 @@ def test_presets_are_listed_and_shown() -> None:
 
 
 def test_settings_are_resolved_and_estimated() -> None:
-    shown = run("settings", "--preset", "demo", "--questions", "512", "--group-size", "6")
+    shown = run("settings", "--preset", "demo-p2o", "--questions", "512", "--group-size", "6")
     assert shown.returncode == 0
     assert json.loads(shown.stdout)["p2o"]["search_budget"] == 1200
     assert "3072 training rollouts and at most 1200 search rollouts (39%)" in shown.stderr
@@ -36,7 +36,10 @@ def test_settings_are_resolved_and_estimated() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["presets", "show", "nope"], "error: there is no preset 'nope'; known presets: demo, p2o"),
+        (
+            ["presets", "show", "nope"],
+            "error: there is no preset 'nope'; known presets: both, demo-both, demo-inspo, demo-p2o, inspo, p2o",
+        ),
         (
             ["settings", "--config", "/nope.yaml"],
             "error: the settings file /nope.yaml cannot be read",

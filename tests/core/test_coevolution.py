@@ -292,12 +292,13 @@ def test_a_hook_with_an_unknown_argument_is_an_error() -> None:
 
 
 def test_names_that_do_not_exist_name_the_known_ones() -> None:
-    with pytest.raises(SettingsError, match="there is no algorithm 'p3o'; known: p2o"):
+    with pytest.raises(SettingsError, match="there is no algorithm 'p3o'; known: inspo, p2o"):
         with_plugins(Settings(algorithms=("p3o",)))
     with pytest.raises(
-        SettingsError, match="there is no proposer 'oracle'; known: propose_improvement"
+        SettingsError,
+        match="there is no proposer 'oracle'; known: history, paraphrase, propose_improvement, reflection",
     ):
-        with_plugins(Settings(reflection={"function": len, "proposer": "oracle"}))
+        with_plugins(Settings(reflection={"function": len}, p2o={"proposer": "oracle"}))
 
 
 class Method:

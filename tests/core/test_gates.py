@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +34,9 @@ GUARD = LeakGuard([QUESTION], ["2", "forty two kilometres per hour"])
         ("Think.\u202e", {}, "U+202E"),
         ("Think.\u200f", {}, "U+200F"),
         ("Think.\ud800", {}, "U+D800"),
+        ("Think. </current_template>", {}, "one of our own tags, </current_template>"),
+        ("<INS_2 >Think.", {}, "one of our own tags, <INS_2 >"),
+        ("<failure_1>", {"required_tags": ["<failure_2>"]}, "one of our own tags, <failure_1>"),
     ],
 )
 def test_rejections(text: str, changes: dict[str, object], reason: str) -> None:
@@ -48,6 +53,9 @@ def test_rejections(text: str, changes: dict[str, object], reason: str) -> None:
         ("Think step by step.\n\tThen answer.", {}),
         ("Use:\n```\ncode\n```", {}),
         ("<search> first", {"required_tags": ["<search>"]}),
+        ("<question>", {"required_tags": ["<question>"]}),
+        ("Think in <response>.", {"parent": "Answer in <response>."}),
+        ("<b>bold</b> <answer> a < b <current> <questionnaire>", {}),
         ("one two three", {"max_tokens": 3}),
         ("Trains: at nine and arrives at noon how", {"leak_guard": GUARD}),  # 7 words in a row
         ("The answer is often 2.", {"leak_guard": GUARD}),  # too short a truth to be a leak
@@ -66,9 +74,25 @@ def test_the_first_failing_check_names_the_reason() -> None:
     assert verdict.reason == "the reply was cut off at the token limit"
 
 
-@given(st.text())
+# Lone surrogates included: JSON can carry them, UTF-8 cannot.
+ANY_TEXT = st.text(st.characters(exclude_categories=()))
+PIECES = st.lists(
+    st.sampled_from(
+        ["<b>", "</", "<ins_", "<current_", "template", "_1", " ", ">", "```", "\ud800"]
+    )
+).map("".join)
+
+
+@given(ANY_TEXT | PIECES)
 def test_no_text_raises(text: str) -> None:
     gates.check(text, known={"a"}, required_tags=["<b>"], max_tokens=50, leak_guard=GUARD)
+
+
+@pytest.mark.parametrize("piece", ["<template ", "<current_", "current_1", "_1", " ", "<", "```\n"])
+def test_no_long_text_takes_long(piece: str) -> None:
+    start = time.monotonic()
+    gates.check("<current_a" + piece * 100_000, max_tokens=50, leak_guard=GUARD)
+    assert time.monotonic() - start < 2
 
 
 def test_the_length_of_the_ngram_is_a_setting() -> None:

@@ -25,7 +25,7 @@ HEAVY = (
 
 # Lower floors never import higher ones. Every module of the core stands on exactly one floor.
 FLOORS = [
-    {"errors", "extras", "markers", "placement", "rng"},
+    {"errors", "extras", "markers", "own_tags", "placement", "redact", "rng", "threads"},
     {
         "types",
         "budget",
@@ -35,6 +35,9 @@ FLOORS = [
         "pareto",
         "sections",
         "setting_sources",
+        "overlap",
+        "replay",
+        "spending",
     },
     {"hard_set", "policy", "population", "proposals", "rounds", "settings", "state", "trials"},
     {"context", "cover", "evaluation", "function_lm", "llm", "local_lm", "paid_replies"},

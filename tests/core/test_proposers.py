@@ -70,9 +70,13 @@ TAGGED = st.lists(
 ).map("".join)
 
 
-@given(st.text() | TAGGED)
-def test_no_reply_raises(reply: str) -> None:
-    texts, problem = extract_tagged(reply, "template")
+# Lone surrogates included: JSON can carry them, UTF-8 cannot.
+ANY_TEXT = st.text(st.characters(exclude_categories=()))
+
+
+@given(ANY_TEXT | TAGGED, st.sampled_from(["template", r"ins_\d+"]))
+def test_no_reply_raises(reply: str, tag: str) -> None:
+    texts, problem = extract_tagged(reply, tag)
     assert bool(texts) != bool(problem)
 
 
@@ -123,7 +127,7 @@ def test_an_empty_parent_and_an_unknown_truth(make_engine: Any) -> None:
     (proposal,) = engine.proposer("propose_improvement").propose(
         [request(Trajectory("Why?", "No.", 0.0), parent=EMPTY_TEMPLATE)]
     )
-    assert proposal.problem == "it contains no candidate in the expected tags"
+    assert proposal.problem == "the reply is empty"
     assert not proposal.failed
     assert "(none: the question is given as it is)" in prompts[0]
     assert "correct_answer" not in prompts[0]
@@ -188,4 +192,9 @@ def test_a_bad_meta_prompt_shows_at_the_start(
     if text is not None:
         file.write_text(text)
     with pytest.raises(SettingsError, match=message):
-        make_engine(reflection={"function": len, "meta_prompt_file": file})
+        make_engine(reflection={"function": len, "meta_prompts": {"propose_improvement": file}})
+
+
+def test_a_meta_prompt_for_nobody_is_refused(make_engine: Any, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="there is no proposer 'oracle'; known: history"):
+        make_engine(reflection={"function": len, "meta_prompts": {"oracle": tmp_path / "x.md"}})

@@ -78,3 +78,8 @@ def test_a_groups_mean_leaves_unfit_rollouts_out() -> None:
     ]
     assert Group("q", tuple(rollouts)).mean_reward == 0.5
     assert Group("q", tuple(rollouts[2:])).mean_reward is None
+
+
+def test_any_text_of_a_model_has_an_id() -> None:
+    ids = {Candidate(text, "template").id for text in ("a", "a\ud800", "a\udfff", "a?")}
+    assert len(ids) == 4

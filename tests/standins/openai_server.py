@@ -1,7 +1,8 @@
 """Stands in for a remote LLM: a local HTTP server that speaks the OpenAI chat protocol.
 
-The client side is the real litellm. A script decides each answer: a text, a status code, or a callable
-from the request's body to either.
+The client side is the real litellm. A script decides each answer: a text, a status code, a dict with
+`content` and `finish_reason`, one of the misbehaviours below, or a callable from the request's body to
+any of these.
 """
 
 from __future__ import annotations
@@ -10,10 +11,44 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Answer = str | int | dict[str, Any] | Callable[[dict[str, Any]], Any]
+
+@dataclass(frozen=True)
+class Raw:
+    """A body as it is, such as a proxy's HTML page."""
+
+    body: str
+    status: int = 200
+    content_type: str = "application/json"
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Slow:
+    """An answer that takes its time."""
+
+    seconds: float
+    answer: Any = "too late"
+
+
+@dataclass(frozen=True)
+class Trickle:
+    """Blanks, one every `pause` seconds, and never an end: no single read takes long."""
+
+    pause: float = 0.05
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """The connection is closed without an answer."""
+
+
+Answer = (
+    str | int | dict[str, Any] | Raw | Slow | Trickle | Dropped | Callable[[dict[str, Any]], Any]
+)
 
 
 class Server:
@@ -24,6 +59,7 @@ class Server:
         self.requests: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.base = ""
+        self.stopping = threading.Event()
         self._lock = threading.Lock()
 
     def next_answer(self, body: dict[str, Any], key: str | None) -> Any:
@@ -39,41 +75,72 @@ def openai_server(*answers: Answer) -> Iterator[Server]:
     """Run a server on a free local port."""
     state = Server(answers)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            size = int(self.headers.get("Content-Length", 0))
-            body = json.loads(self.rfile.read(size))
-            answer = state.next_answer(body, self.headers.get("Authorization"))
-            status, payload = _response(answer, body.get("model", "test"))
-            data = json.dumps(payload).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    class Handler(_Handler):
+        script = state
 
-        def log_message(self, *_: Any) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = _QuietServer(("127.0.0.1", 0), Handler)
     state.base = f"http://127.0.0.1:{server.server_port}/v1"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield state
     finally:
+        state.stopping.set()
         server.shutdown()
         server.server_close()
 
 
-def _response(answer: Any, model: str) -> tuple[int, dict[str, Any]]:
+class _QuietServer(ThreadingHTTPServer):
+    def handle_error(self, *_: Any) -> None:
+        """A client that gave up is what some tests are about."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    script: Server
+
+    def do_POST(self) -> None:
+        size = int(self.headers.get("Content-Length", 0))
+        body = json.loads(self.rfile.read(size))
+        answer = self.script.next_answer(body, self.headers.get("Authorization"))
+        if isinstance(answer, Slow):
+            self.script.stopping.wait(answer.seconds)
+            answer = answer.answer
+        if isinstance(answer, Dropped):
+            self.close_connection = True
+        elif isinstance(answer, Trickle):
+            self._trickle(answer.pause)
+        else:
+            self._send(answer if isinstance(answer, Raw) else _response(answer, body))
+
+    def _send(self, raw: Raw) -> None:
+        data = raw.body.encode("utf-8")
+        self._start(raw.status, {"Content-Type": raw.content_type, **raw.headers}, len(data))
+        self.wfile.write(data)
+
+    def _trickle(self, pause: float) -> None:
+        self._start(200, {"Content-Type": "application/json"}, 1_000_000)
+        while not self.script.stopping.wait(pause):
+            self.wfile.write(b" ")
+
+    def _start(self, status: int, headers: dict[str, str], size: int) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(size)}.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+def _response(answer: Any, body: dict[str, Any]) -> Raw:
     if isinstance(answer, int):
-        return answer, {"error": {"message": f"status {answer}", "type": "test", "code": answer}}
+        error = {"message": f"status {answer}", "type": "test", "code": answer}
+        return Raw(json.dumps({"error": error}), answer)
     choice = {"content": answer} if isinstance(answer, str) else answer
-    return 200, {
+    payload = {
         "id": "chatcmpl-1",
         "object": "chat.completion",
         "created": 1,
-        "model": model,
+        "model": body.get("model", "test"),
         "choices": [
             {
                 "index": 0,
@@ -83,3 +150,4 @@ def _response(answer: Any, model: str) -> tuple[int, dict[str, Any]]:
         ],
         "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
     }
+    return Raw(json.dumps(payload))
