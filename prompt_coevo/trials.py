@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prompt_coevo.pareto import Scores
-from prompt_coevo.types import Candidate, PolicyVersion
+from prompt_coevo.types import Candidate, PolicyVersion, Rollout
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,26 @@ class Trial:
     question_ids: tuple[str, ...]
     parent_rewards: tuple[float, ...]
     child_rewards: tuple[float, ...]
+
+    @classmethod
+    def of(
+        cls,
+        parent: Candidate,
+        child: Candidate,
+        question_ids: Sequence[str],
+        parent_rollouts: Sequence[Rollout],
+        child_rollouts: Sequence[Rollout],
+    ) -> Trial:
+        """The rollouts side by side, one of each per question."""
+        fit = [
+            (question_id, old.reward, new.reward)
+            for question_id, old, new in zip(
+                question_ids, parent_rollouts, child_rollouts, strict=True
+            )
+            if old.fit and new.fit
+        ]
+        ids, parent_rewards, child_rewards = zip(*fit, strict=True) if fit else ((), (), ())
+        return cls(parent, child, ids, parent_rewards, child_rewards)
 
     @property
     def gain(self) -> float:

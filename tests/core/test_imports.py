@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 HEAVY = (
     "torch",
     "litellm",
+    "gepa",
     "transformers",
     "trl",
     "verl",
@@ -26,11 +27,30 @@ HEAVY = (
 # Lower floors never import higher ones. Every module of the core stands on exactly one floor.
 FLOORS = [
     {"errors", "extras", "markers", "placement", "rng"},
-    {"types", "budget", "distill", "distill_tensors", "gates", "pareto", "sections", "setting_sources"},
+    {
+        "types",
+        "budget",
+        "distill",
+        "distill_tensors",
+        "gates",
+        "pareto",
+        "sections",
+        "setting_sources",
+    },
     {"hard_set", "policy", "proposals", "rounds", "settings", "state", "trials"},
-    {"context", "cover", "evaluation", "function_lm", "llm", "local_lm", "paid_replies"},
+    {
+        "context",
+        "cover",
+        "evaluation",
+        "function_lm",
+        "hard_questions",
+        "llm",
+        "local_lm",
+        "paid_replies",
+    },
     {"candidates", "language_models", "proposers", "builtin"},
     {"search"},
+    {"gepa_adapter", "gepa_search"},
     {"algorithms", "hookspecs", "journal"},
     {"plugins"},
     {"coevolution"},
@@ -51,7 +71,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 def test_the_engine_needs_neither_torch_nor_a_framework() -> None:
     loaded = loaded_after("from prompt_coevo import Coevolution, Settings; Coevolution")
-    assert not loaded & {"torch", "litellm", "transformers", "trl", "verl", "openrlhf"}
+    assert not loaded & {"torch", "litellm", "gepa", "transformers", "trl", "verl", "openrlhf"}
 
 
 def test_the_public_names_are_there() -> None:
