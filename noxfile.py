@@ -47,7 +47,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def core(session: nox.Session) -> None:
     """The core's tests, in an environment without torch or any framework."""
-    install(session, "llm", "core.txt", "pytest", "hypothesis")
+    install(session, "llm,gepa", "core.txt", "pytest", "hypothesis")
     session.run("pytest", "tests/core", *session.posargs)
 
 
@@ -68,6 +68,7 @@ def demo(session: nox.Session) -> None:
 @nox.session
 def bench(session: nox.Session) -> None:
     """The benchmarks."""
-    install(session, "demo", "trl.txt", "torch")
-    for script in session.posargs or ["benchmarks/pareto.py", "benchmarks/overhead.py"]:
+    install(session, "demo,gepa", "trl.txt", "torch")
+    scripts = ["benchmarks/pareto.py", "benchmarks/overhead.py", "benchmarks/search_backends.py"]
+    for script in session.posargs or scripts:
         session.run("python", script)

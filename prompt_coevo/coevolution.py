@@ -37,8 +37,8 @@ class Coevolution:
     """One engine per run. A door calls, in this order and as often as it trains:
 
     `begin` once, `plan` before a generation round, `observe` after it, `step_end` after every weight
-    update, `epoch_end` between two epochs. `state_dict` and `load_state_dict` travel in the host's checkpoint,
-    `metrics` in its logs. See `docs/adapters.md`.
+    update, `epoch_end` between two epochs. `state_dict` and `load_state_dict` travel in the host's
+    checkpoint, `metrics` in its logs. See `docs/adapters.md`.
     """
 
     def __init__(

@@ -16,14 +16,14 @@ from prompt_coevo.candidates import CandidateSource
 from prompt_coevo.context import Context
 from prompt_coevo.evaluation import Evaluator
 from prompt_coevo.gates import LeakGuard
-from prompt_coevo.placement import question_text
+from prompt_coevo.hard_questions import leak_guard
 from prompt_coevo.policy import Policy
 from prompt_coevo.population import Population
 from prompt_coevo.proposals import Proposal, ProposalRequest, Trajectory
-from prompt_coevo.replay import Experience, ReplayBuffer
+from prompt_coevo.replay import ReplayBuffer
 from prompt_coevo.rng import counter_rng
 from prompt_coevo.trials import Trial
-from prompt_coevo.types import Candidate, PolicyVersion, Rollout, Sampling
+from prompt_coevo.types import Candidate, PolicyVersion, Question, Rollout, Sampling
 
 _REMEMBERED = 200
 _SHOWN = 20  # as many as Yang et al. (2024) show
@@ -95,7 +95,10 @@ class Evolver:
         return ProposalRequest(
             "instruction",
             evolution.parents[int(chosen)],
-            tuple(_trajectory(failure, policy) for failure in failures),
+            tuple(
+                Trajectory.of(policy.question(one.question_id), one.completion, one.reward)
+                for one in failures
+            ),
             proposer=self._settings.proposer,
             count=self._settings.candidates_per_call,
             history=self._best_known(),
@@ -157,18 +160,11 @@ class Evolver:
         self, request: ProposalRequest, questions: Sequence[str], policy: Policy
     ) -> LeakGuard:
         """Knows the questions that the proposer saw, and those that would give it an edge."""
-        gates = self._context.settings.gates
+        shown = [
+            Question("", failure.question, failure.ground_truth) for failure in request.failures
+        ]
         asked = [policy.question(question_id) for question_id in questions]
-        shown = request.failures
-        return LeakGuard(
-            [*(question_text(one.prompt) for one in asked), *(one.question for one in shown)],
-            [
-                *(one.ground_truth or "" for one in asked),
-                *(one.ground_truth or "" for one in shown),
-            ],
-            ngram=gates.leak_ngram,
-            min_truth_chars=gates.leak_truth_chars,
-        )
+        return leak_guard([*shown, *asked], self._context.settings.gates)
 
     def _verified(
         self,
@@ -231,10 +227,3 @@ class Evolver:
 
     def _rng(self, purpose: str, *counters: int) -> Any:
         return counter_rng(self._context.settings.seed, f"inspo/{purpose}", *counters)
-
-
-def _trajectory(failure: Experience, policy: Policy) -> Trajectory:
-    question = policy.question(failure.question_id)
-    return Trajectory(
-        question_text(question.prompt), failure.completion, failure.reward, question.ground_truth
-    )

@@ -58,6 +58,7 @@ class PaidReplies:
             replies = {
                 i: self._paid[key].popleft() for i, key in enumerate(hashes) if self._paid[key]
             }
+            self.totals["calls"] += len(replies)
             for reply in replies.values():
                 self._count_usage(reply)
             missing = [index for index in range(len(prompts)) if index not in replies]
@@ -101,6 +102,7 @@ class PaidReplies:
         with self._lock:
             before = dict(self.totals)
             self._under_way -= calls
+            self.totals["calls"] += calls
             for reply in replies:
                 self._count_usage(reply)
             self.totals["seconds"] += seconds
@@ -110,7 +112,6 @@ class PaidReplies:
             self._note(event.event, name=event.name, spent=event.spent, limit=event.limit)
 
     def _count_usage(self, reply: Reply) -> None:
-        self.totals["calls"] += 1
         self.totals["errors"] += reply.error is not None
         self.totals["prompt_tokens"] += reply.usage.prompt_tokens
         self.totals["completion_tokens"] += reply.usage.completion_tokens

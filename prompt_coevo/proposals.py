@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from prompt_coevo.types import Candidate, CandidateKind
+from prompt_coevo.placement import question_text
+from prompt_coevo.types import Candidate, CandidateKind, Question
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,11 @@ class Trajectory:
     completion: str
     reward: float
     ground_truth: str | None = None
+
+    @classmethod
+    def of(cls, question: Question, completion: str, reward: float) -> Trajectory:
+        """With the texts of a question."""
+        return cls(question_text(question.prompt), completion, reward, question.ground_truth)
 
 
 @dataclass(frozen=True)

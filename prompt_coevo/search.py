@@ -19,14 +19,13 @@ from prompt_coevo.candidates import CandidateSource, ProposerUnavailable
 from prompt_coevo.context import Context
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.evaluation import Evaluator, Job
-from prompt_coevo.gates import LeakGuard
-from prompt_coevo.placement import question_text
+from prompt_coevo.hard_questions import HardQuestions
 from prompt_coevo.policy import Policy
 from prompt_coevo.proposals import ProposalRequest, Trajectory
 from prompt_coevo.rng import counter_rng
 from prompt_coevo.sections import P2OSettings
 from prompt_coevo.trials import ScoredPool, Trial
-from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, Question, Rollout, Sampling
+from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, Rollout, Sampling
 
 
 @dataclass(frozen=True)
@@ -59,11 +58,11 @@ class SearchResult:
     accepted: int = 0
 
 
-class _Ended(Exception):
+class SearchEnded(Exception):
     """The search cannot go on; what it has found so far is its result."""
 
 
-class _Failed(_Ended):
+class SearchFailed(SearchEnded):
     """Something that the search needs does not work."""
 
 
@@ -84,10 +83,10 @@ class Search:
         self._request = request
         self._settings = request.settings
         self._context = context
-        self._questions: dict[str, Question] = {
-            question_id: request.policy.question(question_id) for question_id in request.hard_ids
-        }
-        self._dev_ids, self._train_ids = self._split()
+        self._questions = HardQuestions.split(
+            request.hard_ids, request.policy, self._settings.dev_size, self._rng("split")
+        )
+        self._dev_ids, self._train_ids = self._questions.dev_ids, self._questions.train_ids
         self._evaluator = Evaluator(
             request.policy, context.settings.placement.build(), request.instruction
         )
@@ -97,13 +96,7 @@ class Search:
             dev=len(self._dev_ids),
             overspend=self._settings.overspend,
         )
-        leak_guard = LeakGuard(
-            [question_text(question.prompt) for question in self._questions.values()],
-            [question.ground_truth or "" for question in self._questions.values()],
-            ngram=context.settings.gates.leak_ngram,
-            min_truth_chars=context.settings.gates.leak_truth_chars,
-        )
-        self._source = CandidateSource(context, leak_guard)
+        self._source = CandidateSource(context, self._questions.leak_guard(context.settings.gates))
         self._templates: list[Candidate] = []
         self._scores: list[list[float]] = []
         self._wave = self._proposals = self._barren_waves = 0
@@ -113,12 +106,12 @@ class Search:
         stopped, failed = "the budget is spent", False
         try:
             if not self._budget.can_score_dev():
-                raise _Ended("the budget cannot pay for one evaluation on the dev questions")
+                raise SearchEnded("the budget cannot pay for one evaluation on the dev questions")
             self._score_on_dev([EMPTY_TEMPLATE])
             while parents := self._next_parents():
                 self._run_wave(parents)
-        except _Ended as end:
-            stopped, failed = str(end), isinstance(end, _Failed)
+        except SearchEnded as end:
+            stopped, failed = str(end), isinstance(end, SearchFailed)
         return SearchResult(
             pool=self._pool,
             stopped=stopped,
@@ -141,12 +134,6 @@ class Search:
         return ScoredPool(
             tuple(self._templates), self._dev_ids, scores, self._context.policy_version
         )
-
-    def _split(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        shuffled = list(self._request.hard_ids)
-        self._rng("split").shuffle(shuffled)
-        size = min(self._settings.dev_size, len(shuffled) // 2)
-        return tuple(shuffled[:size]), tuple(shuffled[size:])
 
     def _rng(self, purpose: str, *counters: int) -> np.random.Generator:
         seed = self._context.settings.seed
@@ -208,26 +195,19 @@ class Search:
         try:
             answers = self._source.ask(requests, known)
         except ProposerUnavailable as error:
-            raise _Failed(str(error)) from error
+            raise SearchFailed(str(error)) from error
         for attempt, children in zip(reflecting, answers, strict=True):
             attempt.child = children[0] if children else None
 
     def _failures(self, attempt: _Attempt) -> tuple[Trajectory, ...]:
-        return tuple(
-            Trajectory(
-                question_text(self._questions[question_id].prompt),
-                rollout.completion,
-                rollout.reward,
-                self._questions[question_id].ground_truth,
-            )
-            for question_id, rollout in zip(attempt.minibatch, attempt.parent_rollouts, strict=True)
-            if rollout.fit and rollout.reward < self._settings.solved_at
+        return self._questions.failures(
+            attempt.minibatch, attempt.parent_rollouts, self._settings.solved_at
         )
 
     def _give_up_after_barren_waves(self, any_child: bool) -> None:
         self._barren_waves = 0 if any_child else self._barren_waves + 1
         if self._barren_waves >= self._settings.max_barren_waves:
-            raise _Ended(f"{self._barren_waves} waves in a row gave no candidate to try")
+            raise SearchEnded(f"{self._barren_waves} waves in a row gave no candidate to try")
 
     def _roll_out_children(self, attempts: list[_Attempt]) -> list[Candidate]:
         """The children that `coevo_verify` accepts on their minibatches."""
@@ -259,9 +239,14 @@ class Search:
         self._budget.charge_dev(len(templates))
 
     def _evaluate(self, jobs: list[Job], temperature: float) -> list[Rollout]:
-        try:
-            return self._evaluator.evaluate(jobs, Sampling(temperature))
-        except CoevoError:
-            raise  # the host cannot go on
-        except Exception as error:
-            raise _Failed(f"the evaluation failed: {type(error).__name__}: {error}") from error
+        return roll_out(self._evaluator, jobs, Sampling(temperature))
+
+
+def roll_out(evaluator: Evaluator, jobs: Sequence[Job], sampling: Sampling) -> list[Rollout]:
+    """Evaluate, or end the search. What stops the host (CoevoError) passes through."""
+    try:
+        return evaluator.evaluate(jobs, sampling)
+    except CoevoError:
+        raise
+    except Exception as error:
+        raise SearchFailed(f"the evaluation failed: {type(error).__name__}: {error}") from error

@@ -125,6 +125,9 @@ class GateSettings(Section):
     """A ground truth of at least so many characters must not stand in a candidate."""
 
 
+_OF_THE_BUILTIN_SEARCH = {"beam_width", "front_fill", "max_barren_waves", "overspend"}
+
+
 class P2OSettings(Section):
     """P2O (arXiv 2603.21877)."""
 
@@ -177,6 +180,16 @@ class P2OSettings(Section):
         if every != "epoch" and every < 1:
             raise ValueError('must be "epoch" or a number of steps of at least 1')
         return every
+
+    @model_validator(mode="after")
+    def _settings_of_the_backend(self) -> P2OSettings:
+        ignored = _OF_THE_BUILTIN_SEARCH & self.model_fields_set
+        if self.search_backend == "gepa" and ignored:
+            raise ValueError(
+                f'p2o.{min(ignored)} has no effect with search_backend = "gepa"; leave it out '
+                "(and any preset that sets it)"
+            )
+        return self
 
 
 class InspoSettings(Section):

@@ -19,6 +19,8 @@ import numpy as np
 
 from prompt_coevo.context import Context
 from prompt_coevo.cover import TemplateCover
+from prompt_coevo.extras import require
+from prompt_coevo.gepa_search import GepaSearch
 from prompt_coevo.hard_set import HardSet
 from prompt_coevo.markers import PROJECT, hookimpl
 from prompt_coevo.pareto import select_pareto_front
@@ -35,9 +37,10 @@ class P2O:
     """The plugin. Registered under the name `p2o`."""
 
     def __init__(self, context: Context) -> None:
-        context.proposer(
-            context.settings.p2o.proposer
-        )  # a missing reflection model shows before training, not after an epoch
+        # What is missing shows before training, not after an epoch.
+        context.proposer(context.settings.p2o.proposer)
+        if context.settings.p2o.search_backend == "gepa":
+            require("gepa", extra="gepa", purpose='p2o.search_backend = "gepa"')
         self._context = context
         self._settings = context.settings.p2o
         self._hard = HardSet(self._settings.tau)
@@ -126,7 +129,9 @@ class P2O:
 
     @hookimpl(trylast=True)
     def coevo_search(self, request: SearchRequest) -> SearchResult:
-        """Algorithm 3."""
+        """Algorithm 3, or what the package gepa makes of it."""
+        if request.settings.search_backend == "gepa":
+            return GepaSearch(request, self._context).run()
         return Search(request, self._context).run()
 
     @hookimpl(trylast=True)

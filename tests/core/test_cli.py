@@ -38,7 +38,7 @@ def test_settings_are_resolved_and_estimated() -> None:
     [
         (
             ["presets", "show", "nope"],
-            "error: there is no preset 'nope'; known presets: both, demo-both, demo-inspo, demo-p2o, inspo, p2o",
+            "error: there is no preset 'nope'; known presets: both, demo-both, demo-inspo,",
         ),
         (
             ["settings", "--config", "/nope.yaml"],

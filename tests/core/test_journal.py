@@ -134,8 +134,8 @@ def test_an_earlier_attempts_replies_are_used_once_each() -> None:
         "a 1",
     ]
     assert model.asked == ["c", "a"]
-    assert resumed.totals["calls"] == 2
-    assert resumed.totals["usd"] == 1.0
+    assert resumed.totals["calls"] == 4  # those reused were paid as well
+    assert resumed.totals["usd"] == 2.0
 
 
 def test_another_model_is_another_request() -> None:

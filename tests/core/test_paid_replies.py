@@ -101,7 +101,7 @@ def test_warnings_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_replies_of_an_earlier_attempt_cost_nothing_even_under_a_spent_budget() -> None:
+def test_replies_of_an_earlier_attempt_are_given_even_under_a_spent_budget_and_count() -> None:
     first = Ledger(Priced())
     first.paid.complete(["a", "b"])
     model = Priced()
@@ -111,7 +111,7 @@ def test_replies_of_an_earlier_attempt_cost_nothing_even_under_a_spent_budget() 
     replies = second.paid.complete(["a", "c", "b"])
     assert texts(replies) == ["re: a", None, "re: b"]
     assert model.asked == []
-    assert second.paid.totals["calls"] == 5
+    assert second.paid.totals["calls"] == 7
 
 
 def test_a_model_that_raises_leaves_no_call_under_way() -> None:

@@ -28,7 +28,7 @@ def test_the_sources_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file.write_text("seed: 2\np2o:\n  tau: 0.02\n  beam_width: 2\n")
     monkeypatch.setenv("PROMPT_COEVO_P2O__BEAM_WIDTH", "3")
     monkeypatch.setenv("PROMPT_COEVO_P2O__DEV_SIZE", "33")
-    settings = Settings(preset="demo", config_file=file, p2o={"dev_size": 44})
+    settings = Settings(preset="demo-p2o", config_file=file, p2o={"dev_size": 44})
     assert settings.p2o.dev_size == 44  # constructor
     assert settings.p2o.beam_width == 3  # environment
     assert (settings.seed, settings.p2o.tau) == (2, 0.02)  # file
@@ -37,7 +37,7 @@ def test_the_sources_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_section_given_as_an_object_merges_by_what_was_set() -> None:
-    settings = Settings(preset="demo", p2o=P2OSettings(tau=0.3))
+    settings = Settings(preset="demo-p2o", p2o=P2OSettings(tau=0.3))
     assert (settings.p2o.tau, settings.p2o.search_budget) == (0.3, 1200)
 
 
@@ -45,7 +45,7 @@ def test_toml_and_yaml_and_the_environment_can_name_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.toml").write_text("seed = 7\n[p2o]\ntau = 0.5\n")
-    (tmp_path / "b.yml").write_text("preset: demo\n")
+    (tmp_path / "b.yml").write_text("preset: demo-p2o\n")
     assert Settings(config_file=tmp_path / "a.toml").p2o.tau == 0.5
     monkeypatch.setenv("PROMPT_COEVO_CONFIG_FILE", str(tmp_path / "b.yml"))
     assert Settings().p2o.search_budget == 1200
@@ -67,7 +67,7 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"sed": 1}, "unknown setting sed; did you mean seed?"),
         ({"xyz": 1}, "unknown setting xyz; known: algorithms, "),
         ({"seed": "x"}, "seed: input should be a valid integer"),
-        ({"preset": "nope"}, "there is no preset 'nope'; known presets: demo, p2o"),
+        ({"preset": "nope"}, "there is no preset 'nope'; known presets: both, demo-both"),
         ({"p2o": {"search_every": 0}}, "p2o.search_every must be"),
         ({"p2o": {"min_hard": 1}}, "p2o.min_hard"),
         (
