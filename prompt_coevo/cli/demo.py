@@ -27,6 +27,7 @@ def demo(
     quick: bool = typer.Option(False, "--quick", help="One seed and 6 epochs instead of 3 and 8."),
     epochs: int | None = typer.Option(None, min=1, help="How many epochs of 16 steps."),
     seeds: int | None = typer.Option(None, min=1, help="How many seeds: 0, 1, ..."),
+    evaluate_every: int = typer.Option(1, min=1, help="Epochs from one evaluation to the next."),
     arms: str = typer.Option("grpo,p2o", help=_ARMS_HELP),
     reflection_lm: str | None = typer.Option(
         None, metavar="MODEL", help="A litellm model in place of the built-in teacher."
@@ -48,7 +49,7 @@ def demo(
     require("trl", "matplotlib", extra="demo", purpose="the demo")
     count = seeds or (1 if quick else 3)
     folder = _new_folder(out)
-    from prompt_coevo.demo.show import as_json, draw, print_cracked, print_table
+    from prompt_coevo.demo.show import as_json, draw, print_cracked, print_instructions, print_table
     from prompt_coevo.demo.side_by_side import run_all
     from prompt_coevo.demo.train import Job
 
@@ -58,6 +59,7 @@ def demo(
             seed=seed,
             out=folder / f"{name}-seed{seed}",
             epochs=epochs or (6 if quick else 8),
+            evaluate_every=evaluate_every,
             reflection_lm=reflection_lm,
             api_base=api_base,
         )
@@ -73,6 +75,7 @@ def demo(
     results = run_all(jobs, min(len(jobs), workers or os.cpu_count() or 1), console)
     print_table(results, console)
     print_cracked(results, console)
+    print_instructions(results, console)
     draw(results, folder / "demo.png")
     console.print(f"Picture: {folder / 'demo.png'}", soft_wrap=True)
     journals = [job.out / "coevo" / "events.jsonl" for job in jobs if arm(job.arm).coevolves]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -65,6 +66,30 @@ def summary(results: Sequence[ArmResult]) -> dict[str, dict[str, dict[str, float
     """Arm, quantity, then mean and standard deviation (of the sample) over the seeds."""
     arms = dict.fromkeys(result.arm for result in results)
     return {arm: _summary_of([result for result in results if result.arm == arm]) for arm in arms}
+
+
+def paired(results: Sequence[ArmResult]) -> dict[str, dict[str, dict[str, float]]]:
+    """Every arm minus the first one on the same seeds: mean difference and its standard error."""
+    names = list(dict.fromkeys(result.arm for result in results))
+    finals = {(result.arm, result.seed): result.final for result in results}
+    seeds = sorted({result.seed for result in results})
+    return {
+        name: {
+            metric: _difference(
+                [
+                    getattr(finals[name, seed], metric) - getattr(finals[names[0], seed], metric)
+                    for seed in seeds
+                ]
+            )
+            for metric in METRICS
+        }
+        for name in names[1:]
+    }
+
+
+def _difference(values: Sequence[float]) -> dict[str, float]:
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    return {"mean": statistics.fmean(values), "standard_error": spread / math.sqrt(len(values))}
 
 
 def _summary_of(results: Sequence[ArmResult]) -> dict[str, dict[str, float]]:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from prompt_coevo.demo.arms import arm
-from prompt_coevo.demo.results import ArmResult, summary
+from prompt_coevo.demo.results import ArmResult, paired, summary
 
 _COLUMNS = {
     "all": "all",
@@ -31,7 +31,8 @@ def print_table(results: Sequence[ArmResult], console: Console) -> None:
     """Mean and standard deviation per arm."""
     seeds = len({result.seed for result in results})
     table = Table(
-        title=f"Accuracy on held-out questions, greedy, without any template ({_counted(seeds, 'seed')})",
+        title="Accuracy on held-out questions, greedy, without any template, under the best "
+        f"instruction where there is one ({_counted(seeds, 'seed')})",
         box=box.SIMPLE_HEAD,
     )
     table.add_column("", no_wrap=True)
@@ -52,6 +53,15 @@ def print_cracked(results: Sequence[ArmResult], console: Console, count: int = 2
         console.print(Text(f"  template  {item.template}"))
         console.print(Text(f"  question  {item.question}"))
         console.print(Text(f"  answer    {item.answer}\n"))
+
+
+def print_instructions(results: Sequence[ArmResult], console: Console) -> None:
+    """The best instruction of every run that has one."""
+    found = [result for result in results if result.instruction]
+    if found:
+        console.print("\nBest instructions:\n")
+    for result in found:
+        console.print(Text(f"  {arm(result.arm).label}, seed {result.seed}: {result.instruction}"))
 
 
 def draw(results: Sequence[ArmResult], path: Path) -> None:
@@ -88,6 +98,7 @@ def as_json(results: Sequence[ArmResult], command: str) -> dict[str, Any]:
     return {
         "command": command,
         "summary": summary(results),
+        "paired_with_first": paired(results),
         "runs": [result.to_json() for result in results],
     }
 

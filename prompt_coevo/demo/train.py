@@ -38,6 +38,7 @@ class Job:
     questions: int = 512
     held_out: int = 512
     epochs: int = 8
+    evaluate_every: int = 1
     reflection_lm: str | None = None
     api_base: str | None = None
 
@@ -51,7 +52,7 @@ Report = Callable[[int, Scores | None], None]
 
 
 def train(job: Job, report: Report) -> ArmResult:
-    """Train one arm and evaluate it before every epoch and at the end.
+    """Train one arm and evaluate it before every `evaluate_every`-th epoch and at the end.
 
     `report(step, scores)` is called after every step (scores None) and every evaluation.
     """
@@ -74,13 +75,15 @@ def train(job: Job, report: Report) -> ArmResult:
         engine = coevo.engine if coevo else None
         instruction = engine.evaluation_instruction() if engine else None
         text = instruction.text if instruction else None
-        curve.append(evaluate(trainer.model, trainer.processing_class, splits, len(curve), text))
+        epoch = round(trainer.state.epoch or 0)
+        curve.append(evaluate(trainer.model, trainer.processing_class, splits, epoch, text))
         evaluating += time.monotonic() - started
         report(trainer.state.global_step, curve[-1])
 
     class Watch(transformers.TrainerCallback):  # type: ignore[misc]
-        def on_epoch_begin(self, *args: Any, **kwargs: Any) -> None:
-            score()
+        def on_epoch_begin(self, args: Any, state: Any, *rest: Any, **kwargs: Any) -> None:
+            if round(state.epoch or 0) % job.evaluate_every == 0:
+                score()
 
         def on_step_end(self, args: Any, state: Any, *rest: Any, **kwargs: Any) -> None:
             report(state.global_step, None)
