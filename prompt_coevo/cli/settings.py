@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from prompt_coevo.sections import Section
+from prompt_coevo.sections import InspoSettings, P2OSettings, Section
 from prompt_coevo.settings import Settings
 
 
@@ -22,7 +22,7 @@ def show(
 ) -> None:
     """Resolve the settings from all sources and show them as JSON.
 
-    With --questions also an estimate of the rollouts of one epoch.
+    With --questions also an estimate of rollouts and reflection calls.
     """
     if table:
         typer.echo("\n".join(["| setting | default | |", "|---|---|---|", *_rows(Settings)]))
@@ -37,13 +37,33 @@ def show(
 
 def _estimate(settings: Settings, questions: int, group_size: int) -> str:
     training = questions * group_size
-    if "p2o" not in settings.algorithms:
-        return f"an epoch: {training} training rollouts"
-    search = settings.p2o
-    calls = search.search_budget // search.minibatch_size  # an attempt costs at least B
+    lines = [f"an epoch: {training} training rollouts"]
+    if "p2o" in settings.algorithms:
+        lines.append(_p2o_estimate(settings.p2o, training))
+    if "inspo" in settings.algorithms:
+        lines.append(_inspo_estimate(settings.inspo))
+    return "\n".join(lines)
+
+
+def _p2o_estimate(p2o: P2OSettings, training: int) -> str:
+    calls = p2o.search_budget // p2o.minibatch_size  # an attempt costs at least B
     return (
-        f"an epoch: {training} training rollouts and at most {search.search_budget} search rollouts "
-        f"({search.search_budget / training:.0%}), with fewer than {calls} reflection calls"
+        f"p2o, after an epoch: at most {p2o.search_budget} search rollouts "
+        f"({p2o.search_budget / training:.0%}), with fewer than {calls} reflection calls"
+    )
+
+
+def _inspo_estimate(inspo: InspoSettings) -> str:
+    evolutions = len(range(inspo.evolve_every, inspo.evolve_until, inspo.evolve_every))
+    if inspo.evolution == "off":
+        return "inspo: no evolutions"
+    tried = inspo.rounds * inspo.candidates_per_call + inspo.parents
+    rollouts = evolutions * tried * inspo.verify_size if inspo.verify else 0
+    if inspo.evolution != "online":
+        rollouts += (evolutions + 1) * inspo.population_size * inspo.verify_size
+    return (
+        f"inspo, in the whole run: {evolutions} evolutions with at most {rollouts} verification rollouts "
+        f"and {evolutions * inspo.rounds} reflection calls, and those for the paraphrases"
     )
 
 

@@ -30,7 +30,17 @@ def test_settings_are_resolved_and_estimated() -> None:
     shown = run("settings", "--preset", "demo-p2o", "--questions", "512", "--group-size", "6")
     assert shown.returncode == 0
     assert json.loads(shown.stdout)["p2o"]["search_budget"] == 1200
-    assert "3072 training rollouts and at most 1200 search rollouts (39%)" in shown.stderr
+    assert "an epoch: 3072 training rollouts" in shown.stderr
+    assert "p2o, after an epoch: at most 1200 search rollouts (39%)" in shown.stderr
+
+
+def test_an_instructions_cost_is_estimated() -> None:
+    shown = run("settings", "--preset", "inspo", "--questions", "512")
+    assert shown.stderr.splitlines() == [
+        "an epoch: 4096 training rollouts",
+        "inspo, in the whole run: 9 evolutions with at most 55800 verification rollouts "
+        "and 45 reflection calls, and those for the paraphrases",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The five calls, the state, and what plugins may do to them."""
+"""The calls of a door, the state, and what plugins may do to them."""
 
 from __future__ import annotations
 
