@@ -14,26 +14,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-os.environ.update(CI="1", HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1")
-
 import torch
-from datasets import Dataset
 from prompt_coevo.adapters.trl import CoevoCallback, attach
-from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
-from trl import GRPOConfig, GRPOTrainer
+from tiny_trainer import build
+from transformers import TrainerCallback
 
 from prompt_coevo import hookimpl
-from prompt_coevo.demo.evaluate import MAX_COMPLETION, chat
-from prompt_coevo.demo.model import base_policy_path
-from prompt_coevo.demo.splits import make_splits
-from prompt_coevo.demo.world import World, reward, spell
 from prompt_coevo.types import Candidate
 
 ROLLOUTS, GROUP = 512, 8
@@ -88,37 +80,6 @@ class Stopwatch:
         return self.outside - self.inside - self.tokenising + self.callback
 
 
-def build(folder: str, steps: int) -> Any:
-    torch.manual_seed(0)
-    tasks = make_splits(World(), 0, steps * ROLLOUTS // GROUP, 8).train
-    tokenizer = AutoTokenizer.from_pretrained(base_policy_path())
-    trainer = GRPOTrainer(
-        model=AutoModelForCausalLM.from_pretrained(base_policy_path(), dtype=torch.float32),
-        reward_funcs=lambda completions, answer, **_: [
-            reward(c[0]["content"], a) for c, a in zip(completions, answer, strict=True)
-        ],
-        args=GRPOConfig(
-            output_dir=folder,
-            per_device_train_batch_size=ROLLOUTS,
-            num_generations=GROUP,
-            max_completion_length=MAX_COMPLETION,
-            max_steps=steps,
-            use_cpu=True,
-            bf16=False,
-            report_to="none",
-            save_strategy="no",
-            disable_tqdm=True,
-            logging_steps=1,
-        ),
-        train_dataset=Dataset.from_list(
-            [{"prompt": chat(task), "answer": spell(task.answer)} for task in tasks]
-        ),
-        processing_class=tokenizer,
-    )
-    trainer.remove_callback(PrinterCallback)
-    return trainer
-
-
 def attach_timed(trainer: Any, watch: Stopwatch) -> None:
     """The callback, with stopwatches below and above the methods that it wraps."""
     for name in WRAPPED:
@@ -147,7 +108,14 @@ def main() -> None:
     for _ in range(options.turns):
         for name, clock in clocks.items():
             with tempfile.TemporaryDirectory() as folder:
-                trainer = build(folder, options.steps)
+                trainer = build(
+                    folder,
+                    questions=options.steps * ROLLOUTS // GROUP,
+                    rollouts=ROLLOUTS,
+                    group=GROUP,
+                    steps=options.steps,
+                    logging_steps=1,
+                )
                 if name == "idle":
                     attach(trainer, {"algorithms": ()})
                 elif name == "templates":

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import tempfile
 import threading
@@ -24,20 +23,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-os.environ.update(CI="1", HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1")
-
 import torch
-from datasets import Dataset
 from prompt_coevo.adapters.trl import attach
-from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
-from trl import GRPOConfig, GRPOTrainer
+from tiny_trainer import build
+from transformers import TrainerCallback
 
 from prompt_coevo.demo.arms import first_instruction
-from prompt_coevo.demo.evaluate import MAX_COMPLETION, chat
 from prompt_coevo.demo.instruction_teacher import InstructionTeacher
-from prompt_coevo.demo.model import base_policy_path
-from prompt_coevo.demo.splits import make_splits
-from prompt_coevo.demo.world import World, reward, spell
+from prompt_coevo.demo.world import World
 
 REPLY_S = 20.0
 QUESTIONS, GROUP = 64, 6
@@ -91,33 +84,15 @@ class Clock(TrainerCallback):
 
 
 def train(folder: str, address: str) -> Clock:
-    torch.manual_seed(0)
-    tasks = make_splits(World(), 0, 512, 8).train
-    trainer = GRPOTrainer(
-        model=AutoModelForCausalLM.from_pretrained(base_policy_path(), dtype=torch.float32),
-        reward_funcs=lambda completions, answer, **_: [
-            reward(c[0]["content"], a) for c, a in zip(completions, answer, strict=True)
-        ],
-        args=GRPOConfig(
-            output_dir=folder,
-            per_device_train_batch_size=QUESTIONS * GROUP,
-            num_generations=GROUP,
-            max_completion_length=MAX_COMPLETION,
-            max_steps=STEPS,
-            learning_rate=1e-7,  # lengths and rewards stay the same, so that steps can be compared
-            use_cpu=True,
-            bf16=False,
-            report_to="none",
-            save_strategy="no",
-            disable_tqdm=True,
-            logging_steps=50,
-        ),
-        train_dataset=Dataset.from_list(
-            [{"prompt": chat(task), "answer": spell(task.answer)} for task in tasks]
-        ),
-        processing_class=AutoTokenizer.from_pretrained(base_policy_path()),
+    trainer = build(
+        folder,
+        questions=512,
+        rollouts=QUESTIONS * GROUP,
+        group=GROUP,
+        steps=STEPS,
+        learning_rate=1e-7,  # lengths and rewards stay the same, so that steps can be compared
+        logging_steps=50,
     )
-    trainer.remove_callback(PrinterCallback)
     settings: dict[str, Any] = {
         "preset": "demo-inspo",
         "reflection": {"model": "openai/slow", "api_base": address, "api_key": "none"},

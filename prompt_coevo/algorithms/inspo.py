@@ -15,7 +15,7 @@ from __future__ import annotations
 import bisect
 import logging
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -25,12 +25,11 @@ from prompt_coevo.context import Context
 from prompt_coevo.errors import HostError
 from prompt_coevo.evolution import Evolution, Evolver
 from prompt_coevo.first_instructions import paraphrases, users_instructions
-from prompt_coevo.gates import LeakGuard
 from prompt_coevo.in_flight import InFlight
 from prompt_coevo.markers import PROJECT, hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.population import Population
-from prompt_coevo.proposals import Proposal, ProposalRequest, Reply
+from prompt_coevo.proposals import Proposal, ProposalRequest
 from prompt_coevo.replay import Experience, ReplayBuffer
 from prompt_coevo.rng import counter_rng
 from prompt_coevo.trials import Trial
@@ -269,14 +268,7 @@ class Inspo:
         return [place in top and trial.gain >= 0 for place, trial in enumerate(trials)]
 
     @hookimpl
-    def coevo_check_candidate(
-        self,
-        candidate: Candidate,
-        parent: Candidate,
-        reply: Reply,
-        known: Collection[str],
-        leak_guard: LeakGuard,
-    ) -> str | None:
+    def coevo_check_candidate(self, candidate: Candidate) -> str | None:
         """A gate: the XML tags of the first instruction are kept."""
         if candidate.kind == "instruction":
             for tag in sorted(self._tags - set(_PAIRED_TAG.findall(candidate.text))):
