@@ -623,6 +623,24 @@ def test_verification_that_measures_nothing_lets_nobody_join(start: Any) -> None
     assert {event["accepted"] for event in run.events("candidate_verified")} == {False}
 
 
+def test_a_stranger_may_let_in_what_was_not_measured(start: Any) -> None:
+    class Lenient:
+        @hookimpl
+        def coevo_verify(self, algorithm: str, trials: Any) -> list[bool]:
+            return [True for _ in trials]
+
+    run = start(
+        evolve_every=1, evolve_until=2, rounds=1, questions=10, plugins={"lenient": Lenient()}
+    )
+    run.judge = lambda assignment: 0.5
+    run.policy.answer = lambda request: Rollout(request.assignment, "", math.nan)
+    run.step()
+    assert len(run.population) == 5
+    assert {run.prior(text) for text in run.population[1:]} == {0.5}
+    run.step()
+    assert all(math.isfinite(value) for value in run.engine.metrics().values())
+
+
 # Gates
 
 
