@@ -77,8 +77,12 @@ class Inspo:
     def _proposers(self) -> Iterator[str]:
         if self._settings.evolution != "off":
             yield self._settings.proposer
-        if self._settings.paraphrase and not self._settings.initial_population:
+        if self._wants_paraphrases:
             yield "paraphrase"
+
+    @property
+    def _wants_paraphrases(self) -> bool:
+        return self._settings.paraphrase and not self._settings.initial_population
 
     # Phase 1: policy optimization with dynamic instructions
 
@@ -88,7 +92,7 @@ class Inspo:
         if self._begun:
             return
         self._begun = True
-        if "paraphrase" in self._proposers:
+        if self._wants_paraphrases:
             count = self._settings.population_size - len(self._population)
             for paraphrase in paraphrases(self._context, self._population.members[0], count):
                 self._population.add(paraphrase)

@@ -742,6 +742,18 @@ def test_paraphrases_can_be_left_out_and_then_no_model_is_needed(start: Any) -> 
     assert run.population == ["Think."]
 
 
+@pytest.mark.parametrize(
+    "inspo", [{"instruction": "Think.", "paraphrase": False}, {"initial_population": ("Think.",)}]
+)
+def test_the_proposer_paraphrase_is_for_evolutions_where_paraphrases_are_left_out(
+    start: Any, inspo: Any
+) -> None:
+    run = start(proposer="paraphrase", evolve_every=2, **inspo)
+    assert run.population == ["Think."]
+    run.steps(2)
+    assert run.population == ["Think.", *(f"Think. wording{n}" for n in range(3))]
+
+
 def from_dataset(message: str | None, **settings: Any) -> Coevolution:
     inspo = {"paraphrase": False, "evolution": "off", **settings.pop("inspo", {})}
     return Coevolution.from_settings(
