@@ -1060,6 +1060,31 @@ def test_the_last_evolutions_reply_is_used_after_the_evolving_steps(overlap: Any
     assert len(run.population) == 4
 
 
+def test_nothing_is_asked_for_that_could_not_be_used(overlap: Any) -> None:
+    asked = []
+
+    def reply(prompt: str) -> str:
+        asked.append(run.engine.policy_version.step)
+        return tagged([f"start k{len(asked)}"])
+
+    run = overlap(reply, rounds=9, overlap_steps=2)
+    for _ in range(9):
+        run.step()
+        time.sleep(0.01)
+    # At 8 the second round of the first evolution lands and the second evolution begins.
+    assert asked == [4, 6, 8]
+    assert run.events("reflection_dropped") == []
+
+
+def test_a_round_that_the_next_evolution_overtakes_is_dropped_and_says_so(overlap: Any) -> None:
+    run = overlap(lambda prompt: "", rounds=9, overlap_steps=3)
+    run.steps(8)  # the second round was asked for at 7, for step 10
+    assert [event["reason"] for event in run.events("reflection_dropped")] == [
+        "the next evolution begins"
+    ]
+    assert run.state["in_flight"]["use_at"] == 11
+
+
 def test_parents_that_were_pruned_meanwhile_do_not_come_back(overlap: Any) -> None:
     run = overlap(
         judge=worth({"start": 0.9, "other": 0.1}),
