@@ -1102,6 +1102,27 @@ def test_parents_that_were_pruned_meanwhile_do_not_come_back(overlap: Any) -> No
     assert [child.split()[0] for child in children] == ["start"] * 3
 
 
+class Silent:
+    """Offers the proposer that the settings name, and then does not answer."""
+
+    @hookimpl
+    def coevo_register_proposers(self, register: Any) -> None:
+        register("silent", lambda context: self)
+
+    def propose(self, requests: Any) -> list[Proposal]:
+        raise RuntimeError("no idea")
+
+
+def test_nobody_answers_and_the_run_was_resumed_meanwhile(overlap: Any) -> None:
+    settings = {"plugins": {"silent": Silent()}, "proposer": "silent", "overlap_steps": 2}
+    run = overlap(**settings)
+    run.steps(4)
+    time.sleep(0.05)
+    resumed = overlap(**settings, state=run.checkpoint())
+    resumed.steps(2)
+    assert resumed.skipped == ["no proposer answered"]
+
+
 # State
 
 
