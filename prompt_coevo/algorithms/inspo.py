@@ -72,6 +72,7 @@ class Inspo:
         self._flight: InFlight | None = None
         self._shares: tuple[Sequence[Candidate], list[float]] | None = None
         self._best: Candidate = first[0]
+        self._published: str | None = None
 
     @property
     def _proposers(self) -> Iterator[str]:
@@ -350,10 +351,10 @@ class Inspo:
         """The weights or the members have changed."""
         self._shares = None
         self._totals["verify_rollouts"] = self._evolver.rollouts
-        best = self._population.best() or self._population.members[0]
-        if best != self._best or not self._step:
-            self._best = best
-            self._context.publish(BEST_FILE, best.text)
+        self._best = self._population.best() or self._population.members[0]
+        if self._best.text != self._published:
+            self._published = self._best.text
+            self._context.publish(BEST_FILE, self._best.text)
 
     def _tell_changed(
         self, added: Sequence[Candidate] = (), removed: Sequence[Candidate] = ()

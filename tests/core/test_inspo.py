@@ -929,6 +929,13 @@ def test_what_the_hosts_evaluation_runs_under(start: Any, choice: str, text: str
     assert (instruction and instruction.text) == text
 
 
+def test_a_resumed_run_publishes_into_a_new_folder(start: Any, tmp_path: Path) -> None:
+    run = start(evolution="off")
+    run.step()
+    resumed = start(evolution="off", state=run.checkpoint(), folder=tmp_path / "new")
+    assert (resumed.folder / "coevo/best_instruction.txt").read_text("utf-8") == "start"
+
+
 def test_the_metrics(start: Any) -> None:
     run = start(judge=worth({"a": 0.2, "b": 0.6}), initial_population=("a", "b"), evolution="off")
     run.step()
