@@ -128,6 +128,10 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
             {"inspo": {"reflection": "overlapped", "overlap_steps": 15}},
             "inspo.overlap_steps = 15 must be smaller than inspo.evolve_every = 15",
         ),
+        (
+            {"inspo": {"reflection": "overlapped", "evolve_every": 1}},
+            "inspo.overlap_steps = 1 must be smaller than inspo.evolve_every = 1",
+        ),
         ({"inspo": {"window": 3}}, 'settings under inspo have no effect without "inspo"'),
         (
             {"algorithms": ("inspo",), "p2o": {"tau": 0.1}},
