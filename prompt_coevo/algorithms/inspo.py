@@ -378,7 +378,7 @@ class Inspo:
             "rewards": self._rewards,
             "population": self._population.to_json(),
             "buffer": self._buffer.to_json(),
-            "history": self._evolver.history,
+            "history": list(self._evolver.history.items()),  # a host may sort the names of a dict
             "totals": dict(self._totals),
             "in_flight": self._flight.to_json() if self._flight else None,
         }

@@ -92,7 +92,7 @@ class Run:
         return self.checkpoint()["plugins"]["inspo"]  # type: ignore[no-any-return]
 
     def checkpoint(self) -> dict[str, Any]:
-        return json.loads(json.dumps(self.engine.state_dict()))  # type: ignore[no-any-return]
+        return json.loads(json.dumps(self.engine.state_dict(), sort_keys=True))  # type: ignore[no-any-return]
 
     @property
     def population(self) -> list[str]:
@@ -855,11 +855,11 @@ def test_the_proposer_can_be_history(start: Any) -> None:
 
 def test_the_history_holds_what_was_verified_and_refused(start: Any) -> None:
     run = evolve_once(start, ["k1 k2 k3", "useless"])
-    assert run.state["history"] == {
-        "k0": pytest.approx(0.1),
-        "k1 k2 k3": pytest.approx(0.3),
-        "useless": 0.0,
-    }
+    assert run.state["history"] == [
+        ["k0", pytest.approx(0.1)],
+        ["k1 k2 k3", pytest.approx(0.3)],
+        ["useless", 0.0],
+    ]
 
 
 def test_an_evolution_before_training_leaves_its_best(start: Any) -> None:
