@@ -1194,6 +1194,30 @@ def test_a_run_killed_after_any_step_decides_as_the_uninterrupted_one(
         assert decisions(resumed) == decisions(whole)
 
 
+def test_a_resumed_run_pays_for_the_replies_that_it_had_used(start: Any, tmp_path: Path) -> None:
+    def train(name: str, resume: bool) -> Run:
+        replies = iter(f"version {n}" for n in range(9))
+        settings = {
+            "folder": tmp_path / name,
+            "proposer": "paraphrase",  # which asks the same every time
+            "evolve_every": 2,
+            "rounds": 1,
+        }
+
+        def reply(prompt: str) -> str:
+            return tagged([next(replies)])
+
+        run: Run = start(reply, lambda assignment: 0.5, **settings)
+        run.steps(2)
+        if resume:
+            run = start(reply, run.judge, state=run.checkpoint(), **settings)
+        run.steps(2)
+        return run
+
+    assert train("whole", False).population == ["start", "version 1"]
+    assert train("resumed", True).population == ["start", "version 1"]
+
+
 def test_a_killed_run_reuses_the_replies_after_its_checkpoint(start: Any) -> None:
     replies = iter(f"version {n}" for n in range(9))
 
