@@ -173,11 +173,7 @@ class Coevolution:
         self._rounds.clear()
         if self._model is not None:
             self._model.totals.update(payload["reflection"])
-            self._model.reuse(
-                event
-                for event in self._journal.read()
-                if event.get("event") == "reply" and event.get("step", -1) >= self._step
-            )
+            self._model.reuse(self._replies_since(state["checksum"]))
         for name, plugin_state in payload["plugins"].items():
             try:
                 self._plugins.only(name, "coevo_load_state", state=plugin_state)
@@ -317,6 +313,16 @@ class Coevolution:
 
     def _record_replies(self, replies: list[dict[str, Any]]) -> None:
         self._journal.write([self._stamped("reply", reply) for reply in replies], sync=True)
+
+    def _replies_since(self, checksum: str) -> list[dict[str, Any]]:
+        """The replies in the journal that the state of this checksum does not know of."""
+        replies: list[dict[str, Any]] = []
+        for event in self._journal.read():
+            if event.get("event") == "reply" and event.get("step", -1) >= self._step:
+                replies.append(event)
+            elif event.get("event") == "state_saved" and event.get("checksum") == checksum:
+                replies.clear()  # used before the state was saved, or in it
+        return replies
 
     def _stamped(self, event: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         return {"event": event, "attempt": self._attempt, "step": self._step, **fields}

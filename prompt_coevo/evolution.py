@@ -8,6 +8,7 @@ least as well as its parent on the same questions under the same weights.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -201,7 +202,10 @@ class Evolver:
         if self._settings.prune:
             removed = self._population.keep_only([*self._kept(evolution), *evolution.joined])
         for child, gain in joining:
-            verified = evolution.parent_weights[parent.id] + gain
+            measured = (
+                gain if math.isfinite(gain) else 0.0
+            )  # a stranger's verdict may rest on nothing
+            verified = evolution.parent_weights[parent.id] + measured
             prior = verified if self._settings.child_weight == "verified" else 0.0
             self._population.add(child, prior)
             evolution.joined.append(child.id)

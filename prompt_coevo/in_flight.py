@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -44,10 +45,9 @@ class InFlight:
     def to_json(self) -> dict[str, Any]:
         answer = None
         if self._call.done:
-            try:
-                answer = _PROPOSALS.dump_python(list(self.answer(0.0) or ()), mode="json")
-            except Exception:  # it failed; a resumed run may have more luck
-                answer = None
+            with suppress(Exception):  # it failed; a resumed run may have more luck
+                if (proposals := self.answer(0.0)) is not None:
+                    answer = _PROPOSALS.dump_python(list(proposals), mode="json")
         return {
             "evolution": self.evolution.to_json(),
             "request": _REQUEST.dump_python(self.request, mode="json"),

@@ -10,5 +10,5 @@ OWN_TAG = re.compile(
     re.IGNORECASE,
 )
 
-FENCE = re.compile(r"<(/?(?:ins|score|current_\w+)(?:_\d+)?\s*>)", re.IGNORECASE)
-"""Those that fence a candidate."""
+FENCE = re.compile(r"<(/?(?:(?:ins|score)_\d+|current_\w+)\s*>)", re.IGNORECASE)
+"""Those that fence a candidate; a user's own <score> is none of them."""

@@ -283,8 +283,9 @@ class InspoSettings(Section):
             raise ValueError(
                 'inspo.reflection = "overlapped" has no effect unless inspo.evolution = "online"'
             )
-        if (self.overlap_steps or 1) >= self.evolve_every:
+        steps = self.overlap_steps or 1
+        if steps >= self.evolve_every:
             raise ValueError(
-                f"inspo.overlap_steps = {self.overlap_steps} must be smaller than inspo.evolve_every = "
+                f"inspo.overlap_steps = {steps} must be smaller than inspo.evolve_every = "
                 f"{self.evolve_every}, else a reply comes after the next request"
             )

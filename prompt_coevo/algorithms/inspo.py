@@ -71,13 +71,18 @@ class Inspo:
         self._flight: InFlight | None = None
         self._shares: tuple[Sequence[Candidate], list[float]] | None = None
         self._best: Candidate = first[0]
+        self._published: str | None = None
 
     @property
     def _proposers(self) -> Iterator[str]:
         if self._settings.evolution != "off":
             yield self._settings.proposer
-        if self._settings.paraphrase and not self._settings.initial_population:
+        if self._wants_paraphrases:
             yield "paraphrase"
+
+    @property
+    def _wants_paraphrases(self) -> bool:
+        return self._settings.paraphrase and not self._settings.initial_population
 
     # Phase 1: policy optimization with dynamic instructions
 
@@ -87,7 +92,7 @@ class Inspo:
         if self._begun:
             return
         self._begun = True
-        if "paraphrase" in self._proposers:
+        if self._wants_paraphrases:
             count = self._settings.population_size - len(self._population)
             for paraphrase in paraphrases(self._context, self._population.members[0], count):
                 self._population.add(paraphrase)
@@ -164,13 +169,14 @@ class Inspo:
 
     def _maybe_evolve(self, policy: Policy) -> None:
         """Line 16."""
-        if self._flight is not None and self._step >= self._flight.use_at:
-            self._land(policy)
-        due = self._step % self._settings.evolve_every == 0
+        on_time = self._step % self._settings.evolve_every == 0
         online = self._settings.evolution == "online"
-        if not (online and due and self._step < self._settings.evolve_until):
+        due = online and on_time and self._step < self._settings.evolve_until
+        if self._flight is not None and self._step >= self._flight.use_at:
+            self._land(policy, go_on=not due)
+        if not due:
             return
-        self._flight = None  # its remaining rounds have had their time
+        self._drop_flight("the next evolution begins")
         evolution = self._evolver.begin(self._totals["evolutions"])
         self._totals["evolutions"] += 1
         if not self._evolver.wants_more(evolution):
@@ -201,7 +207,7 @@ class Inspo:
         use_at = self._step + (self._settings.overlap_steps or 1)
         self._flight = InFlight(evolution, request, use_at, partial(propose, self._context))
 
-    def _land(self, policy: Policy) -> None:
+    def _land(self, policy: Policy, go_on: bool) -> None:
         """Use what was asked for `overlap_steps` ago; wait for it if it is late."""
         assert self._flight is not None
         flight, self._flight = self._flight, None
@@ -217,8 +223,8 @@ class Inspo:
                 took_s=flight.seconds,
                 waited_s=max(0.0, flight.seconds - took_so_far),
             )
-        going_on = self._take(flight.evolution, flight.request, proposals, policy)
-        if going_on and self._evolver.wants_more(flight.evolution):
+        worked = self._take(flight.evolution, flight.request, proposals, policy)
+        if go_on and worked and self._evolver.wants_more(flight.evolution):
             self._take_off(flight.evolution, policy)
 
     def _request(self, evolution: Evolution, policy: Policy) -> ProposalRequest | None:
@@ -324,20 +330,23 @@ class Inspo:
         return self._best if self._settings.validation_instruction == "best" else None
 
     def _end(self, policy: Policy) -> None:
-        if self._flight is not None:
-            self._flight = None
-            self._context.note("reflection_dropped", reason="training is over")
+        self._drop_flight("training is over")
         if self._settings.evolution == "after":
             self._search_offline(policy)
+
+    def _drop_flight(self, reason: str) -> None:
+        if self._flight is not None:
+            self._flight = None
+            self._context.note("reflection_dropped", reason=reason)
 
     def _update_choice(self) -> None:
         """The weights or the members have changed."""
         self._shares = None
         self._totals["verify_rollouts"] = self._evolver.rollouts
-        best = self._population.best() or self._population.members[0]
-        if best != self._best or not self._step:
-            self._best = best
-            self._context.publish(BEST_FILE, best.text)
+        self._best = self._population.best() or self._population.members[0]
+        if self._best.text != self._published:
+            self._published = self._best.text
+            self._context.publish(BEST_FILE, self._best.text)
 
     def _tell_changed(
         self, added: Sequence[Candidate] = (), removed: Sequence[Candidate] = ()
@@ -361,7 +370,7 @@ class Inspo:
             "rewards": self._rewards,
             "population": self._population.to_json(),
             "buffer": self._buffer.to_json(),
-            "history": self._evolver.history,
+            "history": list(self._evolver.history.items()),  # a host may sort the names of a dict
             "totals": dict(self._totals),
             "in_flight": self._flight.to_json() if self._flight else None,
         }

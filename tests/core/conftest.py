@@ -15,7 +15,7 @@ from prompt_coevo.types import PolicyVersion, Question, Rollout, RolloutRequest
 
 @dataclass
 class KeyedPolicy:
-    """Solves a question iff the template names its key: "k3" solves question "q3".
+    """Solves a question iff the instruction or the template names its key: "k3" solves question "q3".
 
     With `families = 5`, "k3" solves "q3", "q8", "q13" and so on. `batches` records the requests of
     every call. It is a policy in the sense of `prompt_coevo.policy.Policy`; there is no trainer.
@@ -40,10 +40,10 @@ class KeyedPolicy:
         return [self.answer(request) for request in requests]
 
     def answer(self, request: RolloutRequest) -> Rollout:
-        template = request.assignment.template
+        texts = (request.assignment.instruction, request.assignment.template)
+        words = " ".join(one.text for one in texts if one).split()
         number = int(request.assignment.question_id.removeprefix("q"))
-        key = f"k{number % self.families}"
-        solved = template is not None and key in template.text.split()
+        solved = f"k{number % self.families}" in words
         return Rollout(
             request.assignment,
             "right" if solved else "wrong",

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from prompt_coevo.demo.arms import ARMS, arm
+from prompt_coevo import Coevolution
+from prompt_coevo.demo.arms import ARMS, SUITES, arm, first_instruction
+from prompt_coevo.demo.instruction_teacher import InstructionTeacher
 from prompt_coevo.demo.results import ArmResult, Scores, summary
 from prompt_coevo.demo.splits import make_splits
-from prompt_coevo.demo.teacher import Teacher
-from prompt_coevo.demo.world import SKILLS, WORDS, World, answer_text, reward, spell
+from prompt_coevo.demo.teacher import CLAUSE, Teacher
+from prompt_coevo.demo.world import FILLERS, SKILLS, WORDS, World, answer_text, reward, spell
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.proposals import ProposalRequest, Trajectory
+from prompt_coevo.gates import LeakGuard
+from prompt_coevo.proposals import ProposalRequest, Reply, Trajectory
+from prompt_coevo.proposers.tags import extract_tagged
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate
 
 
@@ -152,12 +157,148 @@ def test_the_teacher_survives_any_failure(make_engine: Any) -> None:
         assert "<template>" in Teacher(kind)(prompt_about(make_engine(), *strange))  # type: ignore[arg-type]
 
 
+# The teacher for instructions
+
+FIRST = Candidate(first_instruction(World(0)), "instruction")
+PROPOSERS = ("reflection", "paraphrase", "history")
+
+
+@pytest.fixture
+def inspo_engine(make_engine: Any) -> Any:
+    return make_engine(algorithms=("inspo",), inspo={"instruction": FIRST.text})
+
+
+def instruction_prompt(engine: Any, proposer: str, parent: Candidate = FIRST) -> str:
+    history = (
+        (parent.text, 0.3),
+        ("dax means add-index . now hud means rotate .", 0.8),
+        ("wug means rotate .", 0.5),
+    )
+    request = ProposalRequest(
+        "instruction", parent, (SOLVED_ONE_WAY,), proposer, count=6, history=history
+    )
+    rendered: str = engine.proposer(proposer).render(request)
+    return rendered
+
+
+@pytest.mark.parametrize("proposer", PROPOSERS)
+@pytest.mark.parametrize("seed", range(5))
+def test_the_teachers_instructions_pass_the_gates(
+    inspo_engine: Any, proposer: str, seed: int
+) -> None:
+    reply = InstructionTeacher(seed=seed)(instruction_prompt(inspo_engine, proposer))
+    texts, problem = extract_tagged(reply, r"ins_[1-9]\d*")
+    assert problem is None
+    assert len(texts) == 6
+    guard = LeakGuard([SOLVED_ONE_WAY.question], [SOLVED_ONE_WAY.ground_truth or ""])
+    for text in texts:
+        reason = inspo_engine.veto(
+            candidate=Candidate(text, "instruction"),
+            parent=FIRST,
+            reply=Reply(reply, "stop"),
+            known={FIRST.text},
+            leak_guard=guard,
+        )
+        assert reason is None, text
+
+
+@pytest.mark.parametrize("proposer", PROPOSERS)
+def test_the_teachers_instructions_speak_the_worlds_language(
+    inspo_engine: Any, proposer: str
+) -> None:
+    reply = InstructionTeacher()(instruction_prompt(inspo_engine, proposer))
+    texts, _ = extract_tagged(reply, r"ins_[1-9]\d*")
+    for text in texts:
+        rest = CLAUSE.sub("", text).split()
+        assert set(rest) <= set(FILLERS)
+        assert {word for word, _ in CLAUSE.findall(text)} <= set(WORDS)
+        assert {skill for _, skill in CLAUSE.findall(text)} <= set(SKILLS)
+
+
+def rules(texts: Sequence[str]) -> list[dict[str, str]]:
+    return [dict(CLAUSE.findall(text)) for text in texts]
+
+
+def replies(engine: Any, proposer: str, parent: Candidate = FIRST) -> list[dict[str, str]]:
+    """The rules of what 20 teachers answer to one prompt."""
+    prompt = instruction_prompt(engine, proposer, parent)
+    found = [InstructionTeacher(seed=seed)(prompt) for seed in range(20)]
+    return rules([text for reply in found for text in extract_tagged(reply, r"ins_\d+")[0]])
+
+
+def test_only_reflection_learns_from_failures(inspo_engine: Any) -> None:
+    parent = Candidate("bex means reverse .", "instruction")
+    learnt = {"dax": "add-index", "wug": "rotate"}
+    shares = {
+        proposer: np.mean([learnt.items() <= found.items() for found in answers])
+        for proposer in ("reflection", "paraphrase")
+        if (answers := replies(inspo_engine, proposer, parent))
+    }
+    assert shares["reflection"] > 0.5
+    assert shares["paraphrase"] < 0.05
+
+
+def test_a_paraphrase_keeps_the_rules_but_for_an_invention(inspo_engine: Any) -> None:
+    (first,) = rules([FIRST.text])
+    kept = [first.items() <= found.items() for found in replies(inspo_engine, "paraphrase")]
+    assert np.mean(kept) > 0.9
+
+
+def test_history_starts_from_what_scored_best(inspo_engine: Any) -> None:
+    kept = [found.get("dax") == "add-index" for found in replies(inspo_engine, "history")]
+    assert np.mean(kept) > 0.5
+
+
+def test_an_instruction_holds_no_more_rules_than_the_teacher_can_keep(inspo_engine: Any) -> None:
+    parent = Candidate(" ".join(f"{word} means reverse ." for word in WORDS), "instruction")
+    prompt = instruction_prompt(inspo_engine, "reflection", parent)
+    texts, _ = extract_tagged(InstructionTeacher(max_clauses=3)(prompt), r"ins_\d+")
+    assert {len(found) for found in rules(texts)} == {3}
+
+
+def test_an_instruction_reply_is_a_function_of_prompt_and_seed(inspo_engine: Any) -> None:
+    prompt = instruction_prompt(inspo_engine, "paraphrase")
+    assert InstructionTeacher(seed=1)(prompt) == InstructionTeacher(seed=1)(prompt)
+    assert len({InstructionTeacher(seed=seed)(prompt) for seed in range(9)}) > 1
+
+
+# Arms
+
+
 def test_an_arm_that_does_not_exist() -> None:
     with pytest.raises(SettingsError, match="there is no arm 'ppo'; known: grpo, p2o"):
         arm("ppo")
-    for name, known in ARMS.items():
-        if known.coevolves:
-            assert known.settings(0, None, None).p2o.tau == 0.01, name
+
+
+@pytest.mark.parametrize("name", [name for name, one in ARMS.items() if one.coevolves])
+def test_an_arms_settings_are_its_presets(name: str) -> None:
+    settings = ARMS[name].settings(3, None, None)
+    assert settings.seed == 3
+    if "p2o" in settings.algorithms:
+        assert settings.p2o.tau == 0.01
+    if "inspo" in settings.algorithms:
+        assert settings.inspo.instruction == FIRST.text
+        assert settings.inspo.verify_size == 128
+
+
+@pytest.mark.parametrize("name", [name for name, one in ARMS.items() if one.coevolves])
+def test_an_arms_engine_can_be_built(name: str) -> None:
+    assert Coevolution.from_settings(ARMS[name].settings(0, None, None)).metrics()
+
+
+def test_the_suites_name_arms() -> None:
+    for names in SUITES.values():
+        assert set(names) <= set(ARMS)
+        assert len(set(names)) == len(names)
+
+
+def test_the_first_instruction_is_right_about_two_easy_words() -> None:
+    world = World(0)
+    (found,) = rules([FIRST.text])
+    assert len(found) == 2
+    for word, skill in found.items():
+        assert world.kind[word] == "easy"
+        assert world.meaning[word] == skill
 
 
 def test_the_summary_is_mean_and_sample_deviation() -> None:

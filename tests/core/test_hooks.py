@@ -188,3 +188,54 @@ def test_a_hook_wrapper_wraps_every_plugin() -> None:
         Settings(algorithms=()), plugins={"doubler": Doubler(), "one": One(), "two": Two()}
     )
     assert engine.metrics() == {"coevo/one": 2.0, "coevo/two": 4.0}
+
+
+class Curriculum:
+    """An algorithm of one's own: the longer the training, the longer the instruction."""
+
+    def __init__(self) -> None:
+        self.policies: list[Any] = []
+
+    @hookimpl
+    def coevo_train_begin(self, policy: Any) -> None:
+        self.policies.append(policy)
+
+    @hookimpl
+    def coevo_best_instruction(self) -> Candidate:
+        return Candidate("Think " * len(self.policies), "instruction")
+
+    @hookimpl
+    def coevo_evaluation_instruction(self) -> Candidate:
+        return Candidate("Answer.", "instruction")
+
+
+def test_another_algorithm_gives_the_instructions(make_engine: Any, policy: Any) -> None:
+    plugin = Curriculum()
+    engine = make_engine(plugins={"curriculum": plugin}, p2o=P2O)
+    engine.begin(policy)
+    assert plugin.policies == [policy]
+    assert engine.evaluation_instruction() == Candidate("Answer.", "instruction")
+    run_an_epoch(engine, policy)
+    searched = [request.assignment for batch in policy.batches for request in batch]
+    assert {assignment.instruction.text for assignment in searched} == {"Think "}
+
+
+def test_nobody_gives_an_instruction(make_engine: Any, policy: Any) -> None:
+    engine = make_engine(p2o=P2O)
+    engine.begin(policy)
+    assert engine.evaluation_instruction() is None
+    run_an_epoch(engine, policy)
+    assert {r.assignment.instruction for batch in policy.batches for r in batch} == {None}
+
+
+def test_a_plugin_that_raises_when_training_begins_does_no_harm(
+    make_engine: Any, policy: Any
+) -> None:
+    class Broken:
+        @hookimpl
+        def coevo_train_begin(self, policy: Any) -> None:
+            raise RuntimeError("not today")
+
+    plugin = Curriculum()
+    make_engine(plugins={"broken": Broken(), "curriculum": plugin}).begin(policy)
+    assert plugin.policies == [policy]

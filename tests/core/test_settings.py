@@ -23,6 +23,15 @@ def test_the_defaults_are_the_papers_values() -> None:
     assert Settings().distill_ratio == "clean"
 
 
+def test_the_defaults_of_inspo_are_the_papers_values() -> None:
+    inspo = Settings().inspo
+    assert (inspo.population_size, inspo.parents, inspo.selection_temperature) == (7, 1, 0.2)
+    assert (inspo.prune_every, inspo.evolve_every, inspo.evolve_until) == (5, 15, 150)
+    assert (inspo.window, inspo.verify_size, inspo.failures_per_reflection) == (5, 200, 4)
+    assert (inspo.candidates_per_call, inspo.rounds, inspo.proposer) == (6, 5, "reflection")
+    assert (inspo.evolution, inspo.reflection) == ("online", "blocking")
+
+
 def test_the_sources_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "coevo.yaml"
     file.write_text("seed: 2\np2o:\n  tau: 0.02\n  beam_width: 2\n")
@@ -91,6 +100,42 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
         (
             {"reflection": {"model": "self", "api_base": "x"}},
             'reflection.api_base has no effect with reflection.model = "self"',
+        ),
+        (
+            {"inspo": {"parents": 7}},
+            "inspo.parents = 7 must be smaller than inspo.population_size = 7",
+        ),
+        ({"inspo": {"prune_every": 0}}, "inspo.prune_every: input should be greater than"),
+        ({"inspo": {"evolve_every": 0}}, "inspo.evolve_every: input should be greater than"),
+        ({"inspo": {"selection_temperature": 0}}, "inspo.selection_temperature: input should be"),
+        (
+            {"inspo": {"instruction": "a", "initial_population": ["b"]}},
+            "inspo.instruction and inspo.initial_population exclude each other: set one",
+        ),
+        (
+            {"inspo": {"initial_population": ["a", "b", "c"], "population_size": 2}},
+            "inspo.initial_population holds 3 instructions, more than inspo.population_size = 2",
+        ),
+        (
+            {"inspo": {"overlap_steps": 2}},
+            'inspo.overlap_steps has no effect unless inspo.reflection = "overlapped"',
+        ),
+        (
+            {"inspo": {"reflection": "overlapped", "evolution": "before"}},
+            'inspo.reflection = "overlapped" has no effect unless inspo.evolution = "online"',
+        ),
+        (
+            {"inspo": {"reflection": "overlapped", "overlap_steps": 15}},
+            "inspo.overlap_steps = 15 must be smaller than inspo.evolve_every = 15",
+        ),
+        (
+            {"inspo": {"reflection": "overlapped", "evolve_every": 1}},
+            "inspo.overlap_steps = 1 must be smaller than inspo.evolve_every = 1",
+        ),
+        ({"inspo": {"window": 3}}, 'settings under inspo have no effect without "inspo"'),
+        (
+            {"algorithms": ("inspo",), "p2o": {"tau": 0.1}},
+            'settings under p2o have no effect without "p2o"',
         ),
         ({"reflection": 3}, "reflection: input should be a valid dictionary"),
         ({"config_file": "/does/not/exist.yaml"}, "cannot be read: No such file"),
