@@ -111,8 +111,11 @@ class Evolver:
         request: ProposalRequest,
         proposals: Sequence[Proposal] | None,
         policy: Policy,
-    ) -> None:
-        """Lines 20 to 23: gates, verification, and the new population. Raises ProposerUnavailable."""
+    ) -> int:
+        """Lines 20 to 23: gates, verification, and the new population, whose size is returned.
+
+        Raises ProposerUnavailable.
+        """
         questions = self._buffer.questions(
             self._settings.verify_size, self._rng("questions", evolution.number)
         )
@@ -127,6 +130,7 @@ class Evolver:
         else:
             joining = [(child, 0.0) for child in children[:room]]
         self._renew(evolution, request.parent, joining)
+        return len(self._population)
 
     def roll_out(
         self, candidates: Sequence[Candidate], questions: Sequence[str], policy: Policy
@@ -202,9 +206,8 @@ class Evolver:
         if self._settings.prune:
             removed = self._population.keep_only([*self._kept(evolution), *evolution.joined])
         for child, gain in joining:
-            measured = (
-                gain if math.isfinite(gain) else 0.0
-            )  # a stranger's verdict may rest on nothing
+            # A stranger's verdict may rest on nothing that was measured.
+            measured = gain if math.isfinite(gain) else 0.0
             verified = evolution.parent_weights[parent.id] + measured
             prior = verified if self._settings.child_weight == "verified" else 0.0
             self._population.add(child, prior)
@@ -224,10 +227,10 @@ class Evolver:
         return kept or [parent.id for parent in self._population.parents()]
 
     def _room(self, evolution: Evolution) -> int:
-        kept = len(evolution.parents) + len(evolution.joined)
-        return self._settings.population_size - (
-            kept if self._settings.prune else len(self._population)
-        )
+        if not self._settings.prune:
+            return self._settings.population_size - len(self._population)
+        joined = [name for name in evolution.joined if name in self._population]
+        return self._settings.population_size - len(self._kept(evolution)) - len(joined)
 
     def _rng(self, purpose: str, *counters: int) -> Any:
         return counter_rng(self._context.settings.seed, f"inspo/{purpose}", *counters)

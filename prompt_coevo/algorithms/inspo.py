@@ -13,29 +13,23 @@ in place of the training's.
 from __future__ import annotations
 
 import bisect
-import logging
 import re
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import accumulate
 from typing import Any
 
-from prompt_coevo.candidates import ProposerUnavailable, announce, propose
 from prompt_coevo.context import Context
 from prompt_coevo.errors import HostError
-from prompt_coevo.evolution import Evolution, Evolver
+from prompt_coevo.evolution import Evolver
+from prompt_coevo.evolution_schedule import EvolutionSchedule
 from prompt_coevo.first_instructions import paraphrases, users_instructions
-from prompt_coevo.in_flight import InFlight
-from prompt_coevo.markers import PROJECT, hookimpl
+from prompt_coevo.markers import hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.population import Population
-from prompt_coevo.proposals import Proposal, ProposalRequest
 from prompt_coevo.replay import Experience, ReplayBuffer
 from prompt_coevo.rng import counter_rng
 from prompt_coevo.trials import Trial
 from prompt_coevo.types import Candidate, Group, Rollout
-
-logger = logging.getLogger(PROJECT)
 
 BEST_FILE = "best_instruction.txt"
 _PAIRED_TAG = re.compile(r"<([A-Za-z][\w-]*)>(?=.*</\1>)", re.DOTALL)
@@ -64,11 +58,10 @@ class Inspo:
             solved_at=self._settings.solved_at,
         )
         self._evolver = Evolver(context, self._population, self._buffer)
+        self._schedule = EvolutionSchedule(context, self._evolver)
         self._begun = self._new_round = False
-        self._step = 0
-        self._totals = {"evolutions": 0, "verify_rollouts": 0, "unfit_rollouts": 0}
+        self._step = self._unfit_rollouts = 0
         self._rewards: dict[str, list[float]] = {}
-        self._flight: InFlight | None = None
         self._shares: tuple[Sequence[Candidate], list[float]] | None = None
         self._best: Candidate = first[0]
         self._published: str | None = None
@@ -125,7 +118,7 @@ class Inspo:
                 self._rewards.setdefault(instruction.id, []).append(rollout.reward)
                 experiences.append(_experience(instruction, rollout))
             else:
-                self._totals["unfit_rollouts"] += 1
+                self._unfit_rollouts += 1
         self._buffer.add(self._step + 1, experiences)
 
     @hookimpl
@@ -138,7 +131,8 @@ class Inspo:
             if self._settings.prune and self._step % self._settings.prune_every == 0:
                 self._prune()
             if not last:
-                self._maybe_evolve(policy)
+                self._schedule.at_step(self._step, policy)
+                self._update_choice()
         if last:
             self._end(policy)
 
@@ -165,104 +159,7 @@ class Inspo:
         if removed:
             self._tell_changed(removed=removed)
 
-    # Phase 2: experience-driven instruction generation
-
-    def _maybe_evolve(self, policy: Policy) -> None:
-        """Line 16."""
-        on_time = self._step % self._settings.evolve_every == 0
-        online = self._settings.evolution == "online"
-        due = online and on_time and self._step < self._settings.evolve_until
-        if self._flight is not None and self._step >= self._flight.use_at:
-            self._land(policy, go_on=not due)
-        if not due:
-            return
-        self._drop_flight("the next evolution begins")
-        evolution = self._evolver.begin(self._totals["evolutions"])
-        self._totals["evolutions"] += 1
-        if not self._evolver.wants_more(evolution):
-            self._skip("the population is full and nothing is pruned")
-        elif self._settings.reflection == "overlapped":
-            self._take_off(evolution, policy)
-        else:
-            self._run(evolution, policy)
-
-    def _run(self, evolution: Evolution, policy: Policy) -> None:
-        """Lines 18 to 22, at one step."""
-        while self._evolver.wants_more(evolution):
-            request = self._request(evolution, policy)
-            if request is None:
-                return
-            announce(self._context, [request])
-            proposals = propose(self._context, [request])
-            if not self._take(evolution, request, proposals, policy):
-                return
-
-    def _take_off(self, evolution: Evolution, policy: Policy) -> None:
-        """Ask for the next round's candidates in the background."""
-        self._flight = None
-        request = self._request(evolution, policy)
-        if request is None:
-            return
-        announce(self._context, [request])
-        use_at = self._step + (self._settings.overlap_steps or 1)
-        self._flight = InFlight(evolution, request, use_at, partial(propose, self._context))
-
-    def _land(self, policy: Policy, go_on: bool) -> None:
-        """Use what was asked for `overlap_steps` ago; wait for it if it is late."""
-        assert self._flight is not None
-        flight, self._flight = self._flight, None
-        took_so_far = flight.seconds
-        try:
-            proposals = flight.answer(self._context.settings.reflection.total_timeout_s)
-        except TimeoutError as error:
-            self._skip(str(error))
-            return
-        finally:
-            self._context.note(
-                "reflection_awaited",
-                took_s=flight.seconds,
-                waited_s=max(0.0, flight.seconds - took_so_far),
-            )
-        worked = self._take(flight.evolution, flight.request, proposals, policy)
-        if go_on and worked and self._evolver.wants_more(flight.evolution):
-            self._take_off(flight.evolution, policy)
-
-    def _request(self, evolution: Evolution, policy: Policy) -> ProposalRequest | None:
-        request = self._evolver.request(evolution, policy)
-        if request is None:
-            self._skip("the replay buffer holds no failures to reflect on")
-        return request
-
-    def _take(
-        self,
-        evolution: Evolution,
-        request: ProposalRequest,
-        proposals: Sequence[Proposal] | None,
-        policy: Policy,
-    ) -> bool:
-        """One round; whether another one makes sense. Failures leave the population as it is."""
-        try:
-            self._evolver.take(evolution, request, proposals, policy)
-        except ProposerUnavailable as error:
-            self._skip(str(error))
-            return False
-        finally:
-            self._update_choice()
-        size, full = len(self._population), self._settings.population_size
-        logger.info(
-            "evolution %d, round %d: %d of %d instructions",
-            evolution.number + 1,
-            evolution.round,
-            size,
-            full,
-        )
-        if not self._evolver.wants_more(evolution) and size < full:
-            self._context.note("population_not_full", size=size, population_size=full)
-        return True
-
-    def _skip(self, reason: str) -> None:
-        logger.warning("an evolution of the instructions ends early: %s", reason)
-        self._context.note("evolution_skipped", inspo_step=self._step, reason=reason)
+    # Phase 2: experience-driven instruction generation (`evolution_schedule.py`)
 
     @hookimpl(trylast=True)
     def coevo_verify(self, algorithm: str, trials: Sequence[Trial]) -> Sequence[bool] | None:
@@ -294,9 +191,7 @@ class Inspo:
             self._score_all(policy, number)
             if self._settings.prune:
                 self._prune()
-            evolution = self._evolver.begin(number)
-            self._totals["evolutions"] += 1
-            self._run(evolution, policy)
+            self._schedule.evolve(policy)
         self._score_all(policy, len(evolutions))
         best = self._population.best() or self._population.members[0]
         self._tell_changed(removed=self._population.keep_only([best.id]))
@@ -330,19 +225,13 @@ class Inspo:
         return self._best if self._settings.validation_instruction == "best" else None
 
     def _end(self, policy: Policy) -> None:
-        self._drop_flight("training is over")
+        self._schedule.drop("training is over")
         if self._settings.evolution == "after":
             self._search_offline(policy)
-
-    def _drop_flight(self, reason: str) -> None:
-        if self._flight is not None:
-            self._flight = None
-            self._context.note("reflection_dropped", reason=reason)
 
     def _update_choice(self) -> None:
         """The weights or the members have changed."""
         self._shares = None
-        self._totals["verify_rollouts"] = self._evolver.rollouts
         self._best = self._population.best() or self._population.members[0]
         if self._best.text != self._published:
             self._published = self._best.text
@@ -371,8 +260,9 @@ class Inspo:
             "population": self._population.to_json(),
             "buffer": self._buffer.to_json(),
             "history": list(self._evolver.history.items()),  # a host may sort the names of a dict
-            "totals": dict(self._totals),
-            "in_flight": self._flight.to_json() if self._flight else None,
+            "verify_rollouts": self._evolver.rollouts,
+            "unfit_rollouts": self._unfit_rollouts,
+            "schedule": self._schedule.to_json(),
         }
 
     @hookimpl
@@ -383,11 +273,9 @@ class Inspo:
         self._population.load(state["population"])
         self._buffer.load(state["buffer"])
         self._evolver.history = dict(state["history"])
-        self._totals = dict(state["totals"])
-        self._evolver.rollouts = self._totals["verify_rollouts"]
-        if state["in_flight"]:
-            ask = partial(propose, self._context)
-            self._flight = InFlight.from_json(state["in_flight"], ask)
+        self._evolver.rollouts = state["verify_rollouts"]
+        self._unfit_rollouts = state["unfit_rollouts"]
+        self._schedule.load(state["schedule"])
         self._update_choice()
 
     @hookimpl
@@ -397,7 +285,9 @@ class Inspo:
             "population": float(len(weights)),
             "best_instruction_weight": self._population.weight(self._best.id),
             "mean_instruction_weight": sum(weights) / len(weights),
-            **{name: float(value) for name, value in self._totals.items()},
+            "evolutions": float(self._schedule.evolutions),
+            "verify_rollouts": float(self._evolver.rollouts),
+            "unfit_rollouts": float(self._unfit_rollouts),
         }
 
 

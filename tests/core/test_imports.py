@@ -54,6 +54,7 @@ FLOORS = [
     {"candidates", "language_models", "proposers", "builtin"},
     {"evolution", "first_instructions", "search"},
     {"in_flight", "gepa_adapter", "gepa_search"},
+    {"evolution_schedule"},
     {"algorithms", "hookspecs", "journal"},
     {"plugins"},
     {"coevolution"},

@@ -596,8 +596,8 @@ def test_a_sampler_that_fails_costs_an_evolution_and_not_the_training(
     run = start(policy=keyed_policy(10, fail_after=0), evolve_every=2)
     run.steps(3)
     assert run.population == ["start"]
-    (event,) = run.events("plugin_error")
-    assert event["error"] == "RuntimeError: the sampler is gone"
+    (event,) = run.events("evolution_skipped")
+    assert event["reason"] == "the verification failed: RuntimeError: the sampler is gone"
     run.policy.fail_after = None
     run.step()
     assert len(run.population) > 1
