@@ -89,6 +89,8 @@ class LiteLLMModel:
     def _attempt(self, prompt: str, deadline: float) -> Any:
         """One call. litellm limits the wait for each part of an answer; this limits the whole."""
         seconds = min(self._settings.timeout_s, deadline - time.monotonic())
+        if seconds <= 0:  # a busy machine slept longer than the wait between two attempts
+            raise TimeoutError("no time is left of reflection.total_timeout_s")
         answer = in_thread(lambda: self._call(prompt, seconds))
         try:
             return answer.result(seconds + _GRACE_S)

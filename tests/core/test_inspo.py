@@ -1057,7 +1057,7 @@ def test_a_reply_after_the_last_step_is_dropped(overlap: Any) -> None:
     run.step(last=True)
     assert run.population == ["start"]
     assert [event["reason"] for event in run.events("reflection_dropped")] == ["training is over"]
-    assert run.state["in_flight"] is None
+    assert run.state["schedule"]["in_flight"] is None
 
 
 def test_the_last_evolutions_reply_is_used_after_the_evolving_steps(overlap: Any) -> None:
@@ -1088,7 +1088,7 @@ def test_a_round_that_the_next_evolution_overtakes_is_dropped_and_says_so(overla
     assert [event["reason"] for event in run.events("reflection_dropped")] == [
         "the next evolution begins"
     ]
-    assert run.state["in_flight"]["use_at"] == 11
+    assert run.state["schedule"]["in_flight"]["use_at"] == 11
 
 
 def test_parents_that_were_pruned_meanwhile_do_not_come_back(overlap: Any) -> None:

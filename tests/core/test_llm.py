@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -257,3 +258,13 @@ def test_without_litellm_the_error_names_the_command() -> None:
         "prompt_coevo.extras.MissingExtraError: a reflection model needs the package 'litellm', which is "
         "not installed; run: pip install 'prompt-coevo[llm]'"
     )
+
+
+def test_an_attempt_that_comes_too_late_is_a_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 100.0])  # seconds: the deadline is reckoned at 0
+    with openai_server("late") as server:
+        late = model(server, total_timeout_s=0.05)
+        monkeypatch.setattr(llm, "time", SimpleNamespace(monotonic=lambda: next(clock, 100.0)))
+        (reply,) = late.complete(["a"])
+    assert reply.error == "TimeoutError: no time is left of reflection.total_timeout_s"
+    assert server.requests == []
