@@ -82,7 +82,9 @@ class P2O:
 
     # Phase 2: search
 
-    @hookimpl
+    @hookimpl(
+        trylast=True
+    )  # after INSPO has weighed: a search runs under this step's best instruction
     def coevo_step_end(self, policy: Policy, last: bool) -> None:
         every = self._settings.search_every
         if every != "epoch" and not last and self._context.policy_version.step % every == 0:
