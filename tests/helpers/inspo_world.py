@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from helpers.trl_world import TASKS
 from transformers import TrainerCallback
 
+from helpers.trl_world import TASKS
 from prompt_coevo import hookimpl
 from prompt_coevo.types import Candidate, Group
 
