@@ -34,8 +34,14 @@ class Plugins:
     def register(self, plugin: object, name: str) -> None:
         """Add a plugin. Raises PluginError if the name is taken or a hook does not fit its spec."""
         try:
+            hash(plugin)  # pluggy needs it only later, at the first call of a hook
             self._manager.register(plugin, name)
             self._manager.check_pending()
+        except TypeError as error:
+            raise PluginError(
+                f"the plugin {name!r} cannot be registered: {error}; "
+                "if it is a dataclass, make it @dataclass(eq=False)"
+            ) from error
         except (ValueError, pluggy.PluginValidationError) as error:
             raise PluginError(f"the plugin {name!r} cannot be registered: {error}") from error
 

@@ -62,7 +62,9 @@ class CoevoCallback(TrainerCallback):
                 initial_policy=getattr(trainer.model.config, "_name_or_path", ""),
                 system_message=questions.shared_system_message,
                 plugins={
-                    "trl_length_gate": PromptLengthGate(trainer, questions),
+                    "trl_length_gate": PromptLengthGate(
+                        trainer, questions, settings.placement.build()
+                    ),
                     **(plugins or {}),
                 },
             )

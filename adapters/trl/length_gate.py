@@ -10,6 +10,7 @@ from prompt_coevo.adapters.trl.questions import QuestionIndex
 
 from prompt_coevo.cover import TemplateCover
 from prompt_coevo.markers import hookimpl
+from prompt_coevo.placement import Placement
 from prompt_coevo.types import Candidate
 
 _LONGEST_LOOKED_AT = 32  # by characters; among them is, as good as certainly, the longest in tokens
@@ -18,15 +19,16 @@ _LONGEST_LOOKED_AT = 32  # by characters; among them is, as good as certainly, t
 class PromptLengthGate:
     """Refuses a candidate that would push the longest question beyond the model's context.
 
-    An instruction shares the prompt with templates and the other way round, so the longest of the
-    other kind counts as well. Nothing in TRL truncates a prompt; an overlong one fails in vLLM or runs
-    out of positions.
+    It is placed as in a rollout: an instruction shares the prompt with templates and the other way
+    round, so the longest of the other kind is there as well. Nothing in TRL truncates a prompt; an
+    overlong one fails in vLLM or runs out of positions.
     """
 
-    def __init__(self, trainer: Any, questions: QuestionIndex) -> None:
+    def __init__(self, trainer: Any, questions: QuestionIndex, placement: Placement) -> None:
         self._trainer = trainer
         self._questions = questions
-        self._longest = {"instruction": 0, "template": 0}
+        self._placement = placement
+        self._longest = {"instruction": "", "template": ""}
 
     @hookimpl
     def coevo_after_population_changed(self, population: Sequence[Candidate]) -> None:
@@ -38,20 +40,48 @@ class PromptLengthGate:
 
     @hookimpl
     def coevo_check_candidate(self, candidate: Candidate) -> str | None:
-        beside = self._longest["template" if candidate.kind == "instruction" else "instruction"]
-        without = self._longest_prompt + beside + self._completion
-        if self._limit is None or without > self._limit:  # the user's own prompts do not fit either
+        if self._limit is None:
             return None
-        needed = without + count_tokens(self._trainer.processing_class, candidate.text)
+        needed = self._needed({**self._longest, candidate.kind: candidate.text})
         if needed <= self._limit:
             return None
+        if self._needed({**self._longest, candidate.kind: ""}) > self._limit:
+            return None  # the user's own prompts do not fit either
         return f"with it the longest question needs {needed} tokens, the model has room for {self._limit}"
 
-    def _longest_of(self, candidates: Sequence[Candidate]) -> int:
+    @hookimpl
+    def coevo_state(self) -> dict[str, str]:
+        return dict(self._longest)
+
+    @hookimpl
+    def coevo_load_state(self, state: dict[str, str]) -> None:
+        self._longest = dict(state)
+
+    def _longest_of(self, candidates: Sequence[Candidate]) -> str:
         texts = (candidate.text for candidate in candidates)
         return max(
-            (count_tokens(self._trainer.processing_class, text) for text in texts), default=0
+            texts, key=lambda text: count_tokens(self._trainer.processing_class, text), default=""
         )
+
+    def _needed(self, texts: dict[str, str]) -> int:
+        """Tokens of the longest question with these texts in it, and of a completion."""
+        prompts = [
+            self._placement.place(prompt, texts["instruction"], texts["template"])
+            for prompt in self._longest_prompts
+        ]
+        return self._prompt_tokens(prompts) + (self._trainer.max_completion_length or 0)
+
+    def _prompt_tokens(self, prompts: list[Any]) -> int:
+        if isinstance(prompts[0], str):
+            return max(count_tokens(self._trainer.processing_class, prompt) for prompt in prompts)
+        ids = self._trainer.processing_class.apply_chat_template(
+            prompts, add_generation_prompt=True, tokenize=True, return_dict=True
+        )["input_ids"]
+        return max(map(len, ids))
+
+    @cached_property
+    def _longest_prompts(self) -> list[Any]:
+        return self._questions.longest_prompts(_LONGEST_LOOKED_AT)
 
     @cached_property
     def _limit(self) -> int | None:
@@ -60,20 +90,6 @@ class PromptLengthGate:
         if trainer.use_vllm:
             limits.append(getattr(trainer.args, "vllm_max_model_length", None))
         return min((limit for limit in limits if limit is not None), default=None)
-
-    @cached_property
-    def _longest_prompt(self) -> int:
-        prompts = self._questions.longest_prompts(_LONGEST_LOOKED_AT)
-        if isinstance(prompts[0], str):
-            return max(count_tokens(self._trainer.processing_class, prompt) for prompt in prompts)
-        ids = self._trainer.processing_class.apply_chat_template(
-            prompts, add_generation_prompt=True, tokenize=True, return_dict=True
-        )["input_ids"]
-        return max(map(len, ids))
-
-    @property
-    def _completion(self) -> int:
-        return self._trainer.max_completion_length or 0
 
 
 def count_tokens(processing_class: Any, text: str) -> int:

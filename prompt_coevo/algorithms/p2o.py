@@ -82,7 +82,8 @@ class P2O:
 
     # Phase 2: search
 
-    @hookimpl
+    # Last, after INSPO has weighed: a search runs under the best instruction of this step.
+    @hookimpl(trylast=True)
     def coevo_step_end(self, policy: Policy, last: bool) -> None:
         every = self._settings.search_every
         if every != "epoch" and not last and self._context.policy_version.step % every == 0:

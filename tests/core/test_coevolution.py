@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -271,6 +271,20 @@ def test_the_wrong_number_of_templates_is_an_error() -> None:
 
     with pytest.raises(PluginError, match="answered 0 templates for a group of 3"):
         with_plugins(short=Short()).plan(["a"], 3)
+
+
+def test_a_plugin_that_cannot_be_hashed_is_refused_at_once() -> None:
+    """Else every hook that it implements would fail, for the other plugins as well."""
+
+    @dataclass
+    class Sums:
+        rollouts: int = 0
+
+        @hookimpl
+        def coevo_observe(self, groups: Any) -> None: ...
+
+    with pytest.raises(PluginError, match=r"unhashable type: 'Sums'; .*dataclass\(eq=False\)"):
+        with_plugins(sums=Sums())
 
 
 def test_a_misspelt_hook_is_an_error() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from standins.openai_server import Answer, Raw, Slow
@@ -58,6 +58,7 @@ class Misbehaviour:
 
 HASTE = {"reflection": {"timeout_s": 0.2, "total_timeout_s": 0.5}}
 KEY_SHOWN = Raw(json.dumps({"error": {"message": f"Incorrect API key provided: {KEY}"}}), 401)
+_TEMPLATE_TAG = re.compile(r"(</?)template>")
 NO_CANDIDATE = "it contains no candidate in the expected tags"
 
 MISBEHAVIOURS = (
@@ -131,3 +132,18 @@ MISBEHAVIOURS = (
         "answered HTML, not JSON: is reflection.api_base the address",
     ),
 )
+
+
+def for_instructions(answer: Answer) -> Answer:
+    """The same answer to INSPO's proposers: its candidate in <ins_1> tags."""
+    if isinstance(answer, str):
+        return _TEMPLATE_TAG.sub(r"\1ins_1>", answer)
+    if isinstance(answer, dict):
+        return {**answer, "content": answer["content"] and for_instructions(answer["content"])}
+    if isinstance(answer, Raw):
+        return replace(answer, body=for_instructions(answer.body))
+    if isinstance(answer, Slow):
+        return replace(answer, answer=for_instructions(answer.answer))
+    if callable(answer):
+        return lambda body: for_instructions(answer(body))
+    return answer

@@ -38,7 +38,7 @@ def launch(folder: Path, steps: int, *arguments: str) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
     folder = tmp_path_factory.mktemp("ranks")
-    return folder, launch(folder, 4)
+    return folder, launch(folder, 4, "p2o")
 
 
 def test_the_engine_lives_on_rank_0(ranks: Any) -> None:
@@ -80,6 +80,47 @@ def test_a_resumed_run_goes_on_on_both_ranks(ranks: Any) -> None:
     folder, _ = ranks
     checkpoint = folder / "out" / "checkpoint-3"
     assert json.loads((checkpoint / "coevo_state.json").read_text())["step"] == 3
-    first, second = launch(folder, 6, str(checkpoint))
+    first, second = launch(folder, 6, "p2o", str(checkpoint))
     assert first["metrics"]["coevo/train_rollouts"] == 6 * 12
     assert first["weights"] == second["weights"]
+
+
+@pytest.fixture(scope="module")
+def inspo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
+    folder = tmp_path_factory.mktemp("inspo")
+    return folder, launch(folder, 6, "inspo")
+
+
+def test_both_ranks_sample_and_train_under_the_instructions_of_rank_0(inspo: Any) -> None:
+    folder, (first, second) = inspo
+    journal = (folder / "out" / "coevo" / "events.jsonl").read_text()
+    told = [json.loads(line) for line in journal.splitlines()]
+    texts = {c["id"]: c["text"] for event in told for c in event.get("added", ())}
+    means = [event["means"] for event in told if event["event"] == "instruction_weights"]
+    assert len(means) == len(first["instructions"]) == 6
+    for one, other, entries in zip(
+        first["instructions"], second["instructions"], means, strict=True
+    ):
+        rows = one + other
+        groups = [rows[n : n + 4] for n in (0, 4, 8)]  # the second spans the ranks
+        assert all(len(set(group)) == 1 for group in groups)
+        assert set(rows) == {texts[name] for name in entries}
+    for report in (first, second):
+        assert sorted(report["trained"]) == sorted(report["sampled"])
+        planned = [text for one in report["instructions"] for text in one]
+        assert all(
+            prompt.startswith(f"<system> {text} <end> <user> use ")
+            for prompt, text in zip(report["sampled"], planned, strict=True)
+        )
+    assert any(event["event"] == "candidate_verified" for event in told)
+    assert first["rollout_shares"] == second["rollout_shares"] != []
+    assert first["weights"] == second["weights"]
+
+
+def test_both_ranks_evaluate_under_the_best_instruction(inspo: Any) -> None:
+    _, (first, second) = inspo
+    assert len(set(first["best"])) > 1
+    for report in (first, second):
+        assert len(report["evaluated"]) == len(first["best"])
+        for prompts, text in zip(report["evaluated"], first["best"], strict=True):
+            assert all(prompt.startswith(f"<system> {text} <end> ") for prompt in prompts)

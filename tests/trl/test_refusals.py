@@ -110,8 +110,12 @@ def test_no_truth_at_all_is_possible(make_trainer: Any) -> None:
             "placeholder {{template}} exactly once",
         ),
         ({}, "no reflection model is set"),
-        ({"algorithms": ("ppo",)}, "there is no algorithm 'ppo'; known: p2o"),
-        ({"reflection": {"function": len, "proposer": "x"}}, "there is no proposer 'x'"),
+        ({"algorithms": ("ppo",)}, "there is no algorithm 'ppo'; known: inspo, p2o"),
+        (
+            {"reflection": {"function": len}, "p2o": {"proposer": "x"}},
+            "there is no proposer 'x'",
+        ),
+        ({"algorithms": ("inspo",)}, "there is no instruction to start from"),
     ],
 )
 def test_bad_settings(make_trainer: Any, settings: dict[str, Any], message: str) -> None:

@@ -154,3 +154,51 @@ def test_policy_rollouts_run_the_tools_as_well(tmp_path: Any) -> None:
     for rollout in rollouts:
         assert "tool: 3" in rollout.completion
         assert rollout.completion.endswith("assistant: It is 3.")
+
+
+INSTRUCTION = "Think first."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "observation"),
+    [({"tools": [add]}, ""), ({"environment_factory": Room}, " You are in a room.")],
+)
+def test_a_tool_call_under_an_evolving_instruction(
+    tmp_path: Any, arguments: dict[str, Any], observation: str
+) -> None:
+    """It stays in the trained prompt, beside the tool's schema; verification runs the tools, too."""
+    trainer, spy = make(tmp_path, **arguments)
+    # Verification rolls the parent out first, so its child is well ahead and used from then on.
+    trainer.reward_funcs = [lambda completions, **_: [float(n) for n in range(len(completions))]]
+    better = f"{INSTRUCTION} Slowly."
+    callback = CoevoCallback(
+        trainer,
+        {
+            "algorithms": ("inspo",),
+            "question_id_column": "id",
+            "inspo": {
+                "instruction": INSTRUCTION,
+                "paraphrase": False,
+                "evolve_every": 1,
+                "verify_size": 2,
+                "solved_at": 99.0,
+                "selection_temperature": 1e-3,
+            },
+            "reflection": {"function": lambda prompt: f"<ins_1>{better}</ins_1>"},
+        },
+    )
+    trainer.add_callback(callback)
+    trainer.train()
+    assert callback.engine.metrics()["coevo/verify_rollouts"] == 4
+    decode = trainer.processing_class.decode
+    systems = []
+    for index, loss in enumerate(spy.losses):
+        for prompt, completion in spy.rows(index):
+            text = decode(prompt)
+            systems.append(text.removeprefix("<|im_start|>system\n").split("\n\n# Tools")[0])
+            assert f"?{observation}<|im_end|>" in text
+            assert '"name": "add"' in text
+            assert decode(completion).startswith(CALL)
+            assert decode(completion).endswith(ANSWER)
+        assert (loss["completion_mask"].bool() & ~loss["tool_mask"].bool()).any(1).all()
+    assert systems == [INSTRUCTION] * 4 + [better] * 4

@@ -1,0 +1,186 @@
+"""INSPO and P2O at once in the real trainer: who gets to learn from which rollout."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from typing import Any
+
+import pytest
+from helpers.inspo_world import (
+    FIRST,
+    INSPO,
+    QUESTIONS,
+    BestSoFar,
+    Recorder,
+    events,
+    inspo_state,
+    population,
+    teach,
+)
+from helpers.spies import Spy
+from helpers.trl_world import TASKS, WORLD, FixedTemplates, right_hint, score
+from prompt_coevo.adapters.trl import attach
+
+# Every second rollout of a question is helped, so none is hard at this tau; without help all would be.
+HALF = FixedTemplates({f"q{n}": [right_hint(task), ""] for n, task in enumerate(TASKS[:5])})
+P2O = {"tau": 0.2, "dev_size": 3, "minibatch_size": 3, "search_budget": 40}
+
+
+def reply(prompt: str) -> str:
+    """Instructions to INSPO's proposers, hints to P2O's."""
+    if "<ins_0>" in prompt:
+        return teach(prompt)
+    clauses = [f"{word} means {skill} ." for word, skill in WORLD.meaning.items() if word in prompt]
+    return f"<template>{' '.join(clauses)}</template>"
+
+
+def settings(p2o: dict[str, Any] | None = None, **inspo: Any) -> dict[str, Any]:
+    return {
+        "algorithms": ("inspo", "p2o"),
+        "question_id_column": "id",
+        "reflection": {"function": reply},
+        "inspo": {**INSPO, **inspo},
+        "p2o": {**P2O, **(p2o or {})},
+    }
+
+
+def test_only_the_template_is_taken_out_of_the_trained_prompt(
+    make_trainer: Any, tokenizer: Any
+) -> None:
+    trainer = make_trainer(max_steps=8, reward_funcs=score)
+    spy, recorder = Spy.on(trainer), Recorder()
+    callback = attach(trainer, settings({"tau": 2.0}), plugins={"recorder": recorder})
+    trainer.train()
+    assert callback.engine.metrics()["coevo/searches"] == 1
+
+    def ids(instruction: str, template: str, question: str) -> tuple[int, ...]:
+        content = f"{template}\n\n{question}" if template else question
+        chat = [
+            {"role": "system", "content": instruction},
+            {"role": "user", "content": content},
+        ]
+        return tuple(
+            tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=True)[
+                "input_ids"
+            ]
+        )
+
+    templated = set()
+    for index, (groups, (prompts, completions)) in enumerate(
+        zip(recorder.rounds, spy.sampled, strict=True)
+    ):
+        assignments = [rollout.assignment for group in groups for rollout in group.rollouts]
+        places = [
+            (
+                a.instruction.text,
+                a.template.text if a.template else "",
+                QUESTIONS[int(a.question_id.removeprefix("q"))],
+            )
+            for a in assignments
+        ]
+        assert [tuple(prompt) for prompt in prompts] == [ids(*place) for place in places]
+        expected = [
+            (ids(instruction, "", question), tuple(completion))
+            for (instruction, _, question), completion in zip(places, completions, strict=True)
+        ]
+        trained = [(tuple(prompt), tuple(completion)) for prompt, completion in spy.rows(index)]
+        assert Counter(trained) == Counter(expected)
+        templated |= {(index, place[0]) for place in places if place[1]}
+    assert len({index for index, _ in templated}) > 1
+    assert all(
+        index >= 4 for index, _ in templated
+    )  # only the search after epoch 1 found templates
+
+
+def test_a_templated_rollout_counts_for_hardness_and_not_for_an_instruction(
+    make_trainer: Any,
+) -> None:
+    trainer = make_trainer(max_steps=4, reward_funcs=score, per_device_train_batch_size=16)
+    recorder = Recorder()
+    callback = attach(
+        trainer,
+        settings(evolution="off", prune=False),
+        plugins={"recorder": recorder, "half": HALF},
+    )
+    trainer.train()
+    told = events(trainer, "instruction_weights")
+    untemplated = 0
+    latest: dict[str, list[float]] = {}
+    for groups, event in zip(recorder.rounds, told, strict=True):
+        by_instruction = defaultdict(list)
+        for group in groups:
+            latest[group.question_id] = [rollout.reward for rollout in group.rollouts]
+            for rollout in group.rollouts:
+                if not rollout.assignment.templated:
+                    by_instruction[rollout.assignment.instruction.id].append(rollout.reward)
+        untemplated += sum(map(len, by_instruction.values()))
+        assert event["means"] == {
+            k: pytest.approx(sum(v) / len(v)) for k, v in by_instruction.items()
+        }
+    assert untemplated < 4 * 16
+    assert len(inspo_state(callback)["buffer"]["questions"]) == untemplated
+    hard = {name for name, rewards in latest.items() if sum(rewards) / len(rewards) < 0.2}
+    state = callback.engine.state_dict()["plugins"]["p2o"]
+    assert set(state["hard"]) == hard
+    without_help = {name for name, rewards in latest.items() if sum(rewards[1::2]) == 0}
+    assert {f"q{n}" for n in range(5)} & without_help - hard
+
+
+@pytest.mark.parametrize("every", ["epoch", 2])
+def test_a_search_runs_under_the_best_instruction_of_its_step(
+    make_trainer: Any, every: Any
+) -> None:
+    """Rewards rise all the time, so the best instruction is the one that was sampled last."""
+    calls = itertools.count()
+    rising = {
+        "evolution": "off",
+        "prune": False,
+        "window": 1,
+        "selection_temperature": 1e6,
+    }
+    trainer = make_trainer(
+        max_steps=12,
+        reward_funcs=lambda completions, **_: [float(next(calls)) for _ in completions],
+    )
+    callback = attach(trainer, settings({"tau": 1e9, "search_every": every}, **rising))
+    searched: list[tuple[int, str]] = []
+    rollout = callback._policy.rollout
+
+    def spy(requests: Any) -> Any:
+        for request in requests:
+            assert request.assignment.template is not None
+            searched.append((trainer.state.global_step, request.assignment.instruction.text))
+        return rollout(requests)
+
+    callback._policy.rollout = spy
+    best = BestSoFar(callback)
+    trainer.add_callback(best)
+    trainer.train()
+    assert {step for step, _ in searched} == ({4, 8} if every == "epoch" else {2, 4, 6, 8, 10})
+    assert len({text for _, text in searched}) > 1
+    assert all(text == best.texts[step - 1] for step, text in searched)
+
+
+def test_the_search_rolls_out_under_instruction_and_template(
+    make_trainer: Any, tokenizer: Any
+) -> None:
+    """As the sampler sees it, not as it was asked for."""
+    trainer = make_trainer(max_steps=5, reward_funcs=score)
+    seen: list[str] = []
+    single_turn = trainer._generate_single_turn
+
+    def spy(prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
+        if not trainer.model.training:
+            seen.extend(tokenizer.decode(prompt) for prompt in prompt_ids)
+        return single_turn(prompt_ids, *args, **kwargs)
+
+    trainer._generate_single_turn = spy
+    callback = attach(trainer, settings({"tau": 2.0}, evolution="off", paraphrase=False))
+    trainer.train()
+    assert len(seen) == callback.engine.metrics()["coevo/search_rollouts"] > 0
+    (member,) = population(callback)
+    assert member["instruction"]["text"] == FIRST
+    assert all(prompt.startswith(f"<system> {FIRST} <end> <user> ") for prompt in seen)
+    assert any(" means " in prompt for prompt in seen)
+    assert not all(" means " in prompt for prompt in seen)
