@@ -18,6 +18,8 @@ from prompt_coevo.proposals import Proposal, ProposalRequest
 
 logger = logging.getLogger(PROJECT)
 
+_GRACE_S = 1.0  # the reflection model's own time limit comes first, and its error says more
+
 
 class EvolutionSchedule:
     """INSPO Algorithm 1, line 16, and what happens while a reply is under way.
@@ -103,7 +105,8 @@ class EvolutionSchedule:
         flight, self._flight = self._flight, None
         took_so_far = flight.seconds
         try:
-            proposals = flight.answer(self._context.settings.reflection.total_timeout_s)
+            limit = self._context.settings.reflection.total_timeout_s
+            proposals = flight.answer(limit + _GRACE_S)
         except TimeoutError as error:
             self._skip(str(error))
             return

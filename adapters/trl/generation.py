@@ -25,7 +25,7 @@ from prompt_coevo.distill import swap_prompts
 from prompt_coevo.errors import HostError
 from prompt_coevo.placement import question_text
 from prompt_coevo.settings import Settings
-from prompt_coevo.types import Assignment, PolicyVersion, Rollout
+from prompt_coevo.types import Assignment, Candidate, PolicyVersion, Rollout
 
 _WRAPPED = (
     "_generate_and_score_completions",
@@ -153,7 +153,8 @@ class GenerationDoor:
     ) -> Any:
         per_function = original(inputs, prompts, completions, completion_ids_list)
         if self._policy.active is None and self._round is None:
-            self._log_candidates([None] * len(prompts))
+            rows = len(prompts)
+            self._log_candidates([self._evaluation_instruction] * rows, [None] * rows)
             return per_function
         rewards = self._total(per_function)
         texts = [completion_text(completion) for completion in completions]
@@ -162,7 +163,10 @@ class GenerationDoor:
             raise Scored(texts, rewards[start : start + len(texts)])
         assert self._round is not None
         self._observe(self._round.assignments, texts, rewards)
-        self._log_candidates(self._round.assignments)
+        self._log_candidates(
+            [_text(assignment.instruction) for assignment in self._round.assignments],
+            [_text(assignment.template) for assignment in self._round.assignments],
+        )
         return per_function
 
     def _around_compute_loss(self, original: Callable[..., Any], model: Any, inputs: Any) -> Any:
@@ -263,14 +267,17 @@ class GenerationDoor:
                 "or set context_distillation = false"
             )
 
-    def _log_candidates(self, assignments: Sequence[Assignment | None]) -> None:
-        """Columns in the completions table; rows without a plan get None, so that columns line up."""
-        if not getattr(self._trainer, "log_completions", False):
-            return
-        for kind in ("instruction", "template"):
-            candidates = [getattr(assignment, kind, None) for assignment in assignments]
-            texts = [candidate.text if candidate else None for candidate in candidates]
-            self._trainer._log_completion_extra(f"coevo_{kind}", texts)
+    def _log_candidates(
+        self, instructions: Sequence[str | None], templates: Sequence[str | None]
+    ) -> None:
+        """Columns in the completions table; rows without one get None, so that columns line up."""
+        if getattr(self._trainer, "log_completions", False):
+            self._trainer._log_completion_extra("coevo_instruction", instructions)
+            self._trainer._log_completion_extra("coevo_template", templates)
+
+
+def _text(candidate: Candidate | None) -> str | None:
+    return candidate.text if candidate else None
 
 
 def wrap(target: Any, name: str, around: Callable[..., Any]) -> None:

@@ -407,9 +407,9 @@ def test_a_resumed_run_decides_as_the_uninterrupted_one(
     trainer.train()
     checkpoint = Path(trainer.args.output_dir) / f"checkpoint-{step}"
     saved = json.loads((checkpoint / "coevo_state.json").read_text())["plugins"]["inspo"]
-    assert bool(saved["in_flight"]) == bool(inspo)
+    assert bool(saved["schedule"]["in_flight"]) == bool(inspo)
     if inspo:
-        assert bool(saved["in_flight"]["answer"]) == (not slow)
+        assert bool(saved["schedule"]["in_flight"]["answer"]) == (not slow)
 
     again = make_trainer(**RESUMED)
     resumed = attach(again, settings(**changes))
