@@ -6,8 +6,8 @@ model that sees failed trajectories, and verified by rollouts of the current pol
 
 Deviations: `t` counts the weight updates that used a new generation round, so that every step adds
 window entries; weights after an evolution as in `population.py`; an instruction search before or after
-training (Fig. 3) makes as many evolutions as there would be during training, each with fresh rollouts
-in place of the training's.
+training (Fig. 3) makes as many evolutions as there would be during training, each after rollouts on
+questions drawn anew, in place of the training's.
 """
 
 from __future__ import annotations
