@@ -24,6 +24,7 @@ from prompt_coevo.plugins import Plugins
 from prompt_coevo.policy import Policy
 from prompt_coevo.proposals import Proposer
 from prompt_coevo.proposers import BuiltinProposers
+from prompt_coevo.redact import redact
 from prompt_coevo.rounds import OpenRounds
 from prompt_coevo.settings import Settings, parse_section
 from prompt_coevo.spending import Spending
@@ -38,7 +39,7 @@ class Coevolution:
 
     `begin` once, `plan` before a generation round, `observe` after it, `step_end` after every weight
     update, `epoch_end` between two epochs. `state_dict` and `load_state_dict` travel in the host's
-    checkpoint, `metrics` in its logs. See `docs/adapters.md`.
+    checkpoint, `metrics` in its logs; `end` is the last call. See `docs/adapters.md`.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Coevolution:
         self._system_message = system_message
         attempts = (event.get("attempt", 0) for event in self._journal.read())
         self._attempt = 1 + max(attempts, default=-1)
-        self._step = self._round = 0
+        self._step = self._round = self._saved = 0
         self.epochs = 0
         """Epochs that `epoch_end` has closed."""
         self._rounds = OpenRounds()
@@ -146,13 +147,17 @@ class Coevolution:
         instruction: Candidate | None = self.ask("coevo_evaluation_instruction")
         return instruction
 
-    def close(self) -> None:
-        """Training is over."""
+    def end(self, policy: Policy) -> None:
+        """Training is over. May ask `policy` for rollouts."""
+        self._plugins.each("coevo_train_end", policy=policy)
         self.note("training_ended", metrics=self.metrics())
         self._write_view()
 
     def state_dict(self) -> dict[str, Any]:
         """The whole state as JSON values, for the host's checkpoint."""
+        # Before the plugins are asked: a reply that comes in meanwhile counts as unknown to the state.
+        self._saved += 1
+        self.note("state_saving", save=self._save)
         state = self._sealed_state()
         self.tell("coevo_on_state_saved", state=state)
         self._write_view(state)
@@ -173,7 +178,7 @@ class Coevolution:
         self._rounds.clear()
         if self._model is not None:
             self._model.totals.update(payload["reflection"])
-            self._model.reuse(self._replies_since(state["checksum"]))
+            self._model.reuse(self._replies_since(payload["save"]))
         for name, plugin_state in payload["plugins"].items():
             try:
                 self._plugins.only(name, "coevo_load_state", state=plugin_state)
@@ -224,9 +229,8 @@ class Coevolution:
         self._journal.write([self._stamped(event, fields)])
 
     def count_tokens(self, text: str) -> int:
-        with (
-            self._counting
-        ):  # proposers count in the background; a tokenizer may not be thread-safe
+        # Proposers count in the background, and a tokenizer may not be thread-safe.
+        with self._counting:
             return self._count_tokens(text)
 
     def system_message(self) -> str | None:
@@ -314,28 +318,33 @@ class Coevolution:
     def _record_replies(self, replies: list[dict[str, Any]]) -> None:
         self._journal.write([self._stamped("reply", reply) for reply in replies], sync=True)
 
-    def _replies_since(self, checksum: str) -> list[dict[str, Any]]:
-        """The replies in the journal that the state of this checksum does not know of."""
+    @property
+    def _save(self) -> str:
+        """Names the latest copy of the state that was given out."""
+        return f"{self._attempt}.{self._saved}"
+
+    def _replies_since(self, save: str) -> list[dict[str, Any]]:
+        """The replies in the journal that came in after this copy of the state was taken."""
         replies: list[dict[str, Any]] = []
         for event in self._journal.read():
             if event.get("event") == "reply" and event.get("step", -1) >= self._step:
                 replies.append(event)
-            elif event.get("event") == "state_saved" and event.get("checksum") == checksum:
-                replies.clear()  # used before the state was saved, or in it
+            elif event.get("event") == "state_saving" and event.get("save") == save:
+                replies.clear()  # the state knows these
         return replies
 
     def _stamped(self, event: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         return {"event": event, "attempt": self._attempt, "step": self._step, **fields}
 
     def _report_plugin_error(self, plugin: str, hook: str, error: Exception) -> None:
-        self.note(
-            "plugin_error", plugin=plugin, hook=hook, error=f"{type(error).__name__}: {error}"
-        )
+        text = redact(f"{type(error).__name__}: {error}")
+        self.note("plugin_error", plugin=plugin, hook=hook, error=text)
 
     def _sealed_state(self) -> dict[str, Any]:
         return seal(
             {
                 "attempt": self._attempt,
+                "save": self._save,
                 "step": self._step,
                 "round": self._round,
                 "epochs": self.epochs,

@@ -40,7 +40,7 @@ class Evolution:
     round: int = 0
     joined: list[str] = field(default_factory=list)
     tried: list[str] = field(default_factory=list)
-    """Texts that were verified; the same weights would judge them alike."""
+    """Texts that this evolution has verified; it does not try them again."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -203,13 +203,16 @@ class Evolver:
     ) -> None:
         """Line 23: the parents and what has joined, and nobody else."""
         removed: list[Candidate] = []
+        known = parent.id in self._population  # training may have dropped it meanwhile
+        parent_weight = (
+            self._population.weight(parent.id) if known else evolution.parent_weights[parent.id]
+        )
         if self._settings.prune:
             removed = self._population.keep_only([*self._kept(evolution), *evolution.joined])
         for child, gain in joining:
             # A stranger's verdict may rest on nothing that was measured.
             measured = gain if math.isfinite(gain) else 0.0
-            verified = evolution.parent_weights[parent.id] + measured
-            prior = verified if self._settings.child_weight == "verified" else 0.0
+            prior = parent_weight + measured if self._settings.child_weight == "verified" else 0.0
             self._population.add(child, prior)
             evolution.joined.append(child.id)
         added = [child for child, _ in joining]

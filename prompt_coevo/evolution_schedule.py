@@ -41,14 +41,15 @@ class EvolutionSchedule:
         online = self._settings.evolution == "online"
         due = online and on_time and step < self._settings.evolve_until
         if self._flight is not None and step >= self._flight.use_at:
-            self._land(step, policy, go_on=not due)
+            another_round = not due and step + self._overlap < self._settings.evolve_until
+            self._use_reply(step, policy, another_round)
         if not due:
             return
         self.drop("the next evolution begins")
         if self._settings.reflection == "overlapped":
             evolution = self._begin()
             if evolution is not None:
-                self._take_off(step, evolution, policy)
+                self._request_round(step, evolution, policy)
         else:
             self.evolve(policy)
 
@@ -82,6 +83,10 @@ class EvolutionSchedule:
             ask = partial(propose, self._context)
             self._flight = InFlight.from_json(state["in_flight"], ask)
 
+    @property
+    def _overlap(self) -> int:
+        return self._settings.overlap_steps or 1
+
     def _begin(self) -> Evolution | None:
         evolution = self._evolver.begin(self.evolutions)
         self.evolutions += 1
@@ -90,16 +95,16 @@ class EvolutionSchedule:
         self._skip("the population is full and nothing is pruned")
         return None
 
-    def _take_off(self, step: int, evolution: Evolution, policy: Policy) -> None:
+    def _request_round(self, step: int, evolution: Evolution, policy: Policy) -> None:
         """Ask for the next round's candidates in the background."""
         request = self._request(evolution, policy)
         if request is None:
             return
         announce(self._context, [request])
-        use_at = step + (self._settings.overlap_steps or 1)
-        self._flight = InFlight(evolution, request, use_at, partial(propose, self._context))
+        ask = partial(propose, self._context)
+        self._flight = InFlight(evolution, request, step + self._overlap, ask)
 
-    def _land(self, step: int, policy: Policy, go_on: bool) -> None:
+    def _use_reply(self, step: int, policy: Policy, another_round: bool) -> None:
         """Use what was asked for `overlap_steps` ago; wait for it if it is late."""
         assert self._flight is not None
         flight, self._flight = self._flight, None
@@ -117,8 +122,8 @@ class EvolutionSchedule:
                 waited_s=max(0.0, flight.seconds - took_so_far),
             )
         worked = self._take(flight.evolution, flight.request, proposals, policy)
-        if go_on and worked and self._evolver.wants_more(flight.evolution):
-            self._take_off(step, flight.evolution, policy)
+        if another_round and worked and self._evolver.wants_more(flight.evolution):
+            self._request_round(step, flight.evolution, policy)
 
     def _request(self, evolution: Evolution, policy: Policy) -> ProposalRequest | None:
         request = self._evolver.request(evolution, policy)

@@ -63,12 +63,13 @@ class LeakGuard:
             truth.strip() for truth in ground_truths if len(truth.strip()) >= min_truth_chars
         }
 
-    def find(self, text: str) -> str | None:
-        """What the text leaks, in words, or None."""
+    def find(self, text: str, allowed: str = "") -> str | None:
+        """What the text leaks, in words, or None. What stands in `allowed` is no leak."""
+        known = set(self._grams(allowed))
         for gram in self._grams(text):
-            if gram in self._seen:
+            if gram in self._seen and gram not in known:
                 return f"it copies {self._ngram} words of a training question: {' '.join(gram)!r}"
-        if any(truth in text for truth in self._truths):
+        if any(truth in text and truth not in allowed for truth in self._truths):
             return "it contains the ground truth of a training question"
         return None
 
@@ -94,7 +95,8 @@ def check(
     In this order: the reply was cut off (`finish_reason == "length"`); code fences do not close;
     control or text-direction characters; one of our own tags that is neither in `parent` (a user's
     instruction may have it) nor in `required_tags`; empty; equal to a text in `known`; one of
-    `required_tags` is missing; more than `max_tokens` tokens; a leak. Never raises on any text.
+    `required_tags` is missing; more than `max_tokens` tokens; a leak that is not in `parent` already
+    (prompts may share a phrase with the user's instruction). Never raises on any text.
     """
     required_tags = tuple(required_tags)
     if finish_reason == "length":
@@ -114,7 +116,7 @@ def check(
             return rejected(f"the required tag {tag!r} is missing")
     if max_tokens is not None and _too_long(text, max_tokens, count_tokens):
         return rejected(f"it is longer than {max_tokens} tokens")
-    if leak_guard is not None and (leak := leak_guard.find(text)) is not None:
+    if leak_guard is not None and (leak := leak_guard.find(text, parent)) is not None:
         return rejected(leak)
     return ACCEPTED
 

@@ -127,6 +127,11 @@ def coevo_epoch_end(policy: Policy) -> None:
 
 
 @hookspec
+def coevo_train_end(policy: Policy) -> None:
+    """Training is over; the weights are final."""
+
+
+@hookspec
 def coevo_state() -> dict[str, Any] | None:
     """What this plugin must remember, as JSON values."""
 

@@ -27,7 +27,7 @@ def build_language_model(reflection: ReflectionSettings, initial_policy: str) ->
             _refuse_dollars(reflection, f"reflection.model = {reflection.model!r}")
         return model
     raise SettingsError(
-        "no reflection model is set, so nobody can write templates; set reflection.model to a "
+        "no reflection model is set, so nobody can write candidates; set reflection.model to a "
         'litellm model name or "self", or reflection.function to a function from prompt to reply'
     )
 
@@ -36,5 +36,5 @@ def _refuse_dollars(reflection: ReflectionSettings, model: str) -> None:
     if reflection.max_usd is not None:
         raise SettingsError(
             f"reflection.max_usd = {reflection.max_usd:g} cannot be kept, for litellm's price list has no "
-            f"price for {model}; set reflection.max_calls, max_total_tokens or max_seconds instead"
+            f"price for {model}; set reflection.max_calls or max_seconds instead"
         )

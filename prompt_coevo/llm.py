@@ -70,12 +70,14 @@ class LiteLLMModel:
         import tenacity
 
         deadline = time.monotonic() + self._settings.total_timeout_s
+        failures: list[BaseException] = []
         backoff = tenacity.wait_exponential(
             multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S
         ) + tenacity.wait_random(0, _FIRST_WAIT_S)
 
         def wait(state: tenacity.RetryCallState) -> float:
             error = state.outcome.exception() if state.outcome else None
+            failures.extend([error] if error else [])
             return max(backoff(state), _retry_after(error))
 
         retrying = tenacity.Retrying(
@@ -84,7 +86,12 @@ class LiteLLMModel:
             stop=tenacity.stop_before_delay(self._settings.total_timeout_s),
             reraise=True,
         )
-        return retrying(self._attempt, prompt, deadline)
+        try:
+            return retrying(self._attempt, prompt, deadline)
+        except Exception as error:
+            # The last attempt has little time; what the ones before met says more than its time-out.
+            told = (failure for failure in reversed(failures) if not _is_timeout(failure))
+            raise (next(told, error) if _is_timeout(error) else error) from None
 
     def _attempt(self, prompt: str, deadline: float) -> Any:
         """One call. litellm limits the wait for each part of an answer; this limits the whole."""
@@ -180,6 +187,10 @@ def _is_transient(error: BaseException) -> bool:
     if status in _TRANSIENT_STATUS:
         return True
     return status >= 500 and status != _NOT_IMPLEMENTED and not _is_unreadable(error)
+
+
+def _is_timeout(error: BaseException) -> bool:
+    return isinstance(error, TimeoutError) or _status(error) == 408
 
 
 def _is_unreadable(error: BaseException) -> bool:

@@ -37,8 +37,8 @@ class Background(Generic[T]):
         try:
             return self._future.result(max(0.0, self._started + within - time.monotonic()))
         except TimeoutError:
-            if self._future.done():
-                raise
+            if self._future.done():  # it came at the last moment, or raised this itself
+                return self._future.result()
             raise TimeoutError(f"there was no reply within {within:g} s") from None
 
     def _stop_clock(self, _: object) -> None:

@@ -52,9 +52,6 @@ class Population:
     def __len__(self) -> int:
         return len(self._members)
 
-    def __getitem__(self, instruction_id: str) -> Candidate:
-        return self._members[instruction_id]
-
     def __contains__(self, instruction_id: object) -> bool:
         return instruction_id in self._members
 

@@ -12,9 +12,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Experience:
-    """One rollout: the tuple `(I, q, τ, r)` of section 3.2."""
+    """One rollout: what is needed of the tuple `(I, q, τ, r)` of section 3.2."""
 
-    instruction_id: str
     question_id: str
     completion: str
     reward: float

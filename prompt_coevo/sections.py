@@ -73,7 +73,7 @@ class ReflectionSettings(Section):
     total_timeout_s: float = Field(default=300.0, gt=0.0)
     """Seconds that one call may take with all its retries."""
     max_example_tokens: int = Field(default=2000, ge=16)
-    """Longest excerpt of one failed trajectory in a reflection prompt, in tokens."""
+    """Longest excerpt of a question, a response or an answer in a reflection prompt, in tokens."""
     meta_prompts: dict[str, Path] = {}
     """Files in place of the proposers' own meta-prompts, by the proposer's name."""
     max_calls: int | None = Field(default=None, ge=1)
@@ -93,7 +93,8 @@ class ReflectionSettings(Section):
         if self.model is not None and self.function is not None:
             raise ValueError("reflection.model and reflection.function exclude each other: set one")
         if self.function is not None:
-            self._refuse(_OF_A_MODEL | _OF_A_REMOTE_MODEL, "a reflection.function")
+            idle = _OF_A_MODEL | _OF_A_REMOTE_MODEL | {"max_total_tokens"}
+            self._refuse(idle - {"total_timeout_s"}, "a reflection.function")
         if "warn_at" in self.model_fields_set and not self.has_budget:
             raise ValueError(
                 "reflection.warn_at has no effect without a budget; set max_calls, "
@@ -120,9 +121,10 @@ class GateSettings(Section):
     required_tags: tuple[str, ...] = ()
     """Texts that every candidate must contain."""
     leak_ngram: int = Field(default=8, ge=2)
-    """A candidate must not share so many consecutive words with a training question."""
+    """A candidate must not share so many consecutive words with a question that its proposer saw or
+    that it is tried on."""
     leak_truth_chars: int = Field(default=12, ge=1)
-    """A ground truth of at least so many characters must not stand in a candidate."""
+    """A ground truth of such a question, if it has so many characters, must not stand in a candidate."""
 
 
 _OF_THE_BUILTIN_SEARCH = {"beam_width", "front_fill", "max_barren_waves", "overspend"}
@@ -240,7 +242,7 @@ class InspoSettings(Section):
     """What a new instruction weighs before its first window entry: `verified` is its parent's weight
     plus the difference that verification measured; `zero` is Algorithm 1, line 17."""
     keep_tags: bool = True
-    """Whether every candidate must keep the XML tags of the first instruction."""
+    """Whether every candidate must keep the XML tags of its parent."""
     solved_at: float = 1.0
     """A reward below this is a failure."""
     validation_instruction: Literal["best", "none"] = "best"
@@ -269,6 +271,18 @@ class InspoSettings(Section):
             raise ValueError(
                 f"inspo.initial_population holds {len(self.initial_population)} instructions, more "
                 f"than inspo.population_size = {self.population_size}"
+            )
+        if "paraphrase" in self.model_fields_set and self.paraphrase and self.initial_population:
+            raise ValueError(
+                "inspo.paraphrase has no effect with inspo.initial_population; leave one of them out"
+            )
+        if self.prune_unsampled and not self.prune:
+            raise ValueError("inspo.prune_unsampled has no effect with inspo.prune = false")
+        if self.evolution != "off" and self.evolve_until <= self.evolve_every:
+            raise ValueError(
+                f"with inspo.evolve_until = {self.evolve_until} and inspo.evolve_every = "
+                f"{self.evolve_every} there is never an evolution; raise evolve_until, or set "
+                'inspo.evolution = "off"'
             )
         if self.reflection == "overlapped":
             self._check_overlap()

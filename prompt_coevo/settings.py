@@ -140,11 +140,27 @@ class Settings(BaseSettings):
                 "distillation; "
                 "set context_distillation = true or leave distill_ratio out"
             )
+        self._check_overlap()
         if "distill_band" in self.model_fields_set and self.distill_ratio != "band":
             raise ValueError(
                 'distill_band has no effect unless distill_ratio = "band"; set that or leave it out'
             )
         return self
+
+    def _check_overlap(self) -> None:
+        overlapped = "inspo" in self.algorithms and self.inspo.reflection == "overlapped"
+        if overlapped and self.reflection.model == "self":
+            raise ValueError(
+                'inspo.reflection = "overlapped" cannot go with reflection.model = "self": it would '
+                "generate while training does, with the same random state; serve the model and name it "
+                "by reflection.api_base, or leave the overlap out"
+            )
+        limited = "total_timeout_s" in self.reflection.model_fields_set
+        if self.reflection.function is not None and limited and not overlapped:
+            raise ValueError(
+                "reflection.total_timeout_s has no effect with a reflection.function, unless "
+                'inspo.reflection = "overlapped"; leave it out'
+            )
 
 
 def parse_section(model: type[BaseModel], name: str, values: Mapping[str, Any]) -> BaseModel:

@@ -119,8 +119,7 @@ class CoevoCallback(TrainerCallback):
                 self._trainer._metrics["train"][name].append(value)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.engine is not None:
-            self.engine.close()
+        self._with_policy(lambda engine: engine.end(self._policy))
 
     # Their parts
 

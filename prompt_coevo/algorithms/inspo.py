@@ -42,7 +42,6 @@ class Inspo:
         self._context = context
         self._settings = context.settings.inspo
         first = users_instructions(context)
-        self._tags = set(_PAIRED_TAG.findall(first[0].text)) if self._settings.keep_tags else set()
         for proposer in self._proposers:
             context.proposer(proposer)  # what is missing shows before training
         self._population = Population(
@@ -116,7 +115,7 @@ class Inspo:
                 continue
             if rollout.fit:
                 self._rewards.setdefault(instruction.id, []).append(rollout.reward)
-                experiences.append(_experience(instruction, rollout))
+                experiences.append(_experience(rollout))
             else:
                 self._unfit_rollouts += 1
         self._buffer.add(self._step + 1, experiences)
@@ -133,8 +132,6 @@ class Inspo:
             if not last:
                 self._schedule.at_step(self._step, policy)
                 self._update_choice()
-        if last:
-            self._end(policy)
 
     def _weigh(self) -> None:
         """Line 9: one window entry for every instruction that was sampled."""
@@ -171,13 +168,12 @@ class Inspo:
         return [place in top and trial.gain >= 0 for place, trial in enumerate(trials)]
 
     @hookimpl
-    def coevo_check_candidate(self, candidate: Candidate) -> str | None:
-        """A gate: the XML tags of the first instruction are kept."""
-        if candidate.kind == "instruction":
-            for tag in sorted(self._tags - set(_PAIRED_TAG.findall(candidate.text))):
-                return (
-                    f"the required tag '<{tag}> ... </{tag}>' of the first instruction is missing"
-                )
+    def coevo_check_candidate(self, candidate: Candidate, parent: Candidate) -> str | None:
+        """A gate: the XML tags of the parent are kept."""
+        if candidate.kind == "instruction" and self._settings.keep_tags:
+            kept = set(_PAIRED_TAG.findall(candidate.text))
+            for tag in sorted(set(_PAIRED_TAG.findall(parent.text)) - kept):
+                return f"the required tag '<{tag}> ... </{tag}>' of its parent is missing"
         return None
 
     # Before or after training (Fig. 3)
@@ -209,7 +205,7 @@ class Inspo:
             instruction = rollout.assignment.instruction
             assert instruction is not None
             self._rewards.setdefault(instruction.id, []).append(rollout.reward)
-            experiences.append(_experience(instruction, rollout))
+            experiences.append(_experience(rollout))
         self._buffer.add(-1 - number, experiences)
         self._weigh()
 
@@ -224,7 +220,9 @@ class Inspo:
     def coevo_evaluation_instruction(self) -> Candidate | None:
         return self._best if self._settings.validation_instruction == "best" else None
 
-    def _end(self, policy: Policy) -> None:
+    @hookimpl
+    def coevo_train_end(self, policy: Policy) -> None:
+        """The search after training if that is asked for."""
         self._schedule.drop("training is over")
         if self._settings.evolution == "after":
             self._search_offline(policy)
@@ -291,7 +289,5 @@ class Inspo:
         }
 
 
-def _experience(instruction: Candidate, rollout: Rollout) -> Experience:
-    return Experience(
-        instruction.id, rollout.assignment.question_id, rollout.completion, rollout.reward
-    )
+def _experience(rollout: Rollout) -> Experience:
+    return Experience(rollout.assignment.question_id, rollout.completion, rollout.reward)

@@ -58,6 +58,10 @@ def _inspo_estimate(inspo: InspoSettings) -> str:
     if inspo.evolution == "off":
         return "inspo: no evolutions"
     tried = inspo.rounds * inspo.candidates_per_call + inspo.parents
+    if (
+        inspo.reflection == "overlapped"
+    ):  # every round meets other weights, so its parent runs again
+        tried = inspo.rounds * (inspo.candidates_per_call + 1)
     rollouts = evolutions * tried * inspo.verify_size if inspo.verify else 0
     if inspo.evolution != "online":
         rollouts += (evolutions + 1) * inspo.population_size * inspo.verify_size

@@ -39,8 +39,8 @@ class Paraphrase(PromptedProposer):
 class History(PromptedProposer):
     """Instructions with their scores, worst first; better ones back (Yang et al., 2024).
 
-    Scores are mean rewards, clipped to 0 ... 1 and shown as 0 to 100, each measured under the policy of
-    its time.
+    Scores are mean rewards, clipped to 0 ... 1 and shown as 0 to 100. They are what the paper's ablation
+    has, for comparison: each was measured under the policy of its time, in training or in verification.
     """
 
     name = "history"

@@ -99,3 +99,12 @@ def test_the_length_of_the_ngram_is_a_setting() -> None:
     guard = LeakGuard(["a b c d e"], ngram=3)
     assert guard.find("x b c d y") is not None
     assert guard.find("x b c y") is None
+
+
+def test_what_the_parent_holds_already_is_no_leak() -> None:
+    guard = LeakGuard(["please think step by step now"], ["a long ground truth"], ngram=4)
+    parent = "Always think step by step now. Say a long ground truth."
+    assert gates.check("think step by step now", leak_guard=guard).reason is not None
+    assert gates.check("Do think step by step now", parent=parent, leak_guard=guard)
+    assert gates.check("Say a long ground truth", parent=parent, leak_guard=guard)
+    assert not gates.check("please think step by", parent=parent, leak_guard=guard)

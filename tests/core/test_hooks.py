@@ -201,6 +201,10 @@ class Curriculum:
         self.policies.append(policy)
 
     @hookimpl
+    def coevo_train_end(self, policy: Any) -> None:
+        self.policies.remove(policy)
+
+    @hookimpl
     def coevo_best_instruction(self) -> Candidate:
         return Candidate("Think " * len(self.policies), "instruction")
 
@@ -218,6 +222,8 @@ def test_another_algorithm_gives_the_instructions(make_engine: Any, policy: Any)
     run_an_epoch(engine, policy)
     searched = [request.assignment for batch in policy.batches for request in batch]
     assert {assignment.instruction.text for assignment in searched} == {"Think "}
+    engine.end(policy)
+    assert plugin.policies == []
 
 
 def test_nobody_gives_an_instruction(make_engine: Any, policy: Any) -> None:

@@ -66,6 +66,8 @@ class Run:
         self.plans.append(plan)
         self.engine.observe([self.rollout(assignment) for assignment in plan])
         self.engine.step_end(self.policy, last=last)
+        if last:
+            self.engine.end(self.policy)
 
     def rollout(self, assignment: Assignment) -> Rollout:
         if self.judge is not None:
@@ -657,7 +659,7 @@ TAGGED_INSTRUCTION = "Search with <search>words</search>."
 
 
 @pytest.mark.parametrize("keep_tags", [True, False])
-def test_the_tags_of_the_first_instruction_are_kept(start: Any, keep_tags: bool) -> None:
+def test_the_tags_of_the_parent_are_kept(start: Any, keep_tags: bool) -> None:
     lost, kept = "Think of k1 k2.", "Think. <search>words</search>"
     run = start(
         lambda prompt: tagged([lost, kept]),
@@ -671,7 +673,7 @@ def test_the_tags_of_the_first_instruction_are_kept(start: Any, keep_tags: bool)
     assert (lost in run.population) == (not keep_tags)
     assert kept in run.population
     reasons = [event["reason"] for event in run.events("candidate_checked")]
-    missing = "the required tag '<search> ... </search>' of the first instruction is missing"
+    missing = "the required tag '<search> ... </search>' of its parent is missing"
     assert reasons == [missing if keep_tags else None, None]
 
 
@@ -1009,7 +1011,7 @@ def test_the_speed_of_a_reply_changes_no_decision(overlap: Any, tmp_path: Path) 
 def test_each_round_has_its_own_wait(overlap: Any) -> None:
     calls = iter(range(9))
     run = overlap(
-        lambda prompt: tagged([f"try {next(calls)}"]), rounds=2, overlap_steps=1, evolve_until=5
+        lambda prompt: tagged([f"try {next(calls)}"]), rounds=2, overlap_steps=1, evolve_until=8
     )
     sizes = []
     for _ in range(7):
@@ -1039,7 +1041,7 @@ def test_a_reply_that_takes_too_long_is_given_up(overlap: Any) -> None:
     run.steps(6)
     stuck.release.set()
     assert run.population == ["start"]
-    assert run.skipped == ["there was no reply within 0.1 s"]
+    assert run.skipped == ["there was no reply within 1.1 s"]
     run.steps(4)
     assert run.population == ["start", "k1"]
 
@@ -1240,3 +1242,24 @@ def test_a_killed_run_reuses_the_replies_after_its_checkpoint(start: Any) -> Non
     resumed.step()
     assert run.population == resumed.population == ["start", "version 0"]
     assert next(replies) == "version 1"
+
+
+def test_rounds_do_not_go_on_after_the_evolving_steps(overlap: Any) -> None:
+    calls = iter(range(9))
+    run = overlap(
+        lambda prompt: tagged([f"try {next(calls)}"]), rounds=3, overlap_steps=1, evolve_until=6
+    )
+    run.steps(9)
+    assert len(run.population) == 2
+
+
+def test_a_childs_prior_stands_on_its_parents_weight_of_that_step(overlap: Any) -> None:
+    """Asked for at step 4, used at step 6."""
+    reward = 0.2
+    run = overlap(judge=lambda assignment: reward, window=1)
+    run.steps(4)
+    reward = 0.8
+    run.steps(2)
+    event = next(event for event in run.events("candidate_verified") if event["accepted"])
+    gain = (sum(event["rewards"]) - sum(event["parent_rewards"])) / len(event["rewards"])
+    assert run.prior(run.population[1]) == pytest.approx(0.8 + gain)

@@ -75,7 +75,7 @@ def test_training_goes_on_and_nothing_bad_is_adopted(
         assert all(text.startswith(USEFUL) for text in in_use)
     else:
         assert in_use == set()
-    engine.close()
+    engine.end(policy)
 
     journal = (tmp_path / "coevo" / "events.jsonl").read_text()
     events = [json.loads(line) for line in journal.splitlines()]

@@ -16,11 +16,11 @@ def buffer(max_rollouts: int = 1000, max_bytes: int = 10_000) -> ReplayBuffer:
 
 
 def failure(question: str, completion: str = "wrong") -> Experience:
-    return Experience("i", question, completion, 0.0)
+    return Experience(question, completion, 0.0)
 
 
 def success(question: str) -> Experience:
-    return Experience("i", question, "right", 1.0)
+    return Experience(question, "right", 1.0)
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -45,7 +45,7 @@ def test_a_step_may_be_observed_in_parts() -> None:
 
 def test_a_reward_below_the_limit_is_a_failure() -> None:
     made = ReplayBuffer(max_rollouts=9, max_bytes=99, solved_at=0.5)
-    made.add(1, [Experience("i", name, "", reward) for name, reward in [("a", 0.49), ("b", 0.5)]])
+    made.add(1, [Experience(name, "", reward) for name, reward in [("a", 0.49), ("b", 0.5)]])
     assert [one.question_id for one in made.failures(9, rng())] == ["a"]
 
 

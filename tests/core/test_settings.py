@@ -132,6 +132,34 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
             {"inspo": {"reflection": "overlapped", "evolve_every": 1}},
             "inspo.overlap_steps = 1 must be smaller than inspo.evolve_every = 1",
         ),
+        (
+            {"algorithms": "inspo", "inspo": {"evolve_every": 20, "evolve_until": 20}},
+            "there is never an evolution; raise evolve_until",
+        ),
+        (
+            {"algorithms": "inspo", "inspo": {"initial_population": ["a"], "paraphrase": True}},
+            "inspo.paraphrase has no effect with inspo.initial_population",
+        ),
+        (
+            {"algorithms": "inspo", "inspo": {"prune": False, "prune_unsampled": True}},
+            "inspo.prune_unsampled has no effect with inspo.prune = false",
+        ),
+        (
+            {
+                "algorithms": "inspo",
+                "inspo": {"reflection": "overlapped"},
+                "reflection": {"model": "self"},
+            },
+            'inspo.reflection = "overlapped" cannot go with reflection.model = "self"',
+        ),
+        (
+            {"reflection": {"function": len, "total_timeout_s": 9}},
+            "reflection.total_timeout_s has no effect with a reflection.function, unless",
+        ),
+        (
+            {"reflection": {"function": len, "max_total_tokens": 9}},
+            "reflection.max_total_tokens has no effect with a reflection.function",
+        ),
         ({"inspo": {"window": 3}}, 'settings under inspo have no effect without "inspo"'),
         (
             {"algorithms": ("inspo",), "p2o": {"tau": 0.1}},
