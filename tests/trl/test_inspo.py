@@ -345,6 +345,36 @@ def test_a_search_before_or_after_training(make_trainer: Any, ids: Any, when: st
     assert {tuple(p) for n in range(len(spy.losses)) for p, _ in spy.rows(n)} <= expected
 
 
+class StopAfter(TrainerCallback):
+    """Ends training as early stopping does: when the step's own callbacks are through."""
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+
+    def on_log(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        control.should_training_stop = state.global_step >= self._step
+
+
+@pytest.mark.parametrize(
+    ("inspo", "dropped", "evolutions"),
+    [
+        ({"reflection": "overlapped", "overlap_steps": 3}, ["training is over"], 1),
+        ({"evolution": "after", "evolve_until": 9}, [], 2),
+    ],
+)
+def test_a_run_that_somebody_else_stops_ends_like_any_other(
+    make_trainer: Any, inspo: dict[str, Any], dropped: list[str], evolutions: int
+) -> None:
+    """Reflection asked for at step 4 is due at step 7; the search after training still happens."""
+    trainer = make_trainer(max_steps=20)
+    callback = attach(trainer, settings(inspo=inspo))
+    trainer.add_callback(StopAfter(5))
+    trainer.train()
+    assert trainer.state.global_step == 5
+    assert [event["reason"] for event in events(trainer, "reflection_dropped")] == dropped
+    assert callback.engine.metrics()["coevo/evolutions"] == evolutions
+
+
 # Resuming. TRL samples other completions after a resume, so these rewards leave them out of account.
 
 
