@@ -69,6 +69,6 @@ def demo(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """The benchmarks."""
     install(session, "demo,gepa", "trl.txt", "torch")
-    scripts = ["benchmarks/pareto.py", "benchmarks/overhead.py", "benchmarks/search_backends.py"]
-    for script in session.posargs or scripts:
+    names = ("pareto", "overhead", "search_backends", "overlap")
+    for script in session.posargs or [f"benchmarks/{name}.py" for name in names]:
         session.run("python", script)
