@@ -12,8 +12,10 @@ app = typer.Typer(help="Named sets of values.", no_args_is_help=True)
 @app.command("list")
 def list_presets() -> None:
     """List the presets, each with its first line."""
-    for name in preset_names():
-        typer.echo(f"{name:8} {preset_text(name).splitlines()[0].removeprefix('# ')}")
+    names = preset_names()
+    width = max(map(len, names))
+    for name in names:
+        typer.echo(f"{name:{width}}  {preset_text(name).splitlines()[0].removeprefix('# ')}")
 
 
 @app.command("show")
