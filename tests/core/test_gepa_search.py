@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.searches import Recorder, learner
 
 from prompt_coevo import Coevolution, Settings, hookimpl
 from prompt_coevo.errors import HostError, SettingsError
@@ -22,39 +23,7 @@ from prompt_coevo.types import EMPTY_TEMPLATE, Question, Rollout, Sampling
 DEV, MINIBATCH, FAMILIES = 6, 2, 5
 
 
-def learner(prompt: str) -> str:
-    """Adds the keys of the questions it is shown to the template: an ideal reflection model."""
-    current = re.search(r"<current_template>\n(.*?)\n</current_template>", prompt, re.DOTALL)
-    assert current is not None
-    keys = re.findall(r"k\d+", current[1])
-    keys += [f"k{int(n) % FAMILIES}" for n in re.findall(r"what is (\d+)\?", prompt)]
-    return f"<template>{' '.join(dict.fromkeys(keys))}</template>"
-
-
-class Recorder:
-    """Keeps every event of a search."""
-
-    def __init__(self) -> None:
-        self.requests: list[Any] = []
-        self.reasons: list[str | None] = []
-        self.verified: list[tuple[Any, bool]] = []
-        self.errors: list[Any] = []
-
-    @hookimpl
-    def coevo_before_candidates_proposed(self, requests: Any) -> None:
-        self.requests += requests
-
-    @hookimpl
-    def coevo_after_candidate_checked(self, reason: str | None) -> None:
-        self.reasons.append(reason)
-
-    @hookimpl
-    def coevo_after_candidate_verified(self, trial: Any, accepted: bool) -> None:
-        self.verified.append((trial, accepted))
-
-    @hookimpl
-    def coevo_on_reflection_error(self, proposal: Any) -> None:
-        self.errors.append(proposal)
+LEARNER = learner(FAMILIES)
 
 
 @pytest.fixture
@@ -71,7 +40,7 @@ def events() -> Recorder:
 def search(make_engine: Callable[..., Coevolution], events: Recorder) -> Any:
     def run(
         policy: Any,
-        reply: Callable[[str], str] = learner,
+        reply: Callable[[str], str] = LEARNER,
         *,
         hard: int = 20,
         seed: int = 0,
@@ -168,7 +137,7 @@ def test_requests_come_in_batches(search: Any, policy: Any) -> None:
 def test_the_split_is_that_of_the_builtin_search(
     search: Any, policy: Any, make_engine: Any
 ) -> None:
-    engine = make_engine(learner, p2o={"dev_size": DEV, "search_budget": 100})
+    engine = make_engine(LEARNER, p2o={"dev_size": DEV, "search_budget": 100})
     request = SearchRequest(0, tuple(sorted(policy.questions))[:20], policy, engine.settings.p2o)
     builtin = engine.ask("coevo_search", request=request)
     assert search(policy).pool.sample_ids == builtin.pool.sample_ids
@@ -239,8 +208,8 @@ def test_coevo_verify_decides(search: Any, policy: Any) -> None:
 
 def test_only_failures_are_shown(search: Any, policy: Any, events: Recorder) -> None:
     search(policy, search_budget=300)
-    assert events.requests
-    for request in events.requests:
+    assert events.asked
+    for request in events.asked:
         assert request.failures
         for failure in request.failures:
             assert failure.completion == "wrong"
@@ -444,7 +413,7 @@ def test_a_preset_sets_what_gepa_does_not_use() -> None:
 
 def test_a_whole_epoch(make_engine: Any, policy: Any) -> None:
     engine = make_engine(
-        learner, p2o={"search_backend": "gepa", "search_budget": 200, "dev_size": DEV}
+        LEARNER, p2o={"search_backend": "gepa", "search_budget": 200, "dev_size": DEV}
     )
     plan = engine.plan(sorted(policy.questions), 4)
     engine.observe([Rollout(assignment, "wrong", 0.0) for assignment in plan])

@@ -4,53 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from helpers.searches import Recorder, learner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prompt_coevo import Coevolution, Settings, hookimpl
+from prompt_coevo import Coevolution, Settings
 from prompt_coevo.errors import HostError
 from prompt_coevo.search import Search, SearchRequest, SearchResult
 from prompt_coevo.types import EMPTY_TEMPLATE, Question, Rollout, Sampling
 
-
-def learner(prompt: str) -> str:
-    """Adds the keys of the questions it is shown to the template: an ideal reflection model."""
-    current = re.search(r"<current_template>\n(.*?)\n</current_template>", prompt, re.DOTALL)
-    assert current is not None
-    keys = re.findall(r"k\d+", current[1])
-    keys += [f"k{number}" for number in re.findall(r"what is (\d+)\?", prompt)]
-    return f"<template>{' '.join(dict.fromkeys(keys))}</template>"
-
-
-class Recorder:
-    """Keeps every event of a search."""
-
-    def __init__(self) -> None:
-        self.requests: list[Any] = []
-        self.checked: list[tuple[Any, str | None]] = []
-        self.verified: list[tuple[Any, bool]] = []
-        self.errors: list[Any] = []
-
-    @hookimpl
-    def coevo_before_candidates_proposed(self, requests: Any) -> None:
-        self.requests.append(requests)
-
-    @hookimpl
-    def coevo_after_candidate_checked(self, candidate: Any, reason: str | None) -> None:
-        self.checked.append((candidate, reason))
-
-    @hookimpl
-    def coevo_after_candidate_verified(self, trial: Any, accepted: bool) -> None:
-        self.verified.append((trial, accepted))
-
-    @hookimpl
-    def coevo_on_reflection_error(self, proposal: Any) -> None:
-        self.errors.append(proposal)
+LEARNER = learner()
 
 
 @pytest.fixture
@@ -63,7 +30,7 @@ def search(
     make_engine: Callable[..., Coevolution], events: Recorder
 ) -> Callable[..., SearchResult]:
     def run(
-        policy: Any, reply: Callable[[str], str] = learner, hard: int = 20, **p2o: Any
+        policy: Any, reply: Callable[[str], str] = LEARNER, hard: int = 20, **p2o: Any
     ) -> SearchResult:
         defaults = {"minibatch_size": 2, "dev_size": 6, "beam_width": 3, "search_budget": 100}
         engine = make_engine(reply, p2o=defaults | p2o, plugins={"events": events})
@@ -283,7 +250,7 @@ def test_one_failed_call_among_others_does_not(search: Any, policy: Any) -> None
     def flaky(prompt: str) -> str:
         if next(calls) % 3 == 0:
             raise TimeoutError
-        return learner(prompt)
+        return LEARNER(prompt)
 
     assert search(policy, flaky, front_fill=True, search_budget=100).accepted > 0
 

@@ -1,0 +1,57 @@
+"""For tests of template searches: an ideal reflection model, and a plugin that keeps the events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from prompt_coevo import hookimpl
+
+
+def learner(families: int = 1000) -> Callable[[str], str]:
+    """Adds the keys of the questions it is shown to the template: an ideal reflection model."""
+
+    def reply(prompt: str) -> str:
+        current = re.search(r"<current_template>\n(.*?)\n</current_template>", prompt, re.DOTALL)
+        assert current is not None
+        keys = re.findall(r"k\d+", current[1])
+        keys += [f"k{int(n) % families}" for n in re.findall(r"what is (\d+)\?", prompt)]
+        return f"<template>{' '.join(dict.fromkeys(keys))}</template>"
+
+    return reply
+
+
+class Recorder:
+    """Keeps every event of a search."""
+
+    def __init__(self) -> None:
+        self.requests: list[Any] = []
+        self.checked: list[tuple[Any, str | None]] = []
+        self.verified: list[tuple[Any, bool]] = []
+        self.errors: list[Any] = []
+
+    @property
+    def asked(self) -> list[Any]:
+        """The requests one by one."""
+        return [request for requests in self.requests for request in requests]
+
+    @property
+    def reasons(self) -> list[str | None]:
+        return [reason for _, reason in self.checked]
+
+    @hookimpl
+    def coevo_before_candidates_proposed(self, requests: Any) -> None:
+        self.requests.append(requests)
+
+    @hookimpl
+    def coevo_after_candidate_checked(self, candidate: Any, reason: str | None) -> None:
+        self.checked.append((candidate, reason))
+
+    @hookimpl
+    def coevo_after_candidate_verified(self, trial: Any, accepted: bool) -> None:
+        self.verified.append((trial, accepted))
+
+    @hookimpl
+    def coevo_on_reflection_error(self, proposal: Any) -> None:
+        self.errors.append(proposal)
