@@ -72,10 +72,8 @@ def train(job: Job, report: Report) -> ArmResult:
     def score() -> None:
         nonlocal evaluating
         started = time.monotonic()
-        engine = coevo.engine if coevo else None
-        instruction = engine.evaluation_instruction() if engine else None
-        text = instruction.text if instruction else None
         epoch = round(trainer.state.epoch or 0)
+        text = _best_instruction(coevo)
         curve.append(evaluate(trainer.model, trainer.processing_class, splits, epoch, text))
         evaluating += time.monotonic() - started
         report(trainer.state.global_step, curve[-1])
@@ -110,11 +108,11 @@ def train(job: Job, report: Report) -> ArmResult:
         ),
         seconds=seconds,
         cracked=cracks.described(coevo.question) if coevo else (),
-        instruction=_final_instruction(coevo),
+        instruction=_best_instruction(coevo),
     )
 
 
-def _final_instruction(coevo: Any) -> str | None:
+def _best_instruction(coevo: Any) -> str | None:
     instruction = coevo.engine.evaluation_instruction() if coevo and coevo.engine else None
     return instruction.text if instruction else None
 

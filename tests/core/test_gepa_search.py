@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.searches import Recorder, learner
+from helpers.searches import Recorder, assert_only_failures_were_shown, learner
 
 from prompt_coevo import Coevolution, Settings, hookimpl
 from prompt_coevo.errors import HostError, SettingsError
@@ -208,13 +208,7 @@ def test_coevo_verify_decides(search: Any, policy: Any) -> None:
 
 def test_only_failures_are_shown(search: Any, policy: Any, events: Recorder) -> None:
     search(policy, search_budget=300)
-    assert events.asked
-    for request in events.asked:
-        assert request.failures
-        for failure in request.failures:
-            assert failure.completion == "wrong"
-            number = failure.question.removeprefix("what is ").removesuffix("?")
-            assert failure.ground_truth == f"answer {number}"
+    assert_only_failures_were_shown(events)
 
 
 def test_a_parent_without_failures_is_not_reflected_on(search: Any, policy: Any) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from helpers.searches import Recorder, learner
+from helpers.searches import Recorder, assert_only_failures_were_shown, learner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -168,13 +168,7 @@ def test_a_child_must_be_strictly_better(search: Any, policy: Any, events: Recor
 
 def test_only_failures_are_shown(search: Any, policy: Any, events: Recorder) -> None:
     search(policy, search_budget=400)
-    for requests in events.requests:
-        for request in requests:
-            assert request.failures
-            for failure in request.failures:
-                assert failure.completion == "wrong"
-                number = failure.question.removeprefix("what is ").removesuffix("?")
-                assert failure.ground_truth == f"answer {number}"
+    assert_only_failures_were_shown(events)
 
 
 def test_a_parent_without_failures_is_not_reflected_on(search: Any, policy: Any) -> None:

@@ -55,3 +55,14 @@ class Recorder:
     @hookimpl
     def coevo_on_reflection_error(self, proposal: Any) -> None:
         self.errors.append(proposal)
+
+
+def assert_only_failures_were_shown(events: Recorder) -> None:
+    """With their questions' own answers."""
+    assert events.asked
+    for request in events.asked:
+        assert request.failures
+        for failure in request.failures:
+            assert failure.completion == "wrong"
+            number = failure.question.removeprefix("what is ").removesuffix("?")
+            assert failure.ground_truth == f"answer {number}"
