@@ -11,8 +11,8 @@ from typing import Any
 
 from prompt_coevo.adapters.trl.checks import STATE_FILE, check_trainer, generation_cycle
 from prompt_coevo.adapters.trl.generation import GenerationDoor, wrap
-from prompt_coevo.adapters.trl.length_gate import PromptLengthGate, count_tokens
-from prompt_coevo.adapters.trl.questions import QuestionIndex
+from prompt_coevo.adapters.trl.length_gate import count_tokens, length_gate
+from prompt_coevo.adapters.trl.questions import index_questions
 from prompt_coevo.adapters.trl.ranks import Ranks
 from prompt_coevo.adapters.trl.rollouts import TrlPolicy
 from transformers import TrainerCallback
@@ -49,7 +49,7 @@ class CoevoCallback(TrainerCallback):
             settings = Settings(**(settings or {}))
         self._trainer = trainer
         self._ranks = Ranks(trainer.accelerator)
-        questions = QuestionIndex(trainer.train_dataset, settings)
+        questions = index_questions(trainer.train_dataset, settings)
         self._policy = TrlPolicy(trainer, questions, self._ranks, settings.seed, self._version)
         self.engine: Coevolution | None = None
         """The engine, on rank 0; None on the other ranks."""
@@ -62,9 +62,7 @@ class CoevoCallback(TrainerCallback):
                 initial_policy=getattr(trainer.model.config, "_name_or_path", ""),
                 system_message=questions.shared_system_message,
                 plugins={
-                    "trl_length_gate": PromptLengthGate(
-                        trainer, questions, settings.placement.build()
-                    ),
+                    "trl_length_gate": length_gate(trainer, questions, settings.placement.build()),
                     **(plugins or {}),
                 },
             )

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from prompt_coevo.adapters.trl.questions import QuestionIndex
 from prompt_coevo.adapters.trl.ranks import Ranks
 from prompt_coevo.adapters.trl.ratio import LOSS_MASK, DistillRatio
 from prompt_coevo.adapters.trl.rollouts import Scored, TrlPolicy
@@ -24,6 +23,7 @@ from prompt_coevo.coevolution import Coevolution
 from prompt_coevo.distill import swap_prompts
 from prompt_coevo.errors import HostError
 from prompt_coevo.placement import question_text
+from prompt_coevo.questions import QuestionIndex
 from prompt_coevo.settings import Settings
 from prompt_coevo.types import Assignment, Candidate, PolicyVersion, Rollout
 

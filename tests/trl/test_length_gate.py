@@ -6,8 +6,8 @@ import pytest
 from helpers.inspo_world import settings
 from helpers.trl_world import rows
 from prompt_coevo.adapters.trl import attach
-from prompt_coevo.adapters.trl.length_gate import PromptLengthGate
-from prompt_coevo.adapters.trl.questions import QuestionIndex
+from prompt_coevo.adapters.trl.length_gate import length_gate
+from prompt_coevo.adapters.trl.questions import index_questions
 
 from prompt_coevo.gates import LeakGuard
 from prompt_coevo.placement import Placement
@@ -19,8 +19,8 @@ SYSTEM = {"role": "system", "content": "note " * 100}
 
 
 def gate(trainer: Any) -> Any:
-    questions = QuestionIndex(trainer.train_dataset, Settings(algorithms=()))
-    return PromptLengthGate(trainer, questions, Placement()).coevo_check_candidate
+    questions = index_questions(trainer.train_dataset, Settings(algorithms=()))
+    return length_gate(trainer, questions, Placement()).coevo_check_candidate
 
 
 # The model has 256 positions; the longest question has 13 tokens with its chat markers.

@@ -1,0 +1,120 @@
+"""The host's dataset as questions with ids."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from prompt_coevo.errors import DatasetError
+from prompt_coevo.placement import Prompt, system_message
+from prompt_coevo.types import Question
+
+Row: TypeAlias = Mapping[str, Any]
+
+
+class QuestionIndex:
+    """Finds a row's question id and an id's row.
+
+    `dataset` has a length and rows that can be looked up by number. `prompt` and `truth` read a row,
+    and so does `own_id`, if questions bring an id; without it the id is a hash of prompt and ground
+    truth. Raises DatasetError if the dataset is empty, cannot be looked up, or has one id for two
+    different questions.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        *,
+        prompt: Callable[[Row], Prompt],
+        truth: Callable[[Row], Any],
+        own_id: Callable[[Row], Any] | None = None,
+        check: Callable[[Row, int], None] = lambda row, number: None,
+    ) -> None:
+        check_dataset(dataset)
+        self._dataset = dataset
+        self._prompt = prompt
+        self._read_truth = truth
+        self._own_id = own_id
+        self._rows: dict[str, int] = {}
+        fingerprints: dict[str, str] = {}
+        for number in range(len(dataset)):
+            row = dataset[number]
+            check(row, number)
+            question_id = self.id_of(row)
+            fingerprint = self._fingerprint(row)
+            if fingerprints.setdefault(question_id, fingerprint) != fingerprint:
+                raise DatasetError(
+                    f"the question id {question_id!r} stands for two different questions, in rows "
+                    f"{self._rows[question_id]} and {number} of the training dataset; "
+                    "give every question an id of its own"
+                )
+            self._rows.setdefault(question_id, number)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def id_of(self, row: Row) -> str:
+        """The question id of a dataset row."""
+        return self._fingerprint(row) if self._own_id is None else str(self._own_id(row))
+
+    def ids_of(self, rows: Sequence[Row]) -> list[str]:
+        """The ids of a batch's rows. Equal neighbours, as in a group, are looked at once."""
+        ids: list[str] = []
+        for number, row in enumerate(rows):
+            same = number > 0 and self._identity(row) == self._identity(rows[number - 1])
+            ids.append(ids[-1] if same else self.id_of(row))
+        return ids
+
+    def row(self, question_id: str) -> dict[str, Any]:
+        """The dataset row of a question, as the trainer gets it. Raises KeyError."""
+        return dict(self._dataset[self._rows[question_id]])
+
+    def question(self, question_id: str) -> Question:
+        """The question with this id. Raises KeyError."""
+        row = self.row(question_id)
+        return Question(question_id, self._prompt(row), self._truth(row))
+
+    def ids(self) -> list[str]:
+        """All question ids, in the order of the dataset."""
+        return list(self._rows)
+
+    def shared_system_message(self) -> str | None:
+        """The system message that the prompts of all questions have, None if they differ."""
+        messages = {system_message(prompt) for prompt in self._prompts()}
+        return messages.pop() if len(messages) == 1 else None
+
+    def longest_prompts(self, count: int) -> list[Any]:
+        """The prompts with the most characters."""
+        return sorted(self._prompts(), key=lambda prompt: len(_dumps(prompt)))[-count:]
+
+    def _prompts(self) -> list[Prompt]:
+        return [self._prompt(self._dataset[number]) for number in self._rows.values()]
+
+    def _identity(self, row: Row) -> tuple[Any, ...]:
+        own = None if self._own_id is None else self._own_id(row)
+        return own, self._prompt(row), self._read_truth(row)
+
+    def _truth(self, row: Row) -> str | None:
+        truth = self._read_truth(row)
+        return truth if truth is None or isinstance(truth, str) else _dumps(truth)
+
+    def _fingerprint(self, row: Row) -> str:
+        content = json.dumps([self._prompt(row), self._truth(row)], sort_keys=True, default=str)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def check_dataset(dataset: Any) -> None:
+    """Raise DatasetError unless the dataset has rows that can be looked up by number."""
+    if dataset is None or not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        raise DatasetError(
+            "the trainer needs a training dataset whose rows can be looked up again, because hard "
+            "questions are revisited; turn an iterable dataset into a datasets.Dataset"
+        )
+    if len(dataset) == 0:
+        raise DatasetError("the training dataset is empty; give the trainer at least one question")
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, default=str)
