@@ -11,7 +11,7 @@ from typing import Any
 
 from prompt_coevo.adapters.trl.checks import STATE_FILE, check_trainer, generation_cycle
 from prompt_coevo.adapters.trl.generation import GenerationDoor, wrap
-from prompt_coevo.adapters.trl.length_gate import count_tokens, length_gate
+from prompt_coevo.adapters.trl.length_gate import length_gate
 from prompt_coevo.adapters.trl.questions import index_questions
 from prompt_coevo.adapters.trl.ranks import Ranks
 from prompt_coevo.adapters.trl.rollouts import TrlPolicy
@@ -22,7 +22,9 @@ from prompt_coevo.errors import HostError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.settings import Settings
 from prompt_coevo.state import read_state, write_json
+from prompt_coevo.tokens import encode, unknown_id, vocabulary_size
 from prompt_coevo.types import PolicyVersion, Question
+from prompt_coevo.vocabulary_gate import VocabularyGate
 
 logger = logging.getLogger(PROJECT)
 
@@ -54,15 +56,21 @@ class CoevoCallback(TrainerCallback):
         self.engine: Coevolution | None = None
         """The engine, on rank 0; None on the other ranks."""
         if self._ranks.is_main:
+            # A copy, because proposers count in the background while the trainer tokenises.
+            read = partial(encode, copy.deepcopy(trainer.processing_class))
             self.engine = Coevolution.from_settings(
                 settings,
                 output_dir=Path(trainer.args.output_dir),
-                # A copy, because proposers count in the background while the trainer tokenises.
-                count_tokens=partial(count_tokens, copy.deepcopy(trainer.processing_class)),
+                count_tokens=lambda text: len(read(text)),
                 initial_policy=getattr(trainer.model.config, "_name_or_path", ""),
                 system_message=questions.shared_system_message,
                 plugins={
                     "trl_length_gate": length_gate(trainer, questions, settings.placement.build()),
+                    "trl_vocabulary_gate": VocabularyGate(
+                        read,
+                        vocabulary_size(trainer.model.config),
+                        unknown_id(trainer.processing_class),
+                    ),
                     **(plugins or {}),
                 },
             )

@@ -12,6 +12,7 @@ from typing import Any
 from prompt_coevo.length_gate import PromptLengthGate
 from prompt_coevo.placement import Placement, Prompt
 from prompt_coevo.questions import QuestionIndex
+from prompt_coevo.tokens import encode
 
 
 def length_gate(trainer: Any, questions: QuestionIndex, placement: Placement) -> PromptLengthGate:
@@ -22,14 +23,8 @@ def length_gate(trainer: Any, questions: QuestionIndex, placement: Placement) ->
         needed=partial(_needed, trainer),
         limit=partial(_limit, trainer),
         limit_name="the model has room for",
-        count_tokens=partial(count_tokens, trainer.processing_class),
+        count_tokens=lambda text: len(encode(trainer.processing_class, text)),
     )
-
-
-def count_tokens(processing_class: Any, text: str) -> int:
-    """Length of a text in tokens of the policy."""
-    tokenizer = getattr(processing_class, "tokenizer", processing_class)
-    return len(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 def _needed(trainer: Any, prompts: Sequence[Prompt]) -> int:
@@ -38,7 +33,7 @@ def _needed(trainer: Any, prompts: Sequence[Prompt]) -> int:
 
 def _prompt_tokens(processing_class: Any, prompts: Sequence[Prompt]) -> int:
     if isinstance(prompts[0], str):
-        return max(count_tokens(processing_class, str(prompt)) for prompt in prompts)
+        return max(len(encode(processing_class, str(prompt))) for prompt in prompts)
     ids = processing_class.apply_chat_template(
         list(prompts), add_generation_prompt=True, tokenize=True, return_dict=True
     )["input_ids"]

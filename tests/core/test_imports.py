@@ -26,7 +26,7 @@ HEAVY = (
 
 # Lower floors never import higher ones. Every module of the core stands on exactly one floor.
 FLOORS = [
-    {"errors", "extras", "markers", "own_tags", "placement", "redact", "rng", "threads"},
+    {"errors", "extras", "markers", "own_tags", "placement", "redact", "rng", "threads", "tokens"},
     {
         "types",
         "budget",
@@ -55,6 +55,7 @@ FLOORS = [
         "context",
         "cover",
         "length_gate",
+        "vocabulary_gate",
         "evaluation",
         "function_lm",
         "hard_questions",

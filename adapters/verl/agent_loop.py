@@ -1,0 +1,113 @@
+"""An agent loop around any other: it runs under `x~` and hands back `x` to train on.
+
+VeRL computes everything after a rollout (old and reference log-probs, values, the loss) on the
+prompt ids that the agent loop returns. Exchanging them here is therefore the whole of context
+distillation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import hydra
+from verl.experimental.agent_loop.agent_loop import _agent_loop_registry, register
+
+from prompt_coevo.errors import HostError
+from prompt_coevo.placement import Prompt
+from prompt_coevo.types import Assignment
+
+NAME: Final = "coevo"
+COLUMN: Final = "coevo"
+"""The column of a batch, and the extra field of a rollout, that are ours."""
+STATUS: Final = "coevo_status"
+"""The extra field in which an inner loop may report `tool_error` or `aborted`."""
+
+# What builds prompt ids in an agent loop; before VeRL 0.9.1 the latter as a rule.
+_TOKENIZERS = ("ct_build_initial_tokens", "apply_chat_template")
+
+
+class LoopName(str):
+    """This loop's name, as a type of this module: a worker that unpickles it has thereby imported the
+    module, which registers the loop."""
+
+    __slots__ = ()
+
+
+def pack(inner: str, assignments: Sequence[Assignment], sampling: Mapping[str, Any]) -> str:
+    """A group's content of our column. `sampling` overrides the host's sampling parameters."""
+    return json.dumps(
+        {
+            "inner": inner,
+            "assignments": [assignment.to_json() for assignment in assignments],
+            "sampling": dict(sampling),
+        }
+    )
+
+
+@register(NAME)
+class CoevoAgentLoop:
+    """Runs the inner loop of one rollout. VeRL makes one object per rollout."""
+
+    def __init__(self, **parts: Any) -> None:
+        self._parts = parts
+
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
+        """The inner loop's output, with the prompt ids to train on.
+
+        Raises HostError if the inner loop built its prompt in a way that cannot be exchanged.
+        """
+        task = json.loads(row.pop(COLUMN))
+        choices = task["assignments"]
+        assignment = Assignment.from_json(choices[int(row["session_id"]) % len(choices)])
+        question = list(row["raw_prompt"])
+        rolled_out = assignment.rollout_prompt(question)
+        inner = hydra.utils.instantiate(config=_agent_loop_registry[task["inner"]], **self._parts)
+        exchange = _PromptExchange(inner, rolled_out, assignment.train_prompt(question))
+        if assignment.distilled:
+            exchange.watch()
+        output = await inner.run(
+            {**sampling_params, **task["sampling"]}, **{**row, "raw_prompt": rolled_out}
+        )
+        for one in output if isinstance(output, list) else [output]:
+            if assignment.distilled:
+                one.prompt_ids = exchange.trained(one.prompt_ids)
+            one.extra_fields[COLUMN] = [assignment.round, assignment.group, assignment.member]
+        return output
+
+
+class _PromptExchange:
+    """Builds the ids of the prompt to train on just as the inner loop builds those of its own."""
+
+    def __init__(self, inner: Any, rolled_out: Prompt, trained: Prompt) -> None:
+        self._inner = inner
+        self._rolled_out = rolled_out
+        self._trained = trained
+        self._ids: tuple[list[int], list[int]] | None = None
+
+    def watch(self) -> None:
+        for name in _TOKENIZERS:
+            if hasattr(self._inner, name):
+                setattr(self._inner, name, self._around(getattr(self._inner, name)))
+
+    def trained(self, prompt_ids: Sequence[int]) -> list[int]:
+        if self._ids is None or list(prompt_ids) != self._ids[0]:
+            raise HostError(
+                f"the agent loop {type(self._inner).__name__} does not return the prompt ids that "
+                f"{' or '.join(_TOKENIZERS)} built from raw_prompt, so they cannot be exchanged for "
+                "those of the question; set coevo.context_distillation=False, or return them"
+            )
+        return self._ids[1]
+
+    def _around(self, original: Any) -> Any:
+        async def build(messages: Any, *args: Any, **kwargs: Any) -> Any:
+            ids = await original(messages, *args, **kwargs)
+            if self._ids is None and list(messages) == list(self._rolled_out):
+                if "mm_inputs_out" in kwargs:
+                    kwargs["mm_inputs_out"] = {}
+                trained = await original(self._trained, *args, **kwargs)
+                self._ids = (list(ids), list(trained))
+            return ids
+
+        return build

@@ -1,0 +1,77 @@
+"""From rows in VeRL's TransferQueue to scored rollouts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import transfer_queue as tq
+from prompt_coevo.adapters.verl.agent_loop import COLUMN, STATUS
+
+from prompt_coevo.errors import HostError
+from prompt_coevo.types import Assignment, PolicyVersion, Rollout, RolloutStatus
+
+Session = tuple[str, int]
+"""The group's uid and the number of the rollout in it."""
+
+
+def session(key: str) -> Session:
+    """Which rollout a row belongs to; keys are `{uid}_{session}_{output}`."""
+    uid, number, _ = key.rsplit("_", 2)
+    return uid, int(number)
+
+
+def collect(
+    keys: Sequence[str],
+    partition: str,
+    planned: Callable[[str], Sequence[Assignment]],
+    tokenizer: Any,
+    version: PolicyVersion,
+) -> list[Rollout]:
+    """The rollouts of whole groups, group by group.
+
+    `keys` are the rows there are, `planned` answers with the assignments of a group. The last output
+    of a rollout holds its reward. A rollout without a row was aborted. Raises HostError if a row did
+    not run as planned.
+    """
+    last: dict[Session, str] = {}
+    for key in sorted(keys, key=lambda key: (session(key), int(key.rsplit("_", 1)[1]))):
+        last[session(key)] = key
+    found = dict(zip(last, _read(list(last.values()), partition, tokenizer), strict=True))
+    groups = dict.fromkeys(uid for uid, _ in last)
+    return [
+        _rollout(assignment, found.get((uid, member)), version)
+        for uid in groups
+        for member, assignment in enumerate(planned(uid))
+    ]
+
+
+def _read(keys: list[str], partition: str, tokenizer: Any) -> list[tuple[str, float, Any]]:
+    """Completion, reward and extra fields of some rows."""
+    if not keys:
+        return []
+    data = tq.kv_batch_get(
+        keys=keys, partition_id=partition, select_fields=["responses", "rm_scores", "extra_fields"]
+    )
+    texts = [tokenizer.decode(ids, skip_special_tokens=True) for ids in data["responses"].unbind()]
+    rewards = [float(scores.sum()) for scores in data["rm_scores"].unbind()]
+    extras = [getattr(extra, "data", extra) for extra in data["extra_fields"]]
+    return list(zip(texts, rewards, extras, strict=True))
+
+
+def _rollout(
+    assignment: Assignment, row: tuple[str, float, Any] | None, version: PolicyVersion
+) -> Rollout:
+    if row is None:
+        return Rollout(assignment, "", math.nan, "aborted", version)
+    text, reward, extra = row
+    ran_as = list(extra.get(COLUMN) or ())
+    if ran_as != [assignment.round, assignment.group, assignment.member]:
+        raise HostError(
+            f"a rollout of question {assignment.question_id!r} did not run through the agent loop of "
+            f"+coevo (it reports {ran_as}); an agent loop manager that ignores agent_name cannot be "
+            "served"
+        )
+    status: RolloutStatus = extra.get(STATUS) or ("ok" if math.isfinite(reward) else "no_reward")
+    return Rollout(assignment, text, reward, status, version)

@@ -1,0 +1,98 @@
+"""What cannot work, refused with one sentence: here before Ray starts, as far as it can be known."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig, OmegaConf
+from prompt_coevo.adapters.verl.group import TRAINER_MODE, read_settings
+
+from prompt_coevo.coevolution import Coevolution
+from prompt_coevo.errors import CoevoError, HostError
+from prompt_coevo.extras import MissingExtraError
+from prompt_coevo.settings import Settings
+
+
+class LaunchCheck(Callback):
+    """Runs in the launching process, once the whole configuration is known."""
+
+    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
+        try:
+            _check_mode(config)
+            settings = read_settings(config.coevo)
+            check_config(config, settings)
+            # Names, plugins and extras. It writes nothing, and the dataset is read later.
+            Coevolution.from_settings(settings, system_message=lambda: "not known yet")
+        except CoevoError as error:
+            # Hydra turns a callback's exceptions into warnings and goes on.
+            raise SystemExit(f"error: {error}") from None
+
+
+def _check_mode(config: DictConfig) -> None:
+    if not config.trainer.use_v1:
+        raise HostError(
+            "+coevo works with VeRL's V1 trainer, and trainer.use_v1=False asks for the deprecated "
+            "one; leave it out"
+        )
+    mode = OmegaConf.to_container(config.trainer.v1, resolve=False)["trainer_mode"]
+    if mode != TRAINER_MODE:
+        raise HostError(
+            f"trainer.v1.trainer_mode={mode} cannot go with +coevo, which brings a synchronous trainer "
+            "of its own: a search needs the current weights while nothing else samples; leave it out"
+        )
+    if find_spec("transfer_queue") is None:
+        raise MissingExtraError(
+            "VeRL's V1 trainer needs the package 'TransferQueue', which is not installed; "
+            "run: pip install TransferQueue"
+        )
+
+
+def check_config(config: DictConfig, settings: Settings) -> None:
+    """Raise HostError for a configuration that the adapter cannot serve."""
+    rollout = config.actor_rollout_ref.rollout
+    if rollout.n < 2:
+        raise HostError(
+            f"actor_rollout_ref.rollout.n={rollout.n} makes no groups: it must be at least 2"
+        )
+    if (OmegaConf.select(config, "trainer.v1.sync.parameter_sync_step") or 1) > 1:
+        raise HostError(
+            "trainer.v1.sync.parameter_sync_step above 1 trains on parts of a round, whose groups "
+            "+coevo needs as a whole; leave it out"
+        )
+    if OmegaConf.select(config, "skip.rollout_tq.enable"):
+        raise HostError(
+            "skip.rollout_tq.enable replays stored rollouts, which ran under other prompts; switch it "
+            "off"
+        )
+    sampler = OmegaConf.select(config, "trainer.v1.sampler.custom_sampler.path")
+    if OmegaConf.select(config, "algorithm.filter_groups.enable") and sampler:
+        raise HostError(
+            "algorithm.filter_groups with trainer.v1.sampler.custom_sampler would drop groups where "
+            "+coevo cannot see them, so no question would ever be hard; leave one of them out"
+        )
+    if "p2o" in settings.algorithms and settings.context_distillation:
+        _check_distillation(config, settings)
+
+
+def _check_distillation(config: DictConfig, settings: Settings) -> None:
+    rollout = config.actor_rollout_ref.rollout
+    bypass = OmegaConf.select(config, "algorithm.rollout_correction.bypass_mode")
+    if bypass and settings.distill_ratio != "templated":
+        raise HostError(
+            "algorithm.rollout_correction.bypass_mode takes old log-probs from the sampler, which ran "
+            f"under the template; with coevo.distill_ratio={settings.distill_ratio} they must be on the "
+            "question: switch it off, or set coevo.distill_ratio=templated"
+        )
+    if settings.distill_ratio != "clean" and not rollout.calculate_log_probs:
+        raise HostError(
+            f"coevo.distill_ratio={settings.distill_ratio} needs the sampler's log-probs; set "
+            "actor_rollout_ref.rollout.calculate_log_probs=True"
+        )
+    if rollout.get("enable_rollout_routing_replay"):
+        raise HostError(
+            "actor_rollout_ref.rollout.enable_rollout_routing_replay records the experts of every "
+            "token of the prompt that was sampled under, which is not the one that is trained on; "
+            "switch it off, or set coevo.context_distillation=False"
+        )

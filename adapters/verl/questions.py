@@ -1,0 +1,67 @@
+"""VeRL's dataset, read as questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from prompt_coevo.errors import DatasetError
+from prompt_coevo.questions import QuestionIndex, Row
+from prompt_coevo.settings import Settings
+
+
+def index_questions(
+    dataset: Any, settings: Settings, agent_loops: Collection[str]
+) -> QuestionIndex:
+    """The questions of an RLHFDataset.
+
+    `extra_info.index` is 0 for every row that has none, so without `question_id_column` questions are
+    told apart by their content. A column of the settings is looked up in the row and in its
+    `extra_info`. `agent_loops` are the names that a row's `agent_name` may have. Raises DatasetError.
+    """
+
+    def check(row: Row, number: int) -> None:
+        name = row.get("agent_name")
+        if name is not None and name not in agent_loops:
+            raise DatasetError(
+                f"row {number} of the training dataset asks for the agent loop {name!r}, which is not "
+                f"registered; known: {', '.join(sorted(agent_loops))}"
+            )
+
+    own_id = settings.question_id_column
+    return QuestionIndex(
+        dataset,
+        prompt=lambda row: list(row["raw_prompt"]),
+        truth=_truth(settings.ground_truth_column),
+        own_id=None if own_id is None else lambda row: _value(row, own_id, "question_id_column"),
+        check=check,
+    )
+
+
+def _truth(column: str | None) -> Callable[[Row], Any]:
+    if column is None:
+        return lambda row: None
+    if column != "auto":
+        return lambda row: _value(row, column, "ground_truth_column")
+
+    def from_reward_model(row: Row) -> Any:
+        reward_model = row.get("reward_model")
+        if not isinstance(reward_model, Mapping) or "ground_truth" not in reward_model:
+            raise DatasetError(
+                "the training dataset has rows without reward_model.ground_truth; set "
+                "coevo.ground_truth_column to the column with the right answer, or to null if there "
+                "is none"
+            )
+        return reward_model["ground_truth"]
+
+    return from_reward_model
+
+
+def _value(row: Row, column: str, setting: str) -> Any:
+    for place in (row, row.get("extra_info") or {}):
+        if column in place:
+            return place[column]
+    raise DatasetError(
+        f"the training dataset has no column {column!r} (coevo.{setting}), and no extra_info of that "
+        f"name; it has: {', '.join(map(str, row))}"
+    )

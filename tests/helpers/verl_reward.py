@@ -1,0 +1,34 @@
+"""The demo's reward as a file for `reward.custom_reward_function`.
+
+VeRL executes the file without putting it into `sys.modules`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prompt_coevo.demo.world import reward
+
+
+def compute_score(
+    data_source: str,
+    solution_str: str,
+    ground_truth: str,
+    extra_info: dict[str, Any] | None = None,
+    **_: Any,
+) -> dict[str, float]:
+    """1 for the right answer in the strict format."""
+    score = reward(solution_str, ground_truth)
+    return {"score": score, "acc": score}
+
+
+def distinct_words(
+    data_source: str,
+    solution_str: str,
+    ground_truth: str,
+    extra_info: dict[str, Any] | None = None,
+    **_: Any,
+) -> dict[str, float]:
+    """A reward that differs between rollouts, so that every group has a gradient."""
+    score = len(set(solution_str.split())) / 20
+    return {"score": score, "acc": reward(solution_str, ground_truth)}

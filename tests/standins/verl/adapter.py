@@ -1,0 +1,61 @@
+"""Replaces vLLM's replica and the half of it in the trainer, which moves the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import ray
+import torch
+from verl.workers.rollout.base import BaseRollout
+from verl.workers.rollout.replica import RolloutReplica
+
+from standins.verl.server import Server
+
+
+def _server_name(replica_rank: int) -> str:
+    return f"hfcpu_server_{replica_rank}"
+
+
+class ServerAdapter(BaseRollout):  # type: ignore[misc]
+    """In the actor's process: VeRL's weight sync gives it the weights, it gives them to the server."""
+
+    def __init__(
+        self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1
+    ) -> None:
+        super().__init__(config, model_config, device_mesh)
+        self._name = _server_name(max(replica_rank, 0))
+
+    async def resume(self, tags: list[str]) -> None:
+        await self._server.wake_up.remote(tags)
+
+    async def release(self) -> None:
+        await self._server.sleep.remote()
+
+    async def update_weights(
+        self,
+        weights: Iterable[tuple[str, torch.Tensor]],
+        wire_format: str = "named_tensors",
+        global_steps: int | None = None,
+        **_: Any,
+    ) -> None:
+        if wire_format != "named_tensors":
+            raise NotImplementedError(wire_format)
+        state = {name: tensor.detach().float().cpu().clone() for name, tensor in weights}
+        await self._server.load_weights.remote(state, global_steps)
+
+    @property
+    def _server(self) -> Any:
+        return ray.get_actor(self._name)
+
+
+class Replica(RolloutReplica):  # type: ignore[misc]
+    """One server as a Ray actor that takes no resources."""
+
+    async def launch_servers(self) -> None:
+        actor = ray.remote(Server).options(
+            name=_server_name(self.replica_rank), num_cpus=0, max_concurrency=self.max_concurrency
+        )
+        self._server_handle = actor.remote(self.config, self.model_config, self.replica_rank)
+        self._server_address = _server_name(self.replica_rank)
+        self.servers = [self._server_handle]

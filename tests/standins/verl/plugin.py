@@ -1,0 +1,18 @@
+"""Lets the unmodified `python -m verl.trainer.main_ppo` run where there is no accelerator.
+
+Every process of a run loads it through `VERL_USE_EXTERNAL_MODULES=standins.verl.plugin`. What would
+pull in half of VeRL waits until VeRL itself imports the module that it belongs to.
+"""
+
+from __future__ import annotations
+
+from standins.verl import cpu_platform, engine, gloo, recorder, replay_buffer, rollout
+from standins.verl.on_import import when_imported
+
+cpu_platform.register()
+gloo.collapse_backend()
+when_imported("verl.workers.engine.fsdp.transformer_impl", engine.register)
+when_imported("verl.workers.rollout.base", rollout.register_adapter)
+when_imported("verl.workers.rollout.replica", rollout.register_replica)
+when_imported("verl.trainer.ppo.v1.replay_buffer", replay_buffer.poll_often)
+when_imported("verl.workers.utils.losses", recorder.record_loss)

@@ -1,0 +1,212 @@
+"""Replaces vLLM's engine: generates with transformers, for all requests that wait at the same time.
+
+Like the engine it loses its weights in its sleep and does not answer before it got new ones. What it
+does goes to the file that `COEVO_TEST_SERVER_LOG` names. A request's tokens follow from
+`COEVO_TEST_SEED`, the replica, the weights' version, the prompt, the sampling parameters, and how often
+the prompt was asked under these weights; not from the order in which requests arrive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.rollout.replica import TokenOutput
+
+from standins.verl import json_lines
+from standins.verl.sampling import Request, log_probs, sample
+from standins.verl.script import load_script
+
+_QUIET = 0.01  # seconds without a new request after which a batch starts
+_PARTS = frozenset({"weights", "kv_cache"})
+_UNDERSTOOD = {
+    "temperature", "top_p", "top_k", "repetition_penalty", "logprobs", "max_tokens", "max_new_tokens",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    request: Request
+    answer: asyncio.Future[tuple[list[int], list[float]]]
+
+
+class Server:
+    """A Ray actor; the methods are those that VeRL's sync trainer calls."""
+
+    def __init__(self, config: Any, model_config: Any, replica_rank: int) -> None:
+        torch.set_num_threads(1)
+        self._seed = f"{os.environ.get('COEVO_TEST_SEED', '0')}/{replica_rank}"
+        torch.manual_seed(int(os.environ.get("COEVO_TEST_SEED", "0")) + replica_rank)
+        self._config = config
+        model_config = omega_conf_to_dataclass(model_config)
+        self._tokenizer = model_config.tokenizer
+        self._model = AutoModelForCausalLM.from_config(
+            AutoConfig.from_pretrained(model_config.local_path)
+        )
+        self._model.float().eval()
+        self._script = load_script()
+        self._global_steps: int | None = None
+        self._has_weights = False
+        self._awake = _PARTS
+        self._asked: Counter[str] = Counter()
+        self._waiting: list[_Waiting] = []
+        self._batcher: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1)
+
+    async def wake_up(self, tags: list[str] | None = None) -> None:
+        self._awake = self._awake | frozenset(tags or _PARTS)
+        self._log({"event": "wake", "tags": tags})
+
+    async def sleep(self) -> None:
+        if self._waiting or self._batcher:
+            raise RuntimeError("put to sleep while it generates")
+        self._awake, self._has_weights = frozenset(), False
+        self._log({"event": "sleep"})
+
+    async def load_weights(self, state: dict[str, torch.Tensor], global_steps: int | None) -> None:
+        if "weights" not in self._awake:
+            raise RuntimeError("the server is asleep and has no room for weights")
+        missing, unexpected = self._model.load_state_dict(state, strict=False)
+        if unexpected or set(missing) - set(self._model._tied_weights_keys or ()):
+            raise RuntimeError(f"weights do not fit: {missing} missing, {unexpected} unexpected")
+        self._model.tie_weights()
+        self._global_steps, self._has_weights = global_steps, True
+        self._asked.clear()
+        checksum = sum(float(tensor.abs().sum()) for tensor in state.values())
+        self._log({"event": "weights", "global_steps": global_steps, "checksum": checksum})
+
+    async def generate(
+        self,
+        request_id: str,
+        prompt_ids: list[int],
+        sampling_params: dict[str, Any],
+        image_data: Any = None,
+        video_data: Any = None,
+        **_: Any,
+    ) -> TokenOutput:
+        self._check_ready()
+        request = self._request([int(token) for token in prompt_ids], sampling_params)
+        waiting = _Waiting(request, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        if self._batcher is None:
+            self._batcher = asyncio.create_task(self._answer_all())
+        ids, values = await waiting.answer
+        return TokenOutput(
+            token_ids=ids,
+            log_probs=values if sampling_params.get("logprobs") else None,
+            stop_reason="completed",
+            extra_fields={"global_steps": self._global_steps},
+        )
+
+    def _check_ready(self) -> None:
+        if self._awake != _PARTS:
+            raise RuntimeError("asked to generate while the server is asleep")
+        if not self._has_weights:
+            raise RuntimeError("asked to generate before the server got weights")
+
+    def _request(self, prompt_ids: list[int], params: dict[str, Any]) -> Request:
+        if unknown := set(params) - _UNDERSTOOD:
+            raise NotImplementedError(f"sampling parameters {sorted(unknown)}")
+        if params.get("repetition_penalty", 1.0) != 1.0:
+            raise NotImplementedError("repetition_penalty")
+        room = self._model.config.max_position_embeddings - len(prompt_ids)
+        if room < 1:
+            raise ValueError(f"a prompt of {len(prompt_ids)} tokens leaves no room to generate")
+        most = params.get("max_tokens") or params.get("max_new_tokens")
+        settings = (
+            float(params.get("temperature", 1.0)),
+            float(params.get("top_p", 1.0)),
+            int(params.get("top_k", -1)),
+        )
+        asked = f"{self._seed}/{self._global_steps}/{settings}/{prompt_ids}"
+        self._asked[asked] += 1
+        digest = hashlib.sha256(f"{asked}/{self._asked[asked]}".encode()).digest()
+        return Request(
+            prompt_ids,
+            max_tokens=min(most or self._config.response_length, room),
+            temperature=settings[0],
+            seed=int.from_bytes(digest[:8], "big"),
+            top_p=settings[1],
+            top_k=settings[2],
+        )
+
+    async def _answer_all(self) -> None:
+        """Collect requests until no more come, answer them together, and again until none wait."""
+        while self._waiting:
+            count = 0
+            while count < len(self._waiting):
+                count = len(self._waiting)
+                await asyncio.sleep(_QUIET)
+            batch, self._waiting = self._waiting, []
+            requests = [waiting.request for waiting in batch]
+            try:
+                answers = await asyncio.get_running_loop().run_in_executor(
+                    self._thread, self._generate, requests
+                )
+            except Exception as error:
+                for waiting in batch:
+                    waiting.answer.set_exception(error)
+                continue
+            self._log(
+                *(self._generated(r, ids) for r, (ids, _) in zip(requests, answers, strict=True))
+            )
+            for waiting, answer in zip(batch, answers, strict=True):
+                waiting.answer.set_result(answer)
+        self._batcher = None
+
+    def _generate(self, requests: list[Request]) -> list[tuple[list[int], list[float]]]:
+        eos, pad = self._tokenizer.eos_token_id, self._tokenizer.pad_token_id
+        answers = sample(self._model, requests, eos, pad)
+        if self._script is None:
+            return answers
+        replaced = {}
+        for place, (request, (sampled, _)) in enumerate(zip(requests, answers, strict=True)):
+            ids = self._scripted(request, sampled)
+            if ids is not None:
+                replaced[place] = ids
+        if replaced:
+            asked = [requests[place] for place in replaced]
+            values = log_probs(
+                self._model,
+                [request.prompt_ids for request in asked],
+                list(replaced.values()),
+                [request.temperature for request in asked],
+                pad,
+            )
+            for (place, ids), logps in zip(replaced.items(), values, strict=True):
+                answers[place] = (ids, logps)
+        return answers
+
+    def _scripted(self, request: Request, ids: list[int]) -> list[int] | None:
+        """The script's tokens, closed by the end token, as far as there is room for them."""
+        assert self._script is not None
+        text = self._script(
+            self._tokenizer.decode(request.prompt_ids),
+            self._tokenizer.decode(ids, skip_special_tokens=True),
+        )
+        if text is None:
+            return None
+        tokens = self._tokenizer.encode(text, add_special_tokens=False)
+        return [*tokens, self._tokenizer.eos_token_id][: request.max_tokens]
+
+    def _generated(self, request: Request, ids: list[int]) -> dict[str, Any]:
+        return {
+            "event": "generate",
+            "prompt_ids": request.prompt_ids,
+            "response_ids": ids,
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            "top_k": request.top_k,
+            "global_steps": self._global_steps,
+        }
+
+    def _log(self, *records: dict[str, Any]) -> None:
+        json_lines.append("COEVO_TEST_SERVER_LOG", records)

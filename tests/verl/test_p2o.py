@@ -1,0 +1,99 @@
+"""P2O in the unmodified main_ppo: three epochs with a search after each of the first two.
+
+The rollout server, the platform and the teacher's HTTP server are stand-ins (`standins`); trainer,
+actor, agent loops, reward loop, TransferQueue and litellm are the real ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from helpers.verl_run import Result, rows, run_verl
+from helpers.verl_world import MANY, P2O, by_group, events, reflection, sampled, teach, tokens
+from standins.openai_server import openai_server
+
+STEPS_PER_EPOCH = 2
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    with openai_server(teach) as server:
+        result = run_verl(
+            tmp_path_factory.mktemp("p2o"),
+            train=rows(MANY),
+            overrides=[
+                "+coevo=p2o",
+                *P2O,
+                *reflection(server.base),
+                "trainer.total_epochs=3",
+                "data.train_batch_size=8",
+                "actor_rollout_ref.actor.ppo_mini_batch_size=8",
+            ],
+            env={"OPENAI_API_KEY": "sk-test"},
+        )
+    assert result.returncode == 0, result.tail
+    return result
+
+
+def test_an_epoch_a_search_and_epochs_under_templates(run: Result) -> None:
+    assert sorted(run.metrics) == [1, 2, 3, 4, 5, 6]
+    searches = [run.metrics[step]["coevo/searches"] for step in range(1, 7)]
+    assert searches == [0, 0, 1, 1, 2, 2]
+    assert [run.metrics[step]["coevo/templated_fraction"] for step in (1, 2)] == [0, 0]
+    assert any(run.metrics[step]["coevo/templated_fraction"] > 0 for step in (3, 4))
+    assert [event["stopped"] for event in events(run, "templates_assigned")]
+    assert events(run, "training_ended")
+
+
+def test_the_actor_trains_on_the_questions_alone(run: Result) -> None:
+    wanted = [tokens(task.question) for task in MANY]
+    for row in run.actor:
+        assert row["prompts"] in wanted
+        assert row["input_ids"] == row["prompts"] + row["responses"]
+
+
+def test_but_the_server_sampled_hard_groups_under_two_templates_or_more(run: Result) -> None:
+    plain = [tokens(task.question) for task in MANY]
+    most = 0
+    for (step, _), group in by_group(run.actor).items():
+        prompts = {tuple(event["prompt_ids"]) for row in group for event in sampled(run, row)}
+        if step <= STEPS_PER_EPOCH:
+            assert all(list(prompt) in plain for prompt in prompts)
+            continue
+        for prompt in prompts:
+            assert tuple(group[0]["prompts"][-8:]) == prompt[-8:]  # the same question under each
+        most = max(most, len([prompt for prompt in prompts if list(prompt) not in plain]))
+    assert most >= 2
+
+
+def test_log_probs_are_on_the_question(run: Result) -> None:
+    """One update per batch, so old log-probs equal those of the loss, which are on the question; the
+    sampler's, which were under the template, reach no correction."""
+    for row in run.actor:
+        assert row["old_log_probs"] == pytest.approx(row["log_probs"], abs=1e-4)
+        assert row["rollout_log_probs"] == pytest.approx(row["old_log_probs"], abs=1e-3)
+
+
+def test_the_metrics_of_the_difference_leave_the_template_out(run: Result) -> None:
+    assert all(m["training/rollout_probs_diff_max"] < 1e-3 for m in run.metrics.values())
+
+
+def test_search_rollouts_run_on_the_weights_of_their_moment(run: Result) -> None:
+    extra = [event for event in run.generated() if event["temperature"] != 1.0]
+    assert {event["global_steps"] for event in extra} == {2, 4}
+    assert {event["temperature"] for event in extra} == {0.7, 0.0}
+    spent = sum(event["rollouts"] for event in events(run, "templates_assigned"))
+    assert len(extra) == spent == run.metrics[6]["coevo/search_rollouts"]
+
+
+def test_every_planned_rollout_came_back(run: Result) -> None:
+    assert run.metrics[6]["coevo/train_rollouts"] == 6 * 8 * 4
+    assert not [m for m in run.metrics.values() if "coevo/searches" not in m]
+
+
+def test_the_teacher_got_failures_through_the_real_litellm(run: Result) -> None:
+    replies: list[dict[str, Any]] = events(run, "reply")
+    assert replies
+    assert "sk-test" not in run.output
+    assert "sk-test" not in (run.folder / "checkpoints/coevo/events.jsonl").read_text()

@@ -1,0 +1,251 @@
+"""What cannot work is refused by one sentence, most of it before Ray starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_module
+from hydra.errors import ConfigCompositionException
+from prompt_coevo.adapters.verl import launch
+from prompt_coevo.adapters.verl.group import CHOICES, read_settings
+from prompt_coevo.adapters.verl.launch import LaunchCheck
+from prompt_coevo.adapters.verl.questions import index_questions
+
+from prompt_coevo.errors import DatasetError, HostError, SettingsError
+from prompt_coevo.settings import Settings
+
+MODEL = ("actor_rollout_ref.rollout.n=4", "coevo.reflection.model=openai/teacher")
+
+
+@pytest.fixture(autouse=True)
+def _hydra(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in list(os.environ):
+        if name.startswith("PROMPT_COEVO_"):
+            monkeypatch.delenv(name)
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        yield
+
+
+def composed(*overrides: str, choice: str = "p2o") -> Any:
+    return compose("ppo_trainer", overrides=[f"+coevo={choice}", *MODEL, *overrides])
+
+
+def refusal(*overrides: str, choice: str = "p2o") -> str:
+    with pytest.raises(SystemExit) as caught:
+        LaunchCheck().on_job_start(composed(*overrides, choice=choice))
+    message = str(caught.value)
+    assert message.startswith("error: ")
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_every_choice_is_a_set_of_valid_settings(choice: str) -> None:
+    config = composed(choice=choice)
+    LaunchCheck().on_job_start(config)
+    assert list(read_settings(config.coevo).algorithms) == CHOICES[choice]
+
+
+def test_every_setting_is_a_key() -> None:
+    config = composed()
+
+    def keys(model: Any) -> dict[str, Any]:
+        return {
+            name: keys(field.annotation) if hasattr(field.annotation, "model_fields") else None
+            for name, field in model.model_fields.items()
+        }
+
+    def check(block: Any, wanted: dict[str, Any]) -> None:
+        assert set(block) == set(wanted) - {"api_key"}
+        for name, inner in wanted.items():
+            if inner is not None:
+                check(block[name], inner)
+
+    check(config.coevo, keys(Settings))
+
+
+def test_values_reach_the_settings() -> None:
+    settings = read_settings(
+        composed(
+            "coevo.p2o.tau=0.1",
+            "coevo.distill_ratio=band",
+            "coevo.distill_band=[0.1,5]",
+            "coevo.seed=3",
+        ).coevo
+    )
+    assert (settings.p2o.tau, settings.distill_band, settings.seed) == (0.1, (0.1, 5.0), 3)
+
+
+def test_what_is_left_alone_comes_from_other_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROMPT_COEVO_SEED", "7")
+    monkeypatch.setenv("PROMPT_COEVO_P2O__TAU", "0.3")
+    settings = read_settings(composed("coevo.preset=p2o", "coevo.p2o.tau=0.1").coevo)
+    assert (settings.seed, settings.p2o.tau) == (7, 0.1)
+
+
+def test_a_plugins_own_settings() -> None:
+    block = composed("+coevo.plugins.mine.weight=2").coevo
+    assert read_settings(block).plugins == {"mine": {"weight": 2}}
+
+
+def test_an_unknown_key_is_hydras_business() -> None:
+    with pytest.raises(ConfigCompositionException, match=r"coevo\.p2o\.tua"):
+        composed("coevo.p2o.tua=1")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "part"),
+    [
+        (["+coevo.p2o.tua=1"], "unknown setting p2o.tua; did you mean p2o.tau?"),
+        (["coevo.p2o.tau=0"], "p2o.tau must be greater than 0"),
+        (["coevo.algorithms=[p3o]"], "there is no algorithm 'p3o'"),
+        (["coevo.p2o.proposer=nobody"], "there is no proposer 'nobody'"),
+        (["coevo.inspo.window=3"], "settings under inspo have no effect"),
+        (["+coevo.reflection.api_key=sk-1"], "would be printed and logged"),
+        (["actor_rollout_ref.rollout.n=1"], "rollout.n=1 makes no groups"),
+        (["trainer.use_v1=False"], "the deprecated one; leave it out"),
+        (["trainer.v1.trainer_mode=colocate_async"], "trainer_mode=colocate_async cannot go with"),
+        (["trainer.v1.trainer_mode=separate_async"], "trainer_mode=separate_async cannot go with"),
+        (["trainer.v1.trainer_mode=sync"], "trainer_mode=sync cannot go with +coevo"),
+        (["+trainer.v1.sync.parameter_sync_step=2"], "trains on parts of a round"),
+        (["skip.rollout_tq.enable=True"], "replays stored rollouts"),
+        (
+            [
+                "algorithm.filter_groups.enable=True",
+                "trainer.v1.sampler.custom_sampler.path=sampler.py",
+            ],
+            "would drop groups where +coevo cannot see them",
+        ),
+        (
+            ["algorithm.rollout_correction.bypass_mode=True"],
+            "switch it off, or set coevo.distill_ratio=templated",
+        ),
+        (
+            [
+                "coevo.distill_ratio=band",
+                "actor_rollout_ref.rollout.calculate_log_probs=False",
+            ],
+            "needs the sampler's log-probs",
+        ),
+        (
+            ["actor_rollout_ref.rollout.enable_rollout_routing_replay=True"],
+            "records the experts of every token",
+        ),
+    ],
+)
+def test_refused_at_launch(overrides: list[str], part: str) -> None:
+    assert part in refusal(*overrides)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["algorithm.filter_groups.enable=True"],
+        ["algorithm.rollout_correction.bypass_mode=True", "coevo.distill_ratio=templated"],
+        [
+            "algorithm.rollout_correction.bypass_mode=True",
+            "coevo.context_distillation=False",
+        ],
+        ["coevo.context_distillation=False", "actor_rollout_ref.rollout.calculate_log_probs=False"],
+    ],
+)
+def test_not_refused(overrides: list[str]) -> None:
+    LaunchCheck().on_job_start(composed(*overrides))
+
+
+def test_a_missing_transfer_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "find_spec", lambda name: None)
+    assert "run: pip install TransferQueue" in refusal()
+
+
+def test_a_refusal_ends_the_real_command_before_ray_starts(tmp_path: Path) -> None:
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "verl.trainer.main_ppo", "+coevo=p2o", *MODEL),
+            *("trainer.v1.trainer_mode=colocate_async", "hydra.run.dir=."),
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert run.stderr.splitlines()[-1].startswith("error: trainer.v1.trainer_mode=colocate_async")
+    assert "Traceback" not in run.stderr
+    assert "ray init" not in run.stdout
+
+
+# The dataset, which is read when the trainer is built
+
+LOOPS = {"single_turn_agent", "tool_agent"}
+ROW = {
+    "raw_prompt": [{"role": "user", "content": "one"}],
+    "reward_model": {"ground_truth": "1"},
+    "extra_info": {"index": 0, "key": "a"},
+}
+
+
+def indexed(*rows: dict[str, Any], **settings: Any) -> Any:
+    return index_questions(list(rows), Settings(algorithms=(), **settings), LOOPS)
+
+
+def other(**changes: Any) -> dict[str, Any]:
+    return {**ROW, "raw_prompt": [{"role": "user", "content": "two"}], **changes}
+
+
+def test_questions_are_told_apart_by_content_because_the_index_is_zero_by_default() -> None:
+    assert len(indexed(ROW, other(), ROW)) == 2
+
+
+def test_a_column_or_a_key_of_extra_info_identifies_questions() -> None:
+    questions = indexed(ROW, other(extra_info={"key": "b"}), question_id_column="key")
+    assert questions.ids() == ["a", "b"]
+    assert questions.question("a").ground_truth == "1"
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "part"),
+    [
+        ([], {}, "the training dataset is empty"),
+        ([ROW, other()], {"question_id_column": "key"}, "stands for two different questions"),
+        ([ROW], {"question_id_column": "no"}, "has no column 'no' (coevo.question_id_column)"),
+        ([ROW], {"ground_truth_column": "no"}, "has no column 'no' (coevo.ground_truth_column)"),
+        ([other(reward_model={})], {}, "rows without reward_model.ground_truth"),
+        ([other(agent_name="nobody")], {}, "asks for the agent loop 'nobody'"),
+    ],
+)
+def test_datasets_that_cannot_be_used(rows: list[Any], settings: dict[str, Any], part: str) -> None:
+    with pytest.raises(DatasetError) as caught:
+        indexed(*rows, **settings)
+    assert part in str(caught.value)
+
+
+def test_without_a_ground_truth_on_request() -> None:
+    questions = indexed(other(reward_model={}), ground_truth_column=None)
+    assert questions.question(questions.ids()[0]).ground_truth is None
+
+
+def test_an_agent_loop_that_is_not_registered() -> None:
+    from prompt_coevo.adapters.verl.trainer import _agent_loops
+
+    agent = SimpleNamespace(default_agent_loop="nobody", agent_loop_config_path=None)
+    config = SimpleNamespace(
+        actor_rollout_ref=SimpleNamespace(rollout=SimpleNamespace(agent=agent))
+    )
+    with pytest.raises(
+        HostError, match="default_agent_loop=nobody is not registered; known: .*tool"
+    ):
+        _agent_loops(config)
+
+
+def test_secrets_are_refused_wherever_the_block_is_read() -> None:
+    with pytest.raises(SettingsError, match="would be printed"):
+        read_settings(composed("+coevo.reflection.api_key=sk-1").coevo)
