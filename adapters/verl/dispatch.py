@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -39,7 +39,7 @@ class Dispatcher:
 
     def generate_sequences(self, batch: TensorDict) -> None:
         """Dispatch a batch of the trainer's: training questions, or validation."""
-        if batch.get("validate"):
+        if "validate" in batch and bool(batch["validate"]):
             self._place_instruction(batch)
         else:
             self._plan(batch)
@@ -52,14 +52,17 @@ class Dispatcher:
         self._place(batch, [([assignment], sampling) for assignment, sampling in requests])
         self._manager.generate_sequences(batch)
 
-    def group(self, uid: str) -> list[Assignment]:
-        """What the rollouts of a group under way were planned as. Raises HostError."""
-        if uid not in self._under_way:
+    def groups(self, uids: Collection[str]) -> dict[str, list[Assignment]]:
+        """What the rollouts of some groups under way were planned as, in the order of the plans.
+
+        Raises HostError for a group that never went through here.
+        """
+        if strangers := set(uids) - set(self._under_way):
             raise HostError(
-                f"the group {uid} came back without having been dispatched by this trainer; its "
-                "rollouts cannot be attributed"
+                f"the group {min(strangers)} came back without having been dispatched by this trainer; "
+                "its rollouts cannot be attributed"
             )
-        return self._under_way[uid]
+        return {uid: plan for uid, plan in self._under_way.items() if uid in uids}
 
     def forget_all(self) -> None:
         """Nothing is under way any more."""

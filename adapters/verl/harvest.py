@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import transfer_queue as tq
@@ -25,25 +25,23 @@ def session(key: str) -> Session:
 def collect(
     keys: Sequence[str],
     partition: str,
-    planned: Callable[[str], Sequence[Assignment]],
+    planned: Mapping[str, Sequence[Assignment]],
     tokenizer: Any,
     version: PolicyVersion,
 ) -> list[Rollout]:
-    """The rollouts of whole groups, group by group.
+    """The rollouts of whole groups, in the order of `planned`: uids and their assignments.
 
-    `keys` are the rows there are, `planned` answers with the assignments of a group. The last output
-    of a rollout holds its reward. A rollout without a row was aborted. Raises HostError if a row did
-    not run as planned.
+    `keys` are the rows there are, in any order. The last output of a rollout holds its reward. A
+    rollout without a row was aborted. Raises HostError if a row did not run as planned.
     """
     last: dict[Session, str] = {}
-    for key in sorted(keys, key=lambda key: (session(key), int(key.rsplit("_", 1)[1]))):
+    for key in sorted(keys, key=lambda key: int(key.rsplit("_", 1)[1])):
         last[session(key)] = key
     found = dict(zip(last, _read(list(last.values()), partition, tokenizer), strict=True))
-    groups = dict.fromkeys(uid for uid, _ in last)
     return [
         _rollout(assignment, found.get((uid, member)), version)
-        for uid in groups
-        for member, assignment in enumerate(planned(uid))
+        for uid, assignments in planned.items()
+        for member, assignment in enumerate(assignments)
     ]
 
 

@@ -58,9 +58,7 @@ class VerlPolicy:
             )
         rows = self._scored(rows)
         planned = {uid: [one.assignment] for uid, one in zip(uids, requests, strict=True)}
-        rollouts = collect(
-            rows.keys, _PARTITION, planned.__getitem__, trainer.tokenizer, self._version()
-        )
+        rollouts = collect(rows.keys, _PARTITION, planned, trainer.tokenizer, self._version())
         tq.kv_clear(keys=rows.keys, partition_id=_PARTITION)
         return rollouts
 

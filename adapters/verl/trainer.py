@@ -28,7 +28,7 @@ from prompt_coevo.errors import HostError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.state import read_state, write_json
 from prompt_coevo.tokens import encode, unknown_id, vocabulary_size
-from prompt_coevo.types import Rollout
+from prompt_coevo.types import Assignment, Rollout
 from prompt_coevo.vocabulary_gate import VocabularyGate
 
 logger = logging.getLogger(PROJECT)
@@ -121,8 +121,9 @@ class CoevoTrainer(PPOTrainerSync):
 
     def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
         batch = super()._compute_old_log_prob(batch, metrics)
-        distilled = [key for key in _real(batch) if self._is_distilled(key)]
-        metrics.update(self._ratio.apply(batch.keys, distilled, batch.partition_id))
+        metrics.update(
+            self._ratio.apply(batch.keys, self._distilled(_real(batch)), batch.partition_id)
+        )
         return batch
 
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
@@ -174,18 +175,21 @@ class CoevoTrainer(PPOTrainerSync):
         epochs: int = self.config.trainer.total_epochs
         return bool(step >= self.total_training_steps or step // self.steps_per_epoch >= epochs)
 
-    def _is_distilled(self, key: str) -> bool:
-        uid, number = session(key)
-        return self.agent_loop_manager.group(uid)[number].distilled
+    def _distilled(self, keys: Collection[str]) -> list[str]:
+        planned = self._planned(keys)
+        sessions = {key: session(key) for key in keys}
+        return [key for key, (uid, member) in sessions.items() if planned[uid][member].distilled]
+
+    def _planned(self, keys: Collection[str]) -> dict[str, list[Assignment]]:
+        groups: dict[str, list[Assignment]] = self.agent_loop_manager.groups(
+            {session(key)[0] for key in keys}
+        )
+        return groups
 
     def _collect(self, keys: Collection[str]) -> list[Rollout]:
-        return collect(
-            list(keys),
-            _TRAIN,
-            self.agent_loop_manager.group,
-            self.tokenizer,
-            self._engine.policy_version,
-        )
+        planned = self._planned(keys)
+        version = self._engine.policy_version
+        return collect(list(keys), _TRAIN, planned, self.tokenizer, version)
 
     def _around_clear_groups(
         self, original: Callable[..., Any], partition_id: str, uids: Collection[str]

@@ -1,4 +1,4 @@
-"""An untrained byte-level Qwen3 with the chat template of Qwen3, made on the spot: for tool calls."""
+"""An untrained byte-level Qwen3, made on the spot: for tool calls."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ from typing import Any
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
-from trl.chat_template_utils import add_response_schema, qwen3_chat_template
 
 _MARKERS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 _TOOL_MARKERS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 
 
+# In short what Qwen's own template does with tools.
+_CHAT_TEMPLATE = (
+    "{% if tools %}<|im_start|>system\n# Tools\n<tools>"
+    "{% for tool in tools %}\n{{ tool | tojson }}{% endfor %}\n</tools><|im_end|>\n{% endif %}"
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
 def byte_tokenizer() -> Any:
+    """With a short chat template that knows tools."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -26,8 +35,17 @@ def byte_tokenizer() -> Any:
         pad_token="<|endoftext|>",
         padding_side="left",
     )
-    fast.chat_template = qwen3_chat_template
-    return add_response_schema(fast)
+    fast.chat_template = _CHAT_TEMPLATE
+    return fast
+
+
+def qwen3_tokenizer() -> Any:
+    """With the template of Qwen3 and what TRL parses its tool calls by."""
+    from trl.chat_template_utils import add_response_schema, qwen3_chat_template
+
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = qwen3_chat_template
+    return add_response_schema(tokenizer)
 
 
 def byte_model(tokenizer: Any) -> Any:

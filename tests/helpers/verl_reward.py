@@ -32,3 +32,15 @@ def distinct_words(
     """A reward that differs between rollouts, so that every group has a gradient."""
     score = len(set(solution_str.split())) / 20
     return {"score": score, "acc": reward(solution_str, ground_truth)}
+
+
+def says_yes(
+    data_source: str,
+    solution_str: str,
+    ground_truth: str,
+    extra_info: dict[str, Any] | None = None,
+    **_: Any,
+) -> dict[str, float]:
+    """1 for an answer with the word, for a policy that a test's script speaks for."""
+    score = float("yes" in solution_str)
+    return {"score": score, "acc": score}

@@ -1,13 +1,14 @@
-"""A tool for VeRL's tool agent, and the turns that a policy too small for tools takes.
+"""A tool for VeRL's tool agent, and the turns of a policy that is too small for tools.
 
-Loaded by VeRL as `multi_turn.function_tool_path`, and by the stand-in server as a script.
+VeRL loads the file as `multi_turn.function_tool_path`, the stand-in server as a script.
 """
 
 from __future__ import annotations
 
 from verl.tools.function_tool import function_tool
 
-OBSERVATION = "note now carefully"
+OBSERVATION = "nothing was found"
+HINT = "say it kindly"
 
 
 @function_tool
@@ -20,8 +21,8 @@ def search(query: str) -> str:
     return OBSERVATION
 
 
-def take_turns(prompt: str, sampled: str) -> str | None:
-    """A call of the tool in the first turn; afterwards what the model says."""
-    if OBSERVATION in prompt:
-        return None
-    return '<tool_call> {"name": "search", "arguments": {"query": "x"}} </tool_call>'
+def take_turns(prompt: str, sampled: str) -> str:
+    """First a call of the tool; then the answer that is right only under the hint."""
+    if OBSERVATION not in prompt:
+        return '<tool_call>\n{"name": "search", "arguments": {"query": "x"}}\n</tool_call>'
+    return "yes" if HINT in prompt else f"no {len(sampled)}"

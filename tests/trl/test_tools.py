@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
-from helpers.byte_model import byte_model, byte_tokenizer
+from helpers.byte_model import byte_model, qwen3_tokenizer
 from helpers.spies import Spy
 from helpers.trl_world import FixedTemplates
 from prompt_coevo.adapters.trl import CoevoCallback
@@ -61,7 +61,7 @@ def reward(completions: Any, **_: Any) -> list[float]:
 
 
 def make(tmp_path: Any, **arguments: Any) -> tuple[Any, Spy]:
-    tokenizer = byte_tokenizer()
+    tokenizer = qwen3_tokenizer()
     rows = [
         {"id": f"q{n}", "prompt": [{"role": "user", "content": f"What is {n}?"}], "answer": "3"}
         for n in range(4)

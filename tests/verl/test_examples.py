@@ -1,0 +1,149 @@
+"""The documented scripts, as far as a machine without a GPU can run them: their configuration."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
+from prompt_coevo.adapters.verl.group import read_settings
+from prompt_coevo.adapters.verl.launch import LaunchCheck
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.config import validate_config
+from verl.utils.reward_score import default_compute_score
+
+TESTS = Path(__file__).parents[1]
+EXAMPLES = TESTS.parent / "docs" / "examples"
+PRESET_OF = {"verl_p2o_deepscaler.sh": "p2o", "verl_inspo_search.sh": "inspo"}
+
+each_script = pytest.mark.parametrize("script", PRESET_OF)
+
+
+@pytest.fixture(autouse=True)
+def _hydra() -> Iterator[None]:
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        yield
+
+
+def run(script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The script with variables of its own set; bash's trace is in stderr."""
+    return subprocess.run(
+        ["bash", str(EXAMPLES / script), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            **os.environ,
+            "TOOL_FILE": str(TESTS / "helpers" / "verl_tool.py"),
+            **environment,
+        },
+    )
+
+
+def command(script: str, tmp_path: Path, *arguments: str) -> list[str]:
+    """What the script would give to Python."""
+    python, written = tmp_path / "python", tmp_path / "arguments"
+    python.write_text(f"#!/bin/sh\nprintf '%s\\0' \"$@\" > '{written}'\n")
+    python.chmod(0o755)
+    result = run(script, *arguments, PYTHON=str(python))
+    assert result.returncode == 0, result.stderr
+    return written.read_text().split("\0")[:-1]
+
+
+def composed(script: str, tmp_path: Path, *arguments: str) -> Any:
+    interpreter, module, *overrides = command(script, tmp_path, *arguments)
+    assert (interpreter, module) == ("-m", "verl.trainer.main_ppo")
+    return compose("ppo_trainer", overrides=overrides)
+
+
+def test_every_script_is_tested() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.sh")} == set(PRESET_OF)
+
+
+@each_script
+def test_bash_can_read_it(script: str) -> None:
+    subprocess.run(["bash", "-n", str(EXAMPLES / script)], check=True)
+
+
+@each_script
+def test_verl_and_the_plugin_take_the_configuration(script: str, tmp_path: Path) -> None:
+    config = composed(script, tmp_path)
+    LaunchCheck().on_job_start(config)
+    resolved = OmegaConf.to_container(config, resolve=True)
+    assert resolved["trainer"]["v1"]["trainer_mode"] == "coevo"
+    assert resolved["actor_rollout_ref"]["rollout"]["name"] == "vllm"
+    validate_config(config, need_reference_policy(config), need_critic(config))
+    assert need_reference_policy(config) == (script == "verl_inspo_search.sh")
+    assert not need_critic(config)
+
+
+@each_script
+def test_the_papers_values_are_the_presets(script: str, tmp_path: Path) -> None:
+    preset = files("prompt_coevo.presets").joinpath(f"{PRESET_OF[script]}.toml").read_text()
+    block = composed(script, tmp_path).coevo
+
+    def check(given: Any, wanted: dict[str, Any]) -> None:
+        for name, value in wanted.items():
+            if isinstance(value, dict):
+                check(given[name], value)
+            else:
+                assert given[name] == value, name  # raises if the script leaves it out
+
+    check(block, tomllib.loads(preset))
+
+
+@each_script
+def test_more_overrides_can_follow(script: str, tmp_path: Path) -> None:
+    config = composed(script, tmp_path, "trainer.total_epochs=7", "coevo.seed=3")
+    assert (config.trainer.total_epochs, read_settings(config.coevo).seed) == (7, 3)
+
+
+def test_the_agent_has_a_tool_and_an_instruction(tmp_path: Path) -> None:
+    config = composed("verl_inspo_search.sh", tmp_path)
+    assert config.data.function_tool_path == str(TESTS / "helpers" / "verl_tool.py")
+    instruction = read_settings(config.coevo).inspo.instruction or ""
+    assert instruction.startswith("Answer the given question. You must")
+    assert instruction.endswith("For example, <answer> Beijing </answer>.")
+    assert "  " not in instruction
+
+
+def test_a_missing_tool_is_named() -> None:
+    result = run("verl_inspo_search.sh", TOOL_FILE="")
+    assert result.returncode != 0
+    assert "TOOL_FILE: set it to the Python file with the search tool" in result.stderr
+
+
+def test_the_real_command_reads_what_bash_quoted() -> None:
+    result = run(
+        "verl_inspo_search.sh", "--cfg", "job", "--package", "coevo", PYTHON=sys.executable
+    )
+    assert result.returncode == 0, result.stderr
+    printed: Any = OmegaConf.create(result.stdout)
+    assert printed.coevo.algorithms == ["inspo"]
+    assert printed.coevo.inspo.instruction.endswith("<answer> Beijing </answer>.")
+
+
+@pytest.mark.parametrize(
+    ("source", "completion", "truth", "reward"),
+    [
+        ("lighteval/MATH", r"it is \boxed{4}", "4", 1),
+        ("lighteval/MATH", r"it is \boxed{5}", "4", 0),
+        ("math_dapo", "Answer: 5", "4", {"score": -1, "acc": False, "pred": "5"}),
+        ("searchR1_nq", "<answer> Paris. </answer>", {"target": ["Paris", "paris"]}, 1),
+        ("searchR1_nq", "<answer>Rome</answer>", {"target": ["Paris"]}, 0),
+        # what the script warns of
+        ("searchR1_nq", "<answer>Paris</answer> <answer>x</answer>", {"target": ["Paris"]}, 0),
+    ],
+)
+def test_the_rewards_that_the_scripts_speak_of(
+    source: str, completion: str, truth: Any, reward: Any
+) -> None:
+    assert default_compute_score(source, completion, truth) == reward
