@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tomllib
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,21 +14,13 @@ from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 from prompt_coevo.adapters.verl.group import read_settings
 from prompt_coevo.adapters.verl.launch import LaunchCheck
-from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.trainer.ppo.utils import need_reference_policy
 from verl.utils.config import validate_config
 from verl.utils.reward_score import default_compute_score
 
 TESTS = Path(__file__).parents[1]
 EXAMPLES = TESTS.parent / "docs" / "examples"
 PRESET_OF = {"verl_p2o_deepscaler.sh": "p2o", "verl_inspo_search.sh": "inspo"}
-
-each_script = pytest.mark.parametrize("script", PRESET_OF)
-
-
-@pytest.fixture(autouse=True)
-def _hydra() -> Iterator[None]:
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        yield
 
 
 def run(script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -61,34 +51,41 @@ def command(script: str, tmp_path: Path, *arguments: str) -> list[str]:
 def composed(script: str, tmp_path: Path, *arguments: str) -> Any:
     interpreter, module, *overrides = command(script, tmp_path, *arguments)
     assert (interpreter, module) == ("-m", "verl.trainer.main_ppo")
-    return compose("ppo_trainer", overrides=overrides)
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        return compose("ppo_trainer", overrides=overrides)
+
+
+@pytest.fixture(scope="module", params=PRESET_OF)
+def script(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def config(script: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return composed(script, tmp_path_factory.mktemp("stub"), "coevo.seed=3")
 
 
 def test_every_script_is_tested() -> None:
     assert {path.name for path in EXAMPLES.glob("*.sh")} == set(PRESET_OF)
 
 
-@each_script
 def test_bash_can_read_it(script: str) -> None:
     subprocess.run(["bash", "-n", str(EXAMPLES / script)], check=True)
 
 
-@each_script
-def test_verl_and_the_plugin_take_the_configuration(script: str, tmp_path: Path) -> None:
-    config = composed(script, tmp_path)
+def test_verl_and_the_plugin_take_the_configuration(script: str, config: Any) -> None:
     LaunchCheck().on_job_start(config)
     resolved = OmegaConf.to_container(config, resolve=True)
     assert resolved["trainer"]["v1"]["trainer_mode"] == "coevo"
     assert resolved["actor_rollout_ref"]["rollout"]["name"] == "vllm"
-    validate_config(config, need_reference_policy(config), need_critic(config))
-    assert need_reference_policy(config) == (script == "verl_inspo_search.sh")
-    assert not need_critic(config)
+    kl = script == "verl_inspo_search.sh"
+    assert need_reference_policy(config) == kl
+    validate_config(config, use_reference_policy=kl, use_critic=False)
 
 
-@each_script
-def test_the_papers_values_are_the_presets(script: str, tmp_path: Path) -> None:
+def test_the_papers_values_are_the_presets(script: str, config: Any) -> None:
     preset = files("prompt_coevo.presets").joinpath(f"{PRESET_OF[script]}.toml").read_text()
-    block = composed(script, tmp_path).coevo
 
     def check(given: Any, wanted: dict[str, Any]) -> None:
         for name, value in wanted.items():
@@ -97,13 +94,11 @@ def test_the_papers_values_are_the_presets(script: str, tmp_path: Path) -> None:
             else:
                 assert given[name] == value, name  # raises if the script leaves it out
 
-    check(block, tomllib.loads(preset))
+    check(config.coevo, tomllib.loads(preset))
 
 
-@each_script
-def test_more_overrides_can_follow(script: str, tmp_path: Path) -> None:
-    config = composed(script, tmp_path, "trainer.total_epochs=7", "coevo.seed=3")
-    assert (config.trainer.total_epochs, read_settings(config.coevo).seed) == (7, 3)
+def test_more_overrides_can_follow(config: Any) -> None:
+    assert read_settings(config.coevo).seed == 3
 
 
 def test_the_agent_has_a_tool_and_an_instruction(tmp_path: Path) -> None:
@@ -119,16 +114,6 @@ def test_a_missing_tool_is_named() -> None:
     result = run("verl_inspo_search.sh", TOOL_FILE="")
     assert result.returncode != 0
     assert "TOOL_FILE: set it to the Python file with the search tool" in result.stderr
-
-
-def test_the_real_command_reads_what_bash_quoted() -> None:
-    result = run(
-        "verl_inspo_search.sh", "--cfg", "job", "--package", "coevo", PYTHON=sys.executable
-    )
-    assert result.returncode == 0, result.stderr
-    printed: Any = OmegaConf.create(result.stdout)
-    assert printed.coevo.algorithms == ["inspo"]
-    assert printed.coevo.inspo.instruction.endswith("<answer> Beijing </answer>.")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,124 @@
+"""The three modes of `distill_ratio`, against log-probs worked out by hand.
+
+The learning rate is 0, so all log-probs are the base policy's and can be computed here. Stand-ins:
+platform, rollout server, teacher.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers.verl_run import Result, run_verl
+from helpers.verl_world import P2O, by_group, reflection, sampled, teach
+from standins.openai_server import openai_server
+from transformers import AutoModelForCausalLM
+
+from prompt_coevo.demo.model import base_policy_path
+
+LOW, HIGH = 0.5, 2.0
+FIRST_TEMPLATED_STEP = 3
+
+
+def run(folder: Path, *overrides: str) -> Result:
+    with openai_server(teach) as server:
+        result = run_verl(
+            folder,
+            overrides=[
+                *("+coevo=p2o", *P2O, *reflection(server.base), "coevo.p2o.dev_size=4"),
+                "actor_rollout_ref.actor.optim.lr=0",
+                "actor_rollout_ref.actor.optim.weight_decay=0",
+                "trainer.total_epochs=2",
+                "reward.custom_reward_function.name=compute_score",
+                *overrides,
+            ],
+            env={"OPENAI_API_KEY": "sk-test"},
+        )
+    assert result.returncode == 0, result.tail
+    return result
+
+
+@cache
+def model() -> Any:
+    torch.set_num_threads(1)
+    return AutoModelForCausalLM.from_pretrained(base_policy_path(), dtype=torch.float32).eval()
+
+
+def log_probs(prompt: list[int], response: list[int]) -> list[float]:
+    with torch.no_grad():
+        logits = model()(torch.tensor([prompt + response])).logits[0, len(prompt) - 1 : -1]
+    return logits.log_softmax(-1)[range(len(response)), response].tolist()  # type: ignore[no-any-return]
+
+
+def rows(result: Result) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Distilled rows, each with the prompt it was sampled under as `under`, and all others."""
+    distilled, plain = [], []
+    for (step, _), group in by_group(result.actor).items():
+        for row in group:
+            under = {tuple(event["prompt_ids"]) for event in sampled(result, row)}
+            other = [list(prompt) for prompt in under if list(prompt) != row["prompts"]]
+            if step >= FIRST_TEMPLATED_STEP and len(under) == 1 and other:
+                distilled.append({**row, "under": other[0]})
+            elif not other:
+                plain.append(row)
+    assert distilled
+    assert plain
+    return distilled, plain
+
+
+def close(values: list[float]) -> Any:
+    return pytest.approx(values, abs=1e-4)
+
+
+def test_templated_takes_the_samplers_log_probs_for_distilled_rows_alone(tmp_path: Path) -> None:
+    distilled, plain = rows(run(tmp_path, "coevo.distill_ratio=templated"))
+    for row in distilled:
+        assert row["old_log_probs"] == close(log_probs(row["under"], row["responses"]))
+        assert row["log_probs"] == close(log_probs(row["prompts"], row["responses"]))
+    for row in plain:
+        assert row["old_log_probs"] == close(log_probs(row["prompts"], row["responses"]))
+
+
+def test_band_leaves_tokens_out_of_distilled_rows_alone(tmp_path: Path) -> None:
+    """With VeRL's own importance correction switched on: it must not see the template either."""
+    distilled, plain = rows(
+        run(
+            tmp_path,
+            "coevo.distill_ratio=band",
+            f"coevo.distill_band=[{LOW},{HIGH}]",
+            "algorithm.rollout_correction.rollout_is=token",
+        )
+    )
+    left_out = 0
+    for row in distilled:
+        on_question = log_probs(row["prompts"], row["responses"])
+        under = log_probs(row["under"], row["responses"])
+        ratios = [math.exp(a - b) for a, b in zip(on_question, under, strict=True)]
+        keep = [int(LOW <= ratio <= HIGH) for ratio in ratios]
+        certain = [not any(abs(r / edge - 1) < 1e-3 for edge in (LOW, HIGH)) for r in ratios]
+        for wanted, found, sure in zip(keep, row["response_mask"], certain, strict=True):
+            assert wanted == found or not sure
+        left_out += keep.count(0)
+        assert row["old_log_probs"] == close(on_question)
+        weights = [
+            weight
+            for weight, kept in zip(row["rollout_is_weights"], row["response_mask"], strict=True)
+            if kept
+        ]
+        assert weights == pytest.approx([1.0] * len(weights), abs=1e-3)
+    assert left_out > 0
+    for row in plain:
+        assert row["response_mask"] == [1] * len(row["responses"])
+
+
+def test_clean_by_hand(tmp_path: Path) -> None:
+    distilled, plain = rows(run(tmp_path))
+    for row in [*distilled, *plain]:
+        on_question = log_probs(row["prompts"], row["responses"])
+        assert row["old_log_probs"] == close(on_question)
+        assert row["rollout_log_probs"] == pytest.approx(on_question, abs=1e-3)
+        assert row["response_mask"] == [1] * len(row["responses"])
