@@ -9,7 +9,7 @@ import nox
 
 nox.needs_version = ">=2025.2"
 nox.options.default_venv_backend = "uv"
-nox.options.sessions = ["lint", "core", "trl"]
+nox.options.sessions = ["lint", "core", "trl", "verl"]
 
 CONSTRAINTS = Path("constraints")
 
@@ -56,6 +56,13 @@ def trl(session: nox.Session) -> None:
     """The adapter for TRL, the demo and everything else that needs torch."""
     install(session, "demo", "trl.txt", "torch", "pytest", "hypothesis", "math-verify")
     session.run("pytest", "tests/trl", "tests/demo", *session.posargs)
+
+
+@nox.session
+def verl(session: nox.Session) -> None:
+    """The adapter for VeRL. `-- -m long` runs the tests that take too long for every time."""
+    install(session, "verl", "verl.txt", "torch", "pytest", "hypothesis")
+    session.run("pytest", "tests/verl", *(session.posargs or ["-m", "not long"]))
 
 
 @nox.session

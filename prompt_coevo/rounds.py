@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Group, Rollout
 
-# An asynchronous host may have several rounds under way, and may drop some.
-_KEPT = 64
+# An asynchronous host may have many rounds under way, and may drop some.
+_KEPT_ROLLOUTS = 200_000
 
 
 class OpenRounds:
@@ -17,12 +17,14 @@ class OpenRounds:
 
     def __init__(self) -> None:
         self._plans: dict[int, dict[tuple[int, int], Assignment]] = {}
+        self._size = 0
 
     def open(self, number: int, plan: Sequence[Assignment]) -> None:
-        """Remember a round; the oldest one is forgotten if there are too many."""
+        """Remember a round; the oldest ones are forgotten if there are too many."""
         self._plans[number] = {(planned.group, planned.member): planned for planned in plan}
-        while len(self._plans) > _KEPT:
-            del self._plans[min(self._plans)]
+        self._size += len(plan)
+        while self._size > _KEPT_ROLLOUTS and len(self._plans) > 1:
+            self._forget(min(self._plans))
 
     def close(self, rollouts: Sequence[Rollout]) -> list[Group]:
         """The rollouts as groups, in the order of rounds and groups; their rounds are over.
@@ -34,7 +36,7 @@ class OpenRounds:
             self._check(rollout.assignment)
             groups[rollout.assignment.round, rollout.assignment.group].append(rollout)
         for number in {number for number, _ in groups}:
-            self._plans.pop(number, None)
+            self._forget(number)
         return [
             Group(members[0].assignment.question_id, tuple(members))
             for _, members in sorted(groups.items())
@@ -42,6 +44,10 @@ class OpenRounds:
 
     def clear(self) -> None:
         self._plans.clear()
+        self._size = 0
+
+    def _forget(self, number: int) -> None:
+        self._size -= len(self._plans.pop(number))
 
     def _check(self, assignment: Assignment) -> None:
         plan = self._plans.get(assignment.round, {})

@@ -14,7 +14,6 @@ from typing import Any, Final
 import hydra
 from verl.experimental.agent_loop.agent_loop import _agent_loop_registry, register
 
-from prompt_coevo.errors import HostError
 from prompt_coevo.placement import Prompt
 from prompt_coevo.types import Assignment
 
@@ -23,6 +22,8 @@ COLUMN: Final = "coevo"
 """The column of a batch, and the extra field of a rollout, that are ours."""
 STATUS: Final = "coevo_status"
 """The extra field in which an inner loop may report `tool_error` or `aborted`."""
+ERROR: Final = "coevo_error"
+"""The extra field that ends the run: VeRL only logs what an agent loop raises."""
 
 # What builds prompt ids in an agent loop; before VeRL 0.9.1 the latter as a rule.
 _TOKENIZERS = ("ct_build_initial_tokens", "apply_chat_template")
@@ -35,13 +36,18 @@ class LoopName(str):
     __slots__ = ()
 
 
-def pack(inner: str, assignments: Sequence[Assignment], sampling: Mapping[str, Any]) -> str:
-    """A group's content of our column. `sampling` overrides the host's sampling parameters."""
+def pack(
+    inner: str,
+    assignments: Sequence[Assignment],
+    sampling: Mapping[str, Any] | None = None,
+) -> str:
+    """A group's content of our column. Rollouts outside training, which keep the prompt that they ran
+    under, bring `sampling`, which overrides the host's sampling parameters."""
     return json.dumps(
         {
             "inner": inner,
             "assignments": [assignment.to_json() for assignment in assignments],
-            "sampling": dict(sampling),
+            "sampling": sampling,
         }
     )
 
@@ -54,26 +60,23 @@ class CoevoAgentLoop:
         self._parts = parts
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
-        """The inner loop's output, with the prompt ids to train on.
-
-        Raises HostError if the inner loop built its prompt in a way that cannot be exchanged.
-        """
+        """The inner loop's output, with the prompt ids to train on."""
         task = json.loads(row.pop(COLUMN))
         choices = task["assignments"]
         assignment = Assignment.from_json(choices[int(row["session_id"]) % len(choices)])
         question = list(row["raw_prompt"])
         rolled_out = assignment.rollout_prompt(question)
         inner = hydra.utils.instantiate(config=_agent_loop_registry[task["inner"]], **self._parts)
-        exchange = _PromptExchange(inner, rolled_out, assignment.train_prompt(question))
-        if assignment.distilled:
-            exchange.watch()
+        exchange = None
+        if assignment.distilled and task["sampling"] is None:
+            exchange = _PromptExchange(inner, rolled_out, assignment.train_prompt(question))
         output = await inner.run(
-            {**sampling_params, **task["sampling"]}, **{**row, "raw_prompt": rolled_out}
+            {**sampling_params, **(task["sampling"] or {})}, **{**row, "raw_prompt": rolled_out}
         )
         for one in output if isinstance(output, list) else [output]:
-            if assignment.distilled:
-                one.prompt_ids = exchange.trained(one.prompt_ids)
             one.extra_fields[COLUMN] = [assignment.round, assignment.group, assignment.member]
+            if exchange is not None:
+                exchange.apply(one)
         return output
 
 
@@ -81,24 +84,24 @@ class _PromptExchange:
     """Builds the ids of the prompt to train on just as the inner loop builds those of its own."""
 
     def __init__(self, inner: Any, rolled_out: Prompt, trained: Prompt) -> None:
-        self._inner = inner
+        self._loop = type(inner).__name__
         self._rolled_out = rolled_out
         self._trained = trained
         self._ids: tuple[list[int], list[int]] | None = None
-
-    def watch(self) -> None:
         for name in _TOKENIZERS:
-            if hasattr(self._inner, name):
-                setattr(self._inner, name, self._around(getattr(self._inner, name)))
+            if hasattr(inner, name):
+                setattr(inner, name, self._around(getattr(inner, name)))
 
-    def trained(self, prompt_ids: Sequence[int]) -> list[int]:
-        if self._ids is None or list(prompt_ids) != self._ids[0]:
-            raise HostError(
-                f"the agent loop {type(self._inner).__name__} does not return the prompt ids that "
-                f"{' or '.join(_TOKENIZERS)} built from raw_prompt, so they cannot be exchanged for "
-                "those of the question; set coevo.context_distillation=False, or return them"
-            )
-        return self._ids[1]
+    def apply(self, output: Any) -> None:
+        """Exchange the prompt ids of an output, or report that it cannot be done."""
+        if self._ids is not None and list(output.prompt_ids) == self._ids[0]:
+            output.prompt_ids = self._ids[1]
+            return
+        output.extra_fields[ERROR] = (
+            f"the agent loop {self._loop} does not return the prompt ids that "
+            f"{' or '.join(_TOKENIZERS)} built from raw_prompt, so they cannot be exchanged for those "
+            "of the question; set coevo.context_distillation=False, or let it return them"
+        )
 
     def _around(self, original: Any) -> Any:
         async def build(messages: Any, *args: Any, **kwargs: Any) -> Any:

@@ -74,7 +74,7 @@ class Dispatcher:
         plan = self._engine.plan(ids, size)
         groups = [plan[start : start + size] for start in range(0, len(plan), size)]
         self._under_way.update(zip(_column(batch, "uid"), groups, strict=True))
-        self._place(batch, [(group, {}) for group in groups])
+        self._place(batch, [(group, None) for group in groups])
 
     def _place_instruction(self, batch: TensorDict) -> None:
         instruction = self._engine.evaluation_instruction()
@@ -85,7 +85,7 @@ class Dispatcher:
         self._place(batch, [([assignment], {})] * len(batch))
 
     def _place(
-        self, batch: TensorDict, tasks: Sequence[tuple[Sequence[Assignment], dict[str, Any]]]
+        self, batch: TensorDict, tasks: Sequence[tuple[Sequence[Assignment], dict[str, Any] | None]]
     ) -> None:
         loops = (
             _column(batch, "agent_name")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final, get_args
 
 import transfer_queue as tq
-from prompt_coevo.adapters.verl.agent_loop import COLUMN, STATUS
+from prompt_coevo.adapters.verl.agent_loop import COLUMN, ERROR, STATUS
 
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout, RolloutStatus
+
+_STATUSES: Final[tuple[str, ...]] = get_args(RolloutStatus)
 
 Session = tuple[str, int]
 """The group's uid and the number of the rollout in it."""
@@ -64,6 +66,8 @@ def _rollout(
     if row is None:
         return Rollout(assignment, "", math.nan, "aborted", version)
     text, reward, extra = row
+    if extra.get(ERROR):
+        raise HostError(extra[ERROR])
     ran_as = list(extra.get(COLUMN) or ())
     if ran_as != [assignment.round, assignment.group, assignment.member]:
         raise HostError(
@@ -71,5 +75,9 @@ def _rollout(
             f"+coevo (it reports {ran_as}); an agent loop manager that ignores agent_name cannot be "
             "served"
         )
-    status: RolloutStatus = extra.get(STATUS) or ("ok" if math.isfinite(reward) else "no_reward")
+    status = extra.get(STATUS) or ("ok" if math.isfinite(reward) else "no_reward")
+    if status not in _STATUSES:
+        raise HostError(
+            f"an agent loop reports the unknown {STATUS} {status!r}; known: {', '.join(_STATUSES)}"
+        )
     return Rollout(assignment, text, reward, status, version)

@@ -31,6 +31,11 @@ class LaunchCheck(Callback):
 
 
 def _check_mode(config: DictConfig) -> None:
+    if "rollout" in config:
+        raise HostError(
+            "+coevo works with verl.trainer.main_ppo; the one-step-off and the fully asynchronous "
+            "trainers sample with other weights than those they train, and would ignore it"
+        )
     if not config.trainer.use_v1:
         raise HostError(
             "+coevo works with VeRL's V1 trainer, and trainer.use_v1=False asks for the deprecated "

@@ -86,7 +86,7 @@ class VerlPolicy:
             return rows
         trainer.checkpoint_manager.sleep_replicas()
         rows = trainer._compute_reward_colocate(rows)
-        trainer.checkpoint_manager.update_weights(trainer.global_steps)
+        trainer.checkpoint_manager.update_weights()
         return rows
 
     @contextmanager

@@ -166,10 +166,11 @@ class CoevoTrainer(PPOTrainerSync):
     def _close_steps(self, done: int, *, last: bool) -> None:
         """Tell the engine of the steps that are over: one, or none right after a start."""
         for step in range(self._steps_closed + 1, done + 1):
-            self._engine.step_end(self._policy, last=last and step == done)
+            final = last and step == done
+            self._engine.step_end(self._policy, last=final)
+            if step % self.steps_per_epoch == 0 and not final:
+                self._engine.epoch_end(self._policy)
         self._steps_closed = done
-        if done // self.steps_per_epoch > self._engine.epochs and not last:
-            self._engine.epoch_end(self._policy)
 
     def _is_last(self, step: int) -> bool:
         epochs: int = self.config.trainer.total_epochs

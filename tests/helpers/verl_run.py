@@ -122,7 +122,7 @@ class VerlRun:
         if warm:
             socket = self._ray / "python"
             arguments.append(
-                f"ray_kwargs.ray_init.runtime_env.py_executable='{client_command(socket)}'"
+                f"++ray_kwargs.ray_init.runtime_env.py_executable='{client_command(socket)}'"
             )
             self._processes.append(self._popen(server_command(socket), environment))
         self._process = self._popen([*_COMMAND, *arguments, *overrides], environment)

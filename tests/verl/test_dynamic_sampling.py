@@ -12,6 +12,8 @@ from helpers.verl_world import TOKENIZER, tokens
 from prompt_coevo.demo.splits import make_splits
 from prompt_coevo.demo.world import reward, spell
 
+pytestmark = pytest.mark.long
+
 TASKS = make_splits(WORLD, 0, 64, 8).train
 STEPS = 3
 GROUP = 8

@@ -10,7 +10,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from helpers.verl_run import Result, run_verl
+
+pytestmark = pytest.mark.long
 
 OVERRIDES = ["trainer.test_freq=2", "reward.custom_reward_function.name=distinct_words"]
 

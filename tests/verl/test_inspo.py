@@ -23,6 +23,8 @@ from helpers.verl_world import (
 )
 from standins.openai_server import openai_server
 
+pytestmark = pytest.mark.long
+
 STEPS = 6
 
 

@@ -20,6 +20,8 @@ from transformers import AutoModelForCausalLM
 
 from prompt_coevo.demo.model import base_policy_path
 
+pytestmark = pytest.mark.long
+
 LOW, HIGH = 0.5, 2.0
 FIRST_TEMPLATED_STEP = 3
 

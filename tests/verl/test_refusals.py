@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_module
+from hydra import compose, initialize_config_dir, initialize_config_module
+from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import ConfigCompositionException
 from prompt_coevo.adapters.verl import launch
 from prompt_coevo.adapters.verl.group import CHOICES, read_settings
@@ -158,6 +160,18 @@ def test_refused_at_launch(overrides: list[str], part: str) -> None:
 )
 def test_not_refused(overrides: list[str]) -> None:
     LaunchCheck().on_job_start(composed(*overrides))
+
+
+def test_the_asynchronous_trainers_of_other_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    packages = Path(str(files("verl"))).parent
+    monkeypatch.chdir(packages)  # their configurations look for VeRL's from there
+    for module in ("fully_async", "one_step_off"):
+        GlobalHydra.instance().clear()
+        folder = packages / "verl" / "experimental" / f"{module}_policy" / "config"
+        with initialize_config_dir(str(folder), version_base=None):
+            config = compose(f"{module}_ppo_trainer", overrides=["+coevo=p2o", *MODEL])
+        with pytest.raises(SystemExit, match="error: .coevo works with verl.trainer.main_ppo; "):
+            LaunchCheck().on_job_start(config)
 
 
 def test_a_missing_transfer_queue(monkeypatch: pytest.MonkeyPatch) -> None:

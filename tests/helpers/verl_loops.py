@@ -1,0 +1,51 @@
+"""Agent loops that do what strangers' loops may do. They build prompts as VeRL's do, without VeRL."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+
+class Loop:
+    """Its prompt ids are the lengths of the prompt's texts; what it was given is in `extra_fields`."""
+
+    def __init__(self, **parts: Any) -> None:
+        self.parts = parts
+
+    async def ct_build_initial_tokens(self, messages: Any, tools: Any = None) -> list[int]:
+        return [len(message["content"]) for message in messages]
+
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
+        ids = await self.ct_build_initial_tokens(row["raw_prompt"], tools=[])
+        return self.output(ids, sampling_params, row)
+
+    def output(self, ids: list[int], sampling_params: dict[str, Any], row: dict[str, Any]) -> Any:
+        extra = {"sampling": sampling_params, "row": row, "parts": self.parts}
+        return SimpleNamespace(prompt_ids=ids, extra_fields=extra)
+
+
+class TwoOutputs(Loop):
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
+        one = await super().run(sampling_params, **row)
+        return [one, self.output(list(one.prompt_ids), sampling_params, row)]
+
+
+class BeforeContinuousTokens(Loop):
+    """As of VeRL 0.9.0."""
+
+    async def apply_chat_template(self, messages: Any, **_: Any) -> list[int]:
+        return [len(message["content"]) for message in messages]
+
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
+        return self.output(
+            await self.apply_chat_template(row["raw_prompt"], tools=None), sampling_params, row
+        )
+
+
+class Secretive(Loop):
+    """Adds to its prompt after it was built, so nobody knows what to exchange it for."""
+
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
+        output = await super().run(sampling_params, **row)
+        output.prompt_ids = [*output.prompt_ids, 7]
+        return output
