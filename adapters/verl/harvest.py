@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final, cast, get_args
 
 import transfer_queue as tq
 from prompt_coevo.adapters.verl.agent_loop import COLUMN, ERROR, STATUS
@@ -80,4 +80,4 @@ def _rollout(
         raise HostError(
             f"an agent loop reports the unknown {STATUS} {status!r}; known: {', '.join(_STATUSES)}"
         )
-    return Rollout(assignment, text, reward, status, version)
+    return Rollout(assignment, text, reward, cast(RolloutStatus, status), version)

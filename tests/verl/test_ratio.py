@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 from helpers.verl_run import Result, run_verl
-from helpers.verl_world import P2O, by_group, reflection, sampled, teach
+from helpers.verl_world import P2O, TOKENIZER, by_group, reflection, sampled, teach
 from standins.openai_server import openai_server
 from transformers import AutoModelForCausalLM
 
@@ -117,10 +117,22 @@ def test_band_leaves_tokens_out_of_distilled_rows_alone(tmp_path: Path) -> None:
         assert row["response_mask"] == [1] * len(row["responses"])
 
 
-def test_clean_by_hand(tmp_path: Path) -> None:
-    distilled, plain = rows(run(tmp_path))
+def test_clean_with_a_reference_policy(tmp_path: Path) -> None:
+    distilled, plain = rows(run(tmp_path, "actor_rollout_ref.actor.use_kl_loss=True"))
     for row in [*distilled, *plain]:
         on_question = log_probs(row["prompts"], row["responses"])
         assert row["old_log_probs"] == close(on_question)
+        assert row["ref_log_prob"] == close(on_question)
         assert row["rollout_log_probs"] == pytest.approx(on_question, abs=1e-3)
         assert row["response_mask"] == [1] * len(row["responses"])
+
+
+def test_without_distillation_the_prompt_keeps_its_template(tmp_path: Path) -> None:
+    result = run(tmp_path, "coevo.context_distillation=False")
+    templated = 0
+    for group in by_group(result.actor).values():
+        for row in group:
+            assert any(event["prompt_ids"] == row["prompts"] for event in sampled(result, row))
+            assert row["old_log_probs"] == close(log_probs(row["prompts"], row["responses"]))
+            templated += "means" in TOKENIZER.decode(row["prompts"])
+    assert templated > 0

@@ -1,4 +1,5 @@
-"""VeRL's own tool agent inside our agent loop: masks and turns stay, the prompt is the question's.
+"""VeRL's own tool agent, asked for by a column, inside our agent loop: masks and turns stay, and the
+prompt is the question's.
 
 Stand-ins: platform, rollout server, teacher. The policy is too small to call tools, so a script speaks
 for it (`helpers.verl_tool`); the tokens get log-probs by the real weights.
@@ -27,7 +28,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
     TOKENIZER.save_pretrained(folder / "model")
     byte_model(TOKENIZER).save_pretrained(folder / "model")
     data = [
-        {"prompt": [{"role": "user", "content": question}], "ground_truth": "yes"}
+        {
+            "prompt": [{"role": "user", "content": question}],
+            "ground_truth": "yes",
+            "agent_name": "tool_agent",
+        }
         for question in QUESTIONS
     ]
     with openai_server(f"<template>{HINT}</template>") as server:
@@ -44,7 +49,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
                 "data.max_prompt_length=1200",
                 "data.max_response_length=300",
                 "reward.custom_reward_function.name=says_yes",
-                "actor_rollout_ref.rollout.agent.default_agent_loop=tool_agent",
                 "actor_rollout_ref.rollout.multi_turn.enable=True",
                 "actor_rollout_ref.rollout.multi_turn.format=hermes",
                 f"actor_rollout_ref.rollout.multi_turn.function_tool_path={TOOL_FILE}",
