@@ -16,9 +16,3 @@ def vocabulary_size(model_config: Any) -> int | None:
     """How many ids a model of transformers has embeddings for, None if its configuration hides it."""
     size: int | None = getattr(model_config.get_text_config(), "vocab_size", None)
     return size
-
-
-def unknown_id(processing_class: Any) -> int | None:
-    """The id that stands for text that the tokenizer does not know, if it has one."""
-    unknown: int | None = getattr(processing_class, "unk_token_id", None)
-    return unknown

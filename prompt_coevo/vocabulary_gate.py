@@ -10,18 +10,15 @@ from prompt_coevo.types import Candidate
 
 
 class VocabularyGate:
-    """Refuses a candidate with text that the policy's vocabulary has no token for.
+    """Refuses a candidate whose tokens the policy has no embedding for.
 
-    `encode` gives the token ids of a text. An id from `size` on has no embedding, which is an error
-    deep inside the model; `unknown`, if the tokenizer has such an id, stands for text that is lost.
+    `encode` gives the token ids of a text; an id from `size` on (a tokenizer may have more than the
+    model) would be an error deep inside the model, on a GPU one that ends the run.
     """
 
-    def __init__(
-        self, encode: Callable[[str], Sequence[int]], size: int | None, unknown: int | None
-    ) -> None:
+    def __init__(self, encode: Callable[[str], Sequence[int]], size: int | None) -> None:
         self._encode = encode
         self._size = size
-        self._unknown = unknown
         self._encoding = threading.Lock()
 
     @hookimpl
@@ -30,6 +27,4 @@ class VocabularyGate:
             ids = self._encode(candidate.text)
         if self._size is not None and any(one >= self._size for one in ids):
             return f"it has tokens beyond the {self._size} of the policy's vocabulary"
-        if self._unknown is not None and self._unknown in ids:
-            return "it has text that the policy's tokenizer does not know"
         return None

@@ -22,7 +22,7 @@ from prompt_coevo.errors import HostError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.settings import Settings
 from prompt_coevo.state import read_state, write_json
-from prompt_coevo.tokens import encode, unknown_id, vocabulary_size
+from prompt_coevo.tokens import encode, vocabulary_size
 from prompt_coevo.types import PolicyVersion, Question
 from prompt_coevo.vocabulary_gate import VocabularyGate
 
@@ -67,9 +67,7 @@ class CoevoCallback(TrainerCallback):
                 plugins={
                     "trl_length_gate": length_gate(trainer, questions, settings.placement.build()),
                     "trl_vocabulary_gate": VocabularyGate(
-                        read,
-                        vocabulary_size(trainer.model.config),
-                        unknown_id(trainer.processing_class),
+                        read, vocabulary_size(trainer.model.config)
                     ),
                     **(plugins or {}),
                 },

@@ -27,7 +27,7 @@ from prompt_coevo.coevolution import Coevolution
 from prompt_coevo.errors import HostError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.state import read_state, write_json
-from prompt_coevo.tokens import encode, unknown_id, vocabulary_size
+from prompt_coevo.tokens import encode, vocabulary_size
 from prompt_coevo.types import Assignment, Rollout
 from prompt_coevo.vocabulary_gate import VocabularyGate
 
@@ -81,9 +81,7 @@ class CoevoTrainer(PPOTrainerSync):
             system_message=questions.shared_system_message,
             plugins={
                 "verl_length_gate": length_gate(self, questions, placement),
-                "verl_vocabulary_gate": VocabularyGate(
-                    read, vocabulary_size(model.hf_config), unknown_id(self.tokenizer)
-                ),
+                "verl_vocabulary_gate": VocabularyGate(read, vocabulary_size(model.hf_config)),
             },
         )
         self._questions = questions

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from helpers.verl_run import TASKS, Result, VerlRun, run_verl
-from standins.verl.sampling import Request, log_probs, sample
+from standins.sampling import Request, log_probs, sample
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from prompt_coevo.demo.model import base_policy_path
@@ -234,7 +234,7 @@ def test_a_script_replaces_what_was_sampled(
     make_server: MakeServer, model: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("COEVO_TEST_SCRIPT", f"{__name__}:script")
-    monkeypatch.setattr("standins.verl.script.import_module", lambda _: SimpleNamespace(script=say))
+    monkeypatch.setattr("standins.script.import_module", lambda _: SimpleNamespace(script=say))
 
     async def scenario() -> list[Any]:
         server = make_server()

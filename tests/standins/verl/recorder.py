@@ -11,7 +11,7 @@ import functools
 import os
 from typing import Any
 
-from standins.verl import json_lines
+from standins import json_lines
 
 _PER_TOKEN = (
     "response_mask", "old_log_probs", "rollout_log_probs", "ref_log_prob", "advantages",

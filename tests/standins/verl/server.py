@@ -8,12 +8,9 @@ the prompt was asked under these weights; not from the order in which requests a
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,21 +18,14 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.replica import TokenOutput
 
-from standins.verl import json_lines
-from standins.verl.sampling import Request, log_probs, sample
-from standins.verl.script import load_script
+from standins import json_lines
+from standins.batcher import Answer, Batcher
+from standins.sampling import Request
 
-_QUIET = 0.01  # seconds without a new request after which a batch starts
 _PARTS = frozenset({"weights", "kv_cache"})
 _UNDERSTOOD = {
     "temperature", "top_p", "top_k", "repetition_penalty", "logprobs", "max_tokens", "max_new_tokens",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Waiting:
-    request: Request
-    answer: asyncio.Future[tuple[list[int], list[float]]]
 
 
 class Server:
@@ -47,26 +37,22 @@ class Server:
         torch.manual_seed(int(os.environ.get("COEVO_TEST_SEED", "0")) + replica_rank)
         self._config = config
         model_config = omega_conf_to_dataclass(model_config)
-        self._tokenizer = model_config.tokenizer
         self._model = AutoModelForCausalLM.from_config(
             AutoConfig.from_pretrained(model_config.local_path)
         )
         self._model.float().eval()
-        self._script = load_script()
+        self._batcher = Batcher(self._model, model_config.tokenizer, self._log_generated)
         self._global_steps: int | None = None
         self._has_weights = False
         self._awake = _PARTS
         self._asked: Counter[str] = Counter()
-        self._waiting: list[_Waiting] = []
-        self._batcher: asyncio.Task[None] | None = None
-        self._thread = ThreadPoolExecutor(1)
 
     async def wake_up(self, tags: list[str] | None = None) -> None:
         self._awake = self._awake | frozenset(tags or _PARTS)
         self._log({"event": "wake", "tags": tags})
 
     async def sleep(self) -> None:
-        if self._waiting or self._batcher:
+        if self._batcher.busy:
             raise RuntimeError("put to sleep while it generates")
         self._awake, self._has_weights = frozenset(), False
         self._log({"event": "sleep"})
@@ -94,11 +80,7 @@ class Server:
     ) -> TokenOutput:
         self._check_ready()
         request = self._request([int(token) for token in prompt_ids], sampling_params)
-        waiting = _Waiting(request, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiting)
-        if self._batcher is None:
-            self._batcher = asyncio.create_task(self._answer_all())
-        ids, values = await waiting.answer
+        ids, values = await self._batcher.answer(request)
         return TokenOutput(
             token_ids=ids,
             log_probs=values if sampling_params.get("logprobs") else None,
@@ -138,64 +120,8 @@ class Server:
             top_k=settings[2],
         )
 
-    async def _answer_all(self) -> None:
-        """Collect requests until no more come, answer them together, and again until none wait."""
-        while self._waiting:
-            count = 0
-            while count < len(self._waiting):
-                count = len(self._waiting)
-                await asyncio.sleep(_QUIET)
-            batch, self._waiting = self._waiting, []
-            requests = [waiting.request for waiting in batch]
-            try:
-                answers = await asyncio.get_running_loop().run_in_executor(
-                    self._thread, self._generate, requests
-                )
-            except Exception as error:
-                for waiting in batch:
-                    waiting.answer.set_exception(error)
-                continue
-            self._log(
-                *(self._generated(r, ids) for r, (ids, _) in zip(requests, answers, strict=True))
-            )
-            for waiting, answer in zip(batch, answers, strict=True):
-                waiting.answer.set_result(answer)
-        self._batcher = None
-
-    def _generate(self, requests: list[Request]) -> list[tuple[list[int], list[float]]]:
-        eos, pad = self._tokenizer.eos_token_id, self._tokenizer.pad_token_id
-        answers = sample(self._model, requests, eos, pad)
-        if self._script is None:
-            return answers
-        replaced = {}
-        for place, (request, (sampled, _)) in enumerate(zip(requests, answers, strict=True)):
-            ids = self._scripted(request, sampled)
-            if ids is not None:
-                replaced[place] = ids
-        if replaced:
-            asked = [requests[place] for place in replaced]
-            values = log_probs(
-                self._model,
-                [request.prompt_ids for request in asked],
-                list(replaced.values()),
-                [request.temperature for request in asked],
-                pad,
-            )
-            for (place, ids), logps in zip(replaced.items(), values, strict=True):
-                answers[place] = (ids, logps)
-        return answers
-
-    def _scripted(self, request: Request, ids: list[int]) -> list[int] | None:
-        """The script's tokens, closed by the end token, as far as there is room for them."""
-        assert self._script is not None
-        text = self._script(
-            self._tokenizer.decode(request.prompt_ids),
-            self._tokenizer.decode(ids, skip_special_tokens=True),
-        )
-        if text is None:
-            return None
-        tokens = self._tokenizer.encode(text, add_special_tokens=False)
-        return [*tokens, self._tokenizer.eos_token_id][: request.max_tokens]
+    def _log_generated(self, batch: list[tuple[Request, Answer]]) -> None:
+        self._log(*(self._generated(request, ids) for request, (ids, _) in batch))
 
     def _generated(self, request: Request, ids: list[int]) -> dict[str, Any]:
         return {
