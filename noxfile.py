@@ -66,6 +66,16 @@ def verl(session: nox.Session) -> None:
 
 
 @nox.session
+def openrlhf(session: nox.Session) -> None:
+    """The adapter for OpenRLHF, which needs vllm and flash-attn to install: so it goes without them."""
+    needed = ("accelerate", "aiohttp", "datasets", "deepspeed", "peft", "pillow", "pylatexenc")
+    ray = ("ray[default]", "setuptools", "torchdata", "transformers")
+    install(session, "llm", "openrlhf.txt", "torch", "pytest", "hypothesis", *needed, *ray)
+    session.install("--no-deps", "-c", str(CONSTRAINTS / "openrlhf.txt"), "openrlhf")
+    session.run("pytest", "tests/openrlhf", *session.posargs)
+
+
+@nox.session
 def demo(session: nox.Session) -> None:
     """The demo: GRPO and P2O side by side."""
     install(session, "demo", "trl.txt", "torch")

@@ -9,22 +9,16 @@ the same folder, with `trainer.resume_mode=auto`, resumes. Only one may run at a
 
 from __future__ import annotations
 
-import ctypes
-import json
-import os
-import shutil
-import signal
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from helpers.ray_run import RayRun, read_json_lines
 from helpers.trl_world import TASKS, WORLD
 from helpers.warm_python import client_command, server_command
 from prompt_coevo.demo.model import base_policy_path
@@ -32,8 +26,6 @@ from prompt_coevo.demo.world import Task, spell
 
 _TESTS = Path(__file__).parents[1]
 _COMMAND = (sys.executable, "-m", "verl.trainer.main_ppo")
-_RUN_MARKER = "COEVO_TEST_RUN"
-_PR_SET_PDEATHSIG = 1
 
 __all__ = ["TASKS", "WORLD", "Result", "VerlRun", "rows", "run_verl", "write_rows"]
 
@@ -87,8 +79,8 @@ class Result:
         return [event for event in self.server if event["event"] == "weights"]
 
 
-class VerlRun:
-    """One start of the trainer. `wait`, `kill_when` or `kill` must end it; it is a context manager."""
+class VerlRun(RayRun[Result]):
+    """One start of the trainer."""
 
     def __init__(
         self,
@@ -107,57 +99,19 @@ class VerlRun:
         first 2 rows of `train`. `warm` forks Ray's workers from a process with torch imported, see
         `helpers.warm_python`: half the time.
         """
-        self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        self._logs = folder / f"start{len(list(folder.glob('start*')))}"
-        self._logs.mkdir()
+        super().__init__(folder)
         train = rows() if train is None else train
         write_rows(self._logs / "train.parquet", train)
         write_rows(self._logs / "val.parquet", train[:2] if val is None else val)
-        self._ray = Path(tempfile.mkdtemp(prefix="rv", dir="/tmp"))  # socket paths have to be short
-        self._processes: list[subprocess.Popen[bytes]] = []
-        self._started = time.monotonic()
-        environment = self._environment(env or {})
+        environment = self._verl_environment(env or {})
         arguments = self._overrides(model)
         if warm:
             socket = self._ray / "python"
             arguments.append(
                 f"++ray_kwargs.ray_init.runtime_env.py_executable='{client_command(socket)}'"
             )
-            self._processes.append(self._popen(server_command(socket), environment))
+            self._popen(server_command(socket), environment)
         self._process = self._popen([*_COMMAND, *arguments, *overrides], environment)
-        self._processes.append(self._process)
-
-    def wait(self, timeout: float = 300) -> Result:
-        """Wait for its end. Raises TimeoutError, with the end of the output, after killing it."""
-        try:
-            self._process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise TimeoutError(f"no end after {timeout} s:\n{self.result().tail}") from None
-        self._clean_up()
-        return self.result()
-
-    def kill_when(self, moment: Callable[[VerlRun], bool], timeout: float = 300) -> Result:
-        """Kill everything with SIGKILL as soon as `moment(run)` holds; it may read the run's logs.
-
-        Raises TimeoutError if it never does, and RuntimeError if the trainer ends before.
-        """
-        deadline = time.monotonic() + timeout
-        while not moment(self):
-            if self._process.poll() is not None:
-                self._clean_up()
-                raise RuntimeError(f"it ended before the moment to kill it:\n{self.result().tail}")
-            if time.monotonic() > deadline:
-                self.kill()
-                raise TimeoutError(f"the moment never came:\n{self.result().tail}")
-            time.sleep(0.02)
-        self.kill()
-        return self.result()
-
-    def kill(self) -> None:
-        """SIGKILL to the trainer and to all of its Ray processes."""
-        self._clean_up()
 
     def result(self) -> Result:
         """What there is to read by now."""
@@ -171,74 +125,21 @@ class VerlRun:
             seconds=time.monotonic() - self._started,
         )
 
-    def server_log(self) -> list[dict[str, Any]]:
-        return _read(self._logs / "server.jsonl")
-
-    def actor_log(self) -> list[dict[str, Any]]:
-        return _read(self._logs / "actor.jsonl")
-
     def metrics(self) -> dict[int, dict[str, float]]:
-        return {line["step"]: line["data"] for line in _read(self._logs / "metrics.jsonl")}
-
-    def __enter__(self) -> VerlRun:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._clean_up()
-
-    @property
-    def _output(self) -> Path:
-        return self._logs / "output.txt"
-
-    def _popen(
-        self, command: Sequence[str], environment: Mapping[str, str]
-    ) -> subprocess.Popen[bytes]:
-        with self._output.open("ab") as output:
-            return subprocess.Popen(
-                command,
-                cwd=self._logs,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=_die_with_parent,
-            )
-
-    def _environment(self, extra: Mapping[str, str]) -> dict[str, str]:
-        path = self._logs / "path"  # not tests/ itself, whose verl/ is no package to import
-        path.mkdir()
-        for name in ("helpers", "standins"):
-            (path / name).symlink_to(_TESTS / name)
-        inherited = {
-            name: value
-            for name, value in os.environ.items()
-            # A dozen processes that each compile all of torch's Python files take minutes.
-            if name != "PYTHONDONTWRITEBYTECODE" and not name.startswith(("PROMPT_COEVO_", "RAY_"))
-        }
         return {
-            **inherited,
-            "PYTHONPATH": str(path),
+            line["step"]: line["data"] for line in read_json_lines(self._logs / "metrics.jsonl")
+        }
+
+    def _verl_environment(self, extra: Mapping[str, str]) -> dict[str, str]:
+        own = {
             "VERL_PLATFORM": "cpu",
             "VERL_USE_EXTERNAL_MODULES": "standins.verl.plugin",
             "VERL_FILE_LOGGER_PATH": str(self._logs / "metrics.jsonl"),
-            "COEVO_TEST_SERVER_LOG": str(self._logs / "server.jsonl"),
-            "COEVO_TEST_ACTOR_LOG": str(self._logs / "actor.jsonl"),
-            _RUN_MARKER: self._ray.name,
             "CUDA_VISIBLE_DEVICES": "0",  # Ray counts them before it hands out the one that is not there
-            "HF_HUB_OFFLINE": "1",
             "HYDRA_FULL_ERROR": "1",
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-            "OMP_NUM_THREADS": "1",
-            "RAY_DEDUP_LOGS": "0",
-            "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_AUTH_MODE": "disabled",  # else it writes a token into the home folder
-            "RAY_prestart_worker_first_driver": "0",  # else one idle worker per logical CPU
-            "TMPDIR": str(self._ray),  # where VeRL leaves locks of checkpoints
-            "TOKENIZERS_PARALLELISM": "false",
             "TQ_NUM_THREADS": "1",  # with more than there are cores it warns at every call
-            **extra,
         }
+        return self._environment(self._import_path({}), {**own, **extra})
 
     def _overrides(self, model: Path | None) -> list[str]:
         actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -297,47 +198,6 @@ class VerlRun:
             f"{ray_init}._temp_dir={self._ray}",
         ]
 
-    def _clean_up(self) -> None:
-        """Kill what is left of the run, wherever Ray put it, and remove Ray's files."""
-        deadline = time.monotonic() + 20
-        while left := self.left_over():
-            for pid in left:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"processes {left} of the run do not end")
-            time.sleep(0.05)
-        for process in self._processes:
-            process.wait()
-        shutil.rmtree(self._ray, ignore_errors=True)
-
-    def left_over(self) -> list[int]:
-        """Living processes of the run.
-
-        They are in one of its sessions, have its marker in their environment (some overwrite it with
-        their title), or write into Ray's folder.
-        """
-        marker = f"{_RUN_MARKER}={self._ray.name}".encode()
-        sessions = {process.pid for process in self._processes}
-        found = []
-        for folder in Path("/proc").iterdir():
-            if not folder.name.isdecimal() or int(folder.name) == os.getpid():
-                continue
-            try:
-                state, _, _, session = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
-                ours = (
-                    int(session) in sessions
-                    or marker in (folder / "environ").read_bytes()
-                    or os.readlink(folder / "fd" / "1").startswith(str(self._ray))
-                )
-            except OSError:  # gone, a kernel thread, or not ours to look at
-                continue
-            if ours and state not in "ZX":
-                found.append(int(folder.name))
-        return found
-
 
 def run_verl(folder: Path, timeout: float = 300, **arguments: Any) -> Result:
     """Start, wait, and read the logs; arguments as of `VerlRun`."""
@@ -361,16 +221,3 @@ def write_rows(path: Path, data: Sequence[Row]) -> None:
             }
         )
     pd.DataFrame(table).to_parquet(path)
-
-
-def _die_with_parent() -> None:
-    """Ask Linux to kill this process when the tests are killed; Ray's daemons follow their driver."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _read(path: Path) -> list[dict[str, Any]]:
-    """Complete lines; the last one may still be under way."""
-    if not path.exists():
-        return []
-    text = path.read_text()
-    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]

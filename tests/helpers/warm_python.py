@@ -4,19 +4,24 @@ A run of VeRL starts ten processes one after the other, and each would spend 5 s
 and others. `python -P warm_python.py SOCKET MODULES` imports them once, then forks for every
 `python -IS warm_python.py SOCKET SCRIPT ARGUMENTS`, which is what Ray gets as `py_executable`. The
 fork takes over the caller's files, folder, environment and arguments, and runs the script as a
-fresh interpreter would. Not among the modules: VeRL, which every process shall load by itself, and Ray,
-which reads its environment when it is loaded.
+fresh interpreter would; the caller ends with its status. Not among the modules: the trainer, which every
+process shall load by itself, and Ray, which reads its environment when it is loaded.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import runpy
 import signal
 import socket
 import sys
+import tempfile
+import threading
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -28,9 +33,9 @@ MODULES = (
 )  # fmt: skip
 
 
-def server_command(path: Path) -> list[str]:
+def server_command(path: Path, modules: Sequence[str] = MODULES) -> list[str]:
     """Starts the process that has the libraries."""
-    return [sys.executable, "-P", __file__, str(path), ",".join(MODULES)]
+    return [sys.executable, "-P", __file__, str(path), ",".join(modules)]
 
 
 def client_command(path: Path) -> str:
@@ -60,7 +65,7 @@ def serve(path: str, modules: list[str]) -> None:
 
 
 def become(connection: socket.socket) -> None:
-    """Turn into what the caller asked for. The connection stays open until this process ends."""
+    """Turn into what the caller asked for. This process ends with its caller, and the caller with it."""
     size = int.from_bytes(connection.recv(4), "big")
     _, files, _, _ = socket.recv_fds(connection, 1, 3)
     data = b""
@@ -71,18 +76,44 @@ def become(connection: socket.socket) -> None:
         os.dup2(source, target)
         os.close(source)
     os.chdir(job["folder"])
+    not_theirs = _import_path()
     os.environ.clear()
     os.environ.update(job["environment"])
+    tempfile.tempdir = None
     if "numpy" in sys.modules:  # the random module and torch look after themselves
         sys.modules["numpy"].random.seed()
     sys.argv = job["arguments"]
-    sys.path.insert(0, str(Path(sys.argv[0]).parent))
-    connection.detach()
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    kept = [entry for entry in sys.path if entry not in not_theirs]
+    sys.path[:] = [str(Path(sys.argv[0]).parent), *_import_path(), *kept]
+    threading.Thread(target=_die_with_caller, args=(connection,), daemon=True).start()
+    status = 1
+
+    def report() -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        connection.sendall(bytes([status]))
+
+    atexit.register(report)  # the first to come is the last to run
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+        status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        raise
+
+
+def _import_path() -> list[str]:
+    return [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+
+
+def _die_with_caller(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.recv(1)  # it never sends anything, but the system tells its end
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def ask(path: str, arguments: list[str]) -> None:
-    """Have the script run, and wait for its end."""
+    """Have the script run, wait for its end, and end with its status, or with 1 if a signal ended it."""
     job = {"arguments": arguments, "folder": os.getcwd(), "environment": dict(os.environ)}
     data = json.dumps(job).encode()
     connection = socket.socket(socket.AF_UNIX)
@@ -95,7 +126,8 @@ def ask(path: str, arguments: list[str]) -> None:
     connection.sendall(len(data).to_bytes(4, "big"))
     socket.send_fds(connection, [b"f"], [0, 1, 2])
     connection.sendall(data)
-    connection.recv(1)
+    status = connection.recv(1)
+    sys.exit(status[0] if status else 1)
 
 
 if __name__ == "__main__":

@@ -20,13 +20,17 @@ class Request:
     seed: int
     top_p: float = 1.0
     top_k: int = -1
+    min_tokens: int = 0
 
 
 @torch.inference_mode()
 def sample(
     model: Any, requests: Sequence[Request], eos: int, pad: int
 ) -> list[tuple[list[int], list[float]]]:
-    """Token ids up to and with the end token, and their log-probs under the temperature (1 if 0)."""
+    """Token ids up to and with the end token, and their log-probs under the temperature (1 if 0).
+
+    Before `min_tokens` the end token has no probability.
+    """
     ids, mask = _left_padded([request.prompt_ids for request in requests], pad)
     longest = max(request.max_tokens for request in requests)
     uniform = torch.tensor(
@@ -39,6 +43,7 @@ def sample(
         if r.temperature > 0 and (r.top_p < 1 or r.top_k > 0)
     ]
     limits = torch.tensor([request.max_tokens for request in requests])
+    least = torch.tensor([request.min_tokens for request in requests])
     done = torch.zeros(len(requests), dtype=torch.bool)
     positions = (mask.cumsum(1) - 1).clamp(min=0)
     cache, tokens, logps, alive = None, [], [], []
@@ -53,6 +58,7 @@ def sample(
         )
         cache = output.past_key_values
         logits = output.logits[:, -1].float() / torch.where(temperature > 0, temperature, 1.0)
+        logits[least > step, eos] = -torch.inf
         log_softmax = logits.log_softmax(-1)
         drawn = _draw(_filtered(log_softmax.exp(), filters), uniform[:, step, None])
         token = torch.where(temperature[:, 0] > 0, drawn, logits.argmax(-1))

@@ -6,8 +6,8 @@ pull in half of VeRL waits until VeRL itself imports the module that it belongs 
 
 from __future__ import annotations
 
-from standins.verl import cpu_platform, engine, gloo, recorder, replay_buffer, rollout
 from standins.on_import import when_imported
+from standins.verl import cpu_platform, engine, gloo, recorder, replay_buffer, rollout
 
 cpu_platform.register()
 gloo.collapse_backend()

@@ -1,0 +1,111 @@
+"""`--coevo.*` flags: the settings of the engine, in the style of OpenRLHF's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.sections import Section
+from prompt_coevo.settings import Settings
+
+PREFIX: Final = "--coevo."
+_METHODS: Final = {"p2o": ["p2o"], "inspo": ["inspo"], "both": ["inspo", "p2o"]}
+
+
+@dataclass(frozen=True)
+class Flags:
+    """A command line, taken apart. `settings` is None if none of our flags is in it."""
+
+    others: list[str]
+    settings: dict[str, Any] | None
+    wants_help: bool = False
+
+    @classmethod
+    def from_arguments(cls, arguments: Sequence[str]) -> Flags:
+        """`--coevo.x.y value` or `--coevo.x.y=value`; several values make a list.
+
+        Raises SettingsError for a flag without a value, a secret, or an unknown method.
+        """
+        others: list[str] = []
+        ours: dict[str, list[str]] = {}
+        current: list[str] = others
+        for argument in arguments:
+            if argument.startswith(PREFIX):
+                name, equals, value = argument[len(PREFIX) :].partition("=")
+                current = ours.setdefault(name, [])
+                if equals:
+                    current.append(value)
+            elif argument.startswith("--"):
+                current = others
+                others.append(argument)
+            else:
+                current.append(argument)
+        if "help" in ours:
+            return cls(others, None, wants_help=True)
+        return cls(others, _nested(ours) if ours else None)
+
+
+def help_text() -> str:
+    """All our flags with their defaults and meanings, which are the settings'."""
+    lines = [
+        f"{PREFIX}method {{{','.join(_METHODS)}}}",
+        "    Switches co-evolution on; short for --coevo.algorithms.",
+    ]
+    for name, field in _fields(Settings):
+        if name != "reflection.api_key":
+            default = "" if field.default is None else f" (default: {field.default})"
+            lines += [
+                f"{PREFIX}{name}",
+                f"    {' '.join((field.description or '').split())}{default}",
+            ]
+    return "\n".join(lines)
+
+
+def _fields(model: type[Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            yield from _fields(field.annotation, f"{prefix}{name}.")
+        else:
+            yield prefix + name, field
+
+
+def _nested(flags: dict[str, list[str]]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, texts in flags.items():
+        if name == "reflection.api_key":
+            raise SettingsError(
+                "--coevo.reflection.api_key would be printed with OpenRLHF's arguments; set the "
+                "provider's environment variable or PROMPT_COEVO_REFLECTION__API_KEY"
+            )
+        if not texts:
+            raise SettingsError(f"{PREFIX}{name} needs a value: {PREFIX}{name} VALUE")
+        if name == "method":
+            values["algorithms"] = _algorithms(texts)
+            continue
+        *sections, last = name.split(".")
+        place = values
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[last] = _value(texts[0]) if len(texts) == 1 else [_value(text) for text in texts]
+    return values
+
+
+def _algorithms(texts: list[str]) -> list[str]:
+    if len(texts) != 1 or texts[0] not in _METHODS:
+        raise SettingsError(
+            f"{PREFIX}method must be one of {', '.join(_METHODS)}, but is {' '.join(texts)!r}"
+        )
+    return _METHODS[texts[0]]
+
+
+def _value(text: str) -> Any:
+    """Numbers, booleans and null by their names; everything else is a text as it is."""
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+    return value if value is None or isinstance(value, (bool, int, float)) else text

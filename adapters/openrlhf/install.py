@@ -1,0 +1,49 @@
+"""Puts our trainers in the place of OpenRLHF's, in the process that parses the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from prompt_coevo.adapters.openrlhf.checks import check_arguments, check_version
+
+from prompt_coevo.coevolution import Coevolution
+from prompt_coevo.errors import CoevoError
+from prompt_coevo.settings import Settings
+
+
+def install(values: dict[str, Any]) -> None:
+    """For the command that runs next in this process: check, and train with the engine.
+
+    OpenRLHF looks its trainers and `hierarchize` up when they are needed, so nothing of it has to be
+    changed. Raises SettingsError, HostError, PluginError or MissingExtraError.
+    """
+    check_version()
+    settings = Settings(**values)
+    # Names, plugins and extras. It writes nothing, and the dataset is read later.
+    Coevolution.from_settings(settings, system_message=lambda: "not known yet")
+
+    import openrlhf.trainer.ppo_trainer as sync
+    import openrlhf.trainer.ppo_trainer_async as asynchronous
+    import openrlhf.utils.config as config
+    import ray
+    from prompt_coevo.adapters.openrlhf import trainer
+
+    config.hierarchize = _checked(config.hierarchize, values, settings)
+    sync.PPOTrainer = ray.remote(trainer.CoevoTrainer)
+    asynchronous.PPOTrainerAsync = ray.remote(trainer.CoevoTrainerAsync)
+
+
+def _checked(
+    hierarchize: Callable[[Any], Any], values: dict[str, Any], settings: Settings
+) -> Callable[[Any], Any]:
+    def with_coevo(flat: Any) -> Any:
+        args = hierarchize(flat)
+        try:
+            check_arguments(args, settings)
+        except CoevoError as error:
+            raise SystemExit(f"error: {error}") from None
+        args.coevo = values
+        return args
+
+    return with_coevo

@@ -1,0 +1,325 @@
+"""OpenRLHF's sample generator with the engine in it; both trainers generate everything through it."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import ray
+import torch
+from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
+from openrlhf.trainer.ray.vllm_engine import batch_vllm_engine_call
+from prompt_coevo.adapters.openrlhf.dataset import CoevoPromptDataset
+from prompt_coevo.adapters.openrlhf.distillation import with_prompt
+from prompt_coevo.adapters.openrlhf.loader import StatefulPrompts
+from prompt_coevo.adapters.openrlhf.progress import Progress
+from prompt_coevo.adapters.openrlhf.rollouts import OpenRLHFPolicy
+from transformers import AutoConfig
+
+from prompt_coevo.coevolution import Coevolution
+from prompt_coevo.errors import HostError
+from prompt_coevo.length_gate import PromptLengthGate
+from prompt_coevo.markers import PROJECT
+from prompt_coevo.placement import Prompt
+from prompt_coevo.settings import Settings
+from prompt_coevo.tokens import encode, vocabulary_size
+from prompt_coevo.types import Assignment, PolicyVersion, Rollout, RolloutStatus
+from prompt_coevo.vocabulary_gate import VocabularyGate
+
+logger = logging.getLogger(PROJECT)
+
+DISTILLED: Final = "coevo_distilled"
+"""The entry of an Experience's info that says which rows were sampled under a template."""
+_TAG: Final = "coevo"
+
+
+class CoevoSamplesGenerator(SamplesGenerator):
+    """Plans where prompts are dispatched, distils and observes where responses come back."""
+
+    def __init__(
+        self,
+        strategy: Any,
+        prompts_dataloader: Any,
+        eval_dataloader: Any,
+        tokenizer: Any,
+        vllm_engines: Any,
+    ) -> None:
+        super().__init__(strategy, prompts_dataloader, eval_dataloader, tokenizer, vllm_engines)
+        settings = Settings(**self.args.coevo)
+        self._dataset: CoevoPromptDataset = prompts_dataloader.dataset
+        self._questions = self._dataset.questions(settings)
+        self._placement = settings.placement.build()
+        # A copy, because proposers count in the background while the generator tokenises.
+        read = partial(encode, copy.deepcopy(tokenizer))
+        self.engine = Coevolution.from_settings(
+            settings,
+            output_dir=Path(self.args.ckpt.path),
+            count_tokens=lambda text: len(read(text)),
+            initial_policy=self.args.actor.model_name_or_path,
+            system_message=self._questions.shared_system_message,
+            plugins={
+                "openrlhf_length_gate": self._length_gate(),
+                "openrlhf_vocabulary_gate": VocabularyGate(read, self._vocabulary_size()),
+            },
+        )
+        self._policy = OpenRLHFPolicy(self, self._questions, lambda: self.engine.policy_version)
+        self._progress = Progress()
+        self._has_begun = self._evaluates = self._counts_unknown = False
+        self._under_way: dict[tuple[int, int], list[Assignment]] = {}
+        self._observed: list[Rollout] = []
+        self._generate_kwargs: dict[str, Any] = {}
+        self.prompts_dataloader = StatefulPrompts(
+            prompts_dataloader, self._state, self._load, self.engine.metrics
+        )
+
+    # Moments
+
+    def generate_samples(self, **generate_kwargs: Any) -> Any:
+        """A batch to train on; before it, what is due since the last one."""
+        self._generate_kwargs = generate_kwargs
+        self._between_steps()
+        result = super().generate_samples(**generate_kwargs)
+        samples, _, _, exhausted = result
+        self._progress.generated(trained=bool(samples), exhausted=exhausted)
+        return result
+
+    def generate_eval_samples(self, **generate_kwargs: Any) -> Any:
+        """OpenRLHF's evaluation, under the best instruction if there is one."""
+        self._evaluates = True
+        try:
+            return super().generate_eval_samples(**generate_kwargs)
+        finally:
+            self._evaluates = False
+
+    def finish(self) -> None:
+        """Training is over."""
+        if self._progress.step_due:
+            self.engine.step_end(self._policy, last=True)
+            self._progress.step_due = False
+        self.engine.end(self._policy)
+
+    def _between_steps(self) -> None:
+        due = self._progress
+        if not self._has_begun:
+            self.engine.begin(self._policy)
+            self._has_begun = True
+        if due.step_due:
+            self.engine.step_end(self._policy)
+            due.step_due = False
+        if due.epoch_due:
+            self.engine.epoch_end(self._policy)
+            due.epoch_due = False
+
+    # The wrapped parts of a generation
+
+    def _generate_vllm(
+        self, dataloader_iter: Any, num_prompts: int, dynamic_filtering: Any, **kwargs: Any
+    ) -> Any:
+        result = super()._generate_vllm(dataloader_iter, num_prompts, dynamic_filtering, **kwargs)
+        if self._observed:
+            # Responses come back in any order, and decisions must not depend on it.
+            self._observed.sort(
+                key=lambda one: (one.assignment.round, one.assignment.group, one.assignment.member)
+            )
+            self.engine.observe(self._observed)
+            self._observed = []
+        self._under_way.clear()
+        return result
+
+    def _dispatch_prompts_to_vllm(
+        self, prompts: Sequence[str], labels: Sequence[Any], *, images: Any = None, **kwargs: Any
+    ) -> Any:
+        if self._evaluates:
+            return self._dispatch_evaluation(prompts, labels, images=images, **kwargs)
+        size = kwargs.get("n_samples_per_prompt", self.args.rollout.n_samples_per_prompt)
+        rows = [self._dataset.raw(*pair) for pair in zip(prompts, labels, strict=True)]
+        plan = self.engine.plan(self._questions.ids_of(rows), size)
+        groups = []
+        for number, row in enumerate(rows):
+            group = plan[number * size : (number + 1) * size]
+            self._under_way[group[0].round, group[0].group] = group
+            chat = self._dataset.prompt(row)
+            by_prompt: defaultdict[str, list[Any]] = defaultdict(list)
+            for one in group:
+                tag = (one.round, one.group, one.member, prompts[number])
+                by_prompt[self._dataset.render(one.rollout_prompt(chat))].append(tag)
+            groups.append((labels[number], by_prompt))
+        return self._dispatch_groups(groups, kwargs)
+
+    def _dispatch_evaluation(
+        self, prompts: Sequence[str], labels: Sequence[Any], *, images: Any = None, **kwargs: Any
+    ) -> Any:
+        instruction = self.engine.evaluation_instruction()
+        if instruction is None:
+            return super()._dispatch_prompts_to_vllm(prompts, labels, images=images, **kwargs)
+        dataset: CoevoPromptDataset = self.eval_dataloader.dataset
+        size = kwargs.get("n_samples_per_prompt", self.args.rollout.n_samples_per_prompt)
+        groups = []
+        for prompt, label in zip(prompts, labels, strict=True):
+            chat = dataset.prompt(dataset.raw(prompt, label))
+            placed = dataset.render(self._placement.place(chat, instruction.text, None))
+            groups.append((label, {placed: [(None, None, None, prompt)] * size}))
+        return self._dispatch_groups(groups, kwargs)
+
+    def _dispatch_groups(self, groups: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """One reference per group, whatever number of prompts it has: groups must stay together."""
+        wanted = [
+            (number, text, label, len(tags))
+            for number, (label, by_prompt) in enumerate(groups)
+            for text, tags in by_prompt.items()
+        ]
+        references: dict[tuple[int, str], Any] = {}
+        for count in sorted({one[3] for one in wanted}):
+            same = [one for one in wanted if one[3] == count]
+            found = super()._dispatch_prompts_to_vllm(
+                [one[1] for one in same],
+                [one[2] for one in same],
+                **{**kwargs, "n_samples_per_prompt": count},
+            )
+            references.update({one[:2]: ref for one, ref in zip(same, found, strict=True)})
+        return [
+            _join.remote(
+                list(by_prompt.values()), *[references[number, text] for text in by_prompt]
+            )
+            for number, (_, by_prompt) in enumerate(groups)
+        ]
+
+    def _process_response_into_experience(self, response: Any, **kwargs: Any) -> Any:
+        tag = response.pop(_TAG, None)
+        if tag is None:
+            return super()._process_response_into_experience(response, **kwargs)
+        number, group, member, original = tag
+        if number is None:  # evaluation finds its data sources by the prompt
+            return super()._process_response_into_experience(
+                {**response, "prompt": original}, **kwargs
+            )
+        assignment = self._under_way[number, group][member]
+        self._observed.append(self.scored(assignment, response, self.engine.policy_version))
+        if response["reward"] is None:
+            raise HostError(
+                "a rollout of the training batch has no reward: the reward function or server failed "
+                "(its error is in the log of the vLLM actor), and OpenRLHF cannot train on a batch with "
+                "missing rewards; let it answer with a number instead"
+            )
+        if assignment.distilled:
+            response = self._distilled(response, assignment, original)
+        experience = super()._process_response_into_experience(response, **kwargs)
+        experience.info[DISTILLED] = torch.tensor([float(assignment.distilled)])
+        return experience
+
+    def _distilled(self, response: Any, assignment: Assignment, original: str) -> dict[str, Any]:
+        chat = self._dataset.prompt(self._dataset.raw(original, response["label"]))
+        trained = self._dataset.render(assignment.train_prompt(chat))
+        rolled_out = encode(self.tokenizer, response["prompt"])
+        return with_prompt(response, rolled_out, trained, encode(self.tokenizer, trained))
+
+    # For the policy
+
+    def sample(
+        self, prompts: Sequence[Prompt], labels: Sequence[Any], temperature: float | None
+    ) -> list[Any]:
+        """One response per prompt outside training; None for one that failed."""
+        kwargs = {**self._generate_kwargs, "n_samples_per_prompt": 1}
+        if temperature is not None:
+            kwargs["temperature"] = temperature
+        with self._awake():
+            references = super()._dispatch_prompts_to_vllm(
+                [self._dataset.render(prompt) for prompt in prompts], list(labels), **kwargs
+            )
+            return [_result(reference) for reference in references]
+
+    def label(self, question_id: str) -> Any:
+        """The label of a question's row."""
+        return self._dataset.label(self._questions.row(question_id))
+
+    def scored(self, assignment: Assignment, response: Any, version: PolicyVersion) -> Rollout:
+        """A response as a rollout of the engine."""
+        if response is None:
+            return Rollout(assignment, "", math.nan, "aborted", version)
+        ranges = response["action_ranges"]
+        start = ranges[0][0] if ranges else len(response["observation_tokens"])
+        text = self.tokenizer.decode(
+            response["observation_tokens"][start:], skip_special_tokens=True
+        )
+        reward = math.nan if response["reward"] is None else float(response["reward"])
+        status: RolloutStatus = "ok" if math.isfinite(reward) else "no_reward"
+        return Rollout(assignment, text, reward, status, version)
+
+    @contextmanager
+    def _awake(self) -> Iterator[None]:
+        if not self.args.vllm.enable_sleep:
+            yield
+            return
+        batch_vllm_engine_call(self.vllm_engines, "wake_up")
+        try:
+            yield
+        finally:
+            batch_vllm_engine_call(self.vllm_engines, "sleep")
+
+    # State
+
+    def _state(self) -> dict[str, Any] | None:
+        """For the checkpoint after the batch that was handed over last, if there will be one."""
+        steps = [self.args.ckpt.save_steps]
+        if self.eval_dataloader is not None:
+            steps.append(self.args.eval.steps)
+        batches = self._progress.batches
+        if not self._counts_unknown and all(batches % step for step in steps):
+            return None
+        return {"engine": self.engine.state_dict(), "progress": self._progress.to_json()}
+
+    def _load(self, state: dict[str, Any] | None) -> None:
+        if state is None:
+            self._counts_unknown = True
+            logger.warning("the checkpoint has no state of prompt_coevo: co-evolution starts anew")
+            return
+        self._progress = Progress(**state["progress"])
+        self.engine.load_state_dict(state["engine"], where="the checkpoint's data loader state")
+
+    # Gates
+
+    def _length_gate(self) -> PromptLengthGate:
+        """OpenRLHF cuts a longer prompt off at the left with a warning, and the instruction goes first."""
+        new = self.args.rollout.max_new_tokens
+        limit = self.args.data.max_len - (new or 1)
+        return PromptLengthGate(
+            self._questions,
+            self._placement,
+            needed=lambda prompts: max(
+                len(encode(self.tokenizer, self._dataset.render(prompt))) for prompt in prompts
+            ),
+            limit=lambda: limit,
+            limit_name="--data.max_len leaves room for",
+            count_tokens=lambda text: len(encode(self.tokenizer, text)),
+        )
+
+    def _vocabulary_size(self) -> int | None:
+        return vocabulary_size(
+            AutoConfig.from_pretrained(self.args.actor.model_name_or_path, trust_remote_code=True)
+        )
+
+
+@ray.remote(num_cpus=0)  # type: ignore[untyped-decorator]
+def _join(tags: Sequence[Sequence[Any]], *parts: Sequence[Any]) -> list[Any]:
+    """The responses of one group, in the order of its members, each with its tag."""
+    tagged = [
+        {**response, _TAG: tag}
+        for of_part, part in zip(tags, parts, strict=True)
+        for tag, response in zip(of_part, part, strict=True)
+    ]
+    return sorted(tagged, key=lambda response: response[_TAG][2] or 0)
+
+
+def _result(reference: Any) -> Any:
+    try:
+        return ray.get(reference)[0]
+    except ray.exceptions.RayTaskError as error:
+        logger.warning("a rollout outside training failed: %s", error.cause)
+        return None

@@ -1,0 +1,42 @@
+"""The demo's rewards as a file for `--reward.remote_url`; `COEVO_TEST_REWARD` names which.
+
+OpenRLHF executes the file without putting it into `sys.modules`, and takes `reward_func`. It asks for
+one response at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+from prompt_coevo.demo.world import reward
+
+
+def demo(answer: str, label: str) -> float:
+    """1 for the right answer in the strict format."""
+    return reward(answer, label)
+
+
+def distinct_words(answer: str, label: str) -> float:
+    """A reward that differs between rollouts, so that every group has a gradient."""
+    return len(set(answer.split())) / 20
+
+
+def says_yes(answer: str, label: str) -> float:
+    """1 for an answer with the word, for a policy that a test's script speaks for."""
+    return float("yes" in answer)
+
+
+_SCORE = {function.__name__: function for function in (demo, distinct_words, says_yes)}[
+    os.environ.get("COEVO_TEST_REWARD", "demo")
+]
+
+
+def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> dict[str, Any]:
+    """Rewards, and whether the answers are right as a metric `acc`."""
+    answers = [query.rpartition("<assistant>")[2].replace("<end>", "") for query in queries]
+    scores = torch.tensor([_SCORE(a, label) for a, label in zip(answers, labels, strict=True)])
+    right = torch.tensor([reward(a, label) for a, label in zip(answers, labels, strict=True)])
+    return {"rewards": scores, "scores": scores, "extra_logs": {"acc": right}}

@@ -1,0 +1,217 @@
+"""Runs the unmodified `python -m openrlhf.cli.train_ppo_ray` on a CPU, with the stand-ins.
+
+    result = run_openrlhf(tmp_path, train=rows(TASKS), overrides=["--train.num_episodes=2"])
+    assert result.returncode == 0, result.tail
+
+A run's checkpoints are in its folder; every start writes logs of its own, so that a second start in
+the same folder resumes. Only one may run at a time on a small machine.
+
+Nothing is compiled for DeepSpeed, see `standins.openrlhf.cpu`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from helpers.ray_run import RayRun, read_json_lines, warm_server
+from helpers.trl_world import TASKS, WORLD
+from helpers.warm_python import client_command
+from prompt_coevo.demo.model import base_policy_path
+from prompt_coevo.demo.world import Task, spell
+
+_HELPERS = Path(__file__).parent
+_STANDINS = _HELPERS.parent / "standins" / "openrlhf"
+_MODULES = (
+    "aiohttp", "deepspeed", "numpy", "openai", "peft", "pyarrow", "torch",
+    "torch.distributed", "torchdata.stateful_dataloader", "transformers",
+    "transformers.models.llama.modeling_llama", "transformers.trainer",
+)  # fmt: skip
+_IMPORT_SETTINGS = {
+    "DS_ACCELERATOR": "cpu",
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+    "TORCH_COMPILE_DISABLE": "1",  # DeepSpeed compiles functions when it is imported
+}
+
+__all__ = ["TASKS", "WORLD", "OpenRLHFRun", "Result", "rows", "run_openrlhf", "write_rows"]
+
+Row = Mapping[str, Any]
+
+
+def rows(tasks: Iterable[Task] = TASKS) -> list[Row]:
+    """The demo's questions as `run_openrlhf` takes them."""
+    return [
+        {"input": [{"role": "user", "content": task.question}], "label": spell(task.answer)}
+        for task in tasks
+    ]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a start left behind."""
+
+    returncode: int | None
+    """Negative if a signal ended it, None if it runs still."""
+
+    output: str
+    """stdout and stderr of the driver, in which Ray also prints what the workers print."""
+
+    server: list[dict[str, Any]]
+    """The stand-in engine's events, see `standins.openrlhf.vllm.engine`."""
+
+    actor: list[dict[str, Any]]
+    """The rows the loss got, see `standins.openrlhf.recorder`."""
+
+    metrics: dict[int, dict[str, float]]
+    """Step to what TensorBoard would show: `train/…` and `eval/…`."""
+
+    folder: Path
+    """The run's folder; checkpoints are in `checkpoints/`, the policy after the last step in `model/`."""
+
+    seconds: float
+
+    @property
+    def tail(self) -> str:
+        """The end of the output, without the ends of long lines."""
+        return "\n".join(line[:200] for line in self.output.splitlines()[-60:])
+
+    def generated(self) -> list[dict[str, Any]]:
+        return [event for event in self.server if event["event"] == "generate"]
+
+    def weights(self) -> list[dict[str, Any]]:
+        return [event for event in self.server if event["event"] == "weights"]
+
+
+class OpenRLHFRun(RayRun[Result]):
+    """One start of the trainer."""
+
+    def __init__(
+        self,
+        folder: Path,
+        train: Sequence[Row] | None = None,
+        val: Sequence[Row] | None = None,
+        overrides: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        module: str = "openrlhf.cli.train_ppo_ray",
+        model: Path | None = None,
+        reward: str = "demo",
+        warm: bool = True,
+    ) -> None:
+        """Write the data and start. Later overrides win over earlier ones and over the defaults.
+
+        A row is `{"input": chat, "label": text}` with, if wanted, `datasource` and more columns. Without
+        `train` the demo's 8 hard questions are taken; only with `val` is there an evaluation dataset.
+        An override is an argument of the command line; a flag that is on by default cannot be turned off.
+        `reward` names a function of `helpers.openrlhf_reward`. `warm` forks all processes of all runs
+        from one with torch and DeepSpeed imported, see `helpers.warm_python`: the first run pays for it.
+        """
+        super().__init__(folder)
+        write_rows(self._logs / "train.jsonl", rows() if train is None else train)
+        arguments = [*self._arguments(model), *overrides]
+        if val is not None:
+            write_rows(self._logs / "val.jsonl", val)
+            arguments.insert(0, f"--eval.dataset={self._logs / 'val.jsonl'}")
+        python, runtime_env = [sys.executable, "-P"], {}
+        if warm:
+            command = client_command(warm_server(_MODULES, tuple(_IMPORT_SETTINGS.items())))
+            runtime_env["py_executable"] = command
+            python = command.split()
+        environment = self._openrlhf_environment(reward, runtime_env, env or {})
+        script = str(self._logs / "path" / "launch.py")
+        self._process = self._popen([*python, script, module, *arguments], environment)
+
+    def result(self) -> Result:
+        """What there is to read by now."""
+        return Result(
+            returncode=self._process.poll(),
+            output=self._output.read_text(errors="replace"),
+            server=self.server_log(),
+            actor=self.actor_log(),
+            metrics=self.metrics(),
+            folder=self.folder,
+            seconds=time.monotonic() - self._started,
+        )
+
+    def metrics(self) -> dict[int, dict[str, float]]:
+        steps: dict[int, dict[str, float]] = {}
+        for line in read_json_lines(self._logs / "metrics.jsonl"):
+            steps.setdefault(line["step"], {}).update(line["data"])
+        return steps
+
+    def _openrlhf_environment(
+        self, reward: str, runtime_env: Mapping[str, Any], extra: Mapping[str, str]
+    ) -> dict[str, str]:
+        names = ("flash_attn", "launch.py", "vllm")
+        path = self._import_path({name: _STANDINS / name for name in names})
+        ray_settings = {
+            "num_cpus": 16,  # logical
+            "num_gpus": 4,  # that do not exist
+            "include_dashboard": False,
+            "object_store_memory": 200_000_000,
+            "_temp_dir": str(self._ray),
+            "runtime_env": {
+                **runtime_env,
+                "worker_process_setup_hook": "standins.openrlhf.plugin.install",
+            },
+        }
+        own = {
+            "COEVO_TEST_RAY": json.dumps(ray_settings),
+            "COEVO_TEST_REWARD": reward,
+            "CUDA_VISIBLE_DEVICES": "0,1,2,3",  # Ray counts them before it hands out those not there
+            "HF_DATASETS_CACHE": str(self._ray / "datasets"),
+            **_IMPORT_SETTINGS,
+        }
+        return self._environment(path, {**own, **extra})
+
+    def _arguments(self, model: Path | None) -> list[str]:
+        return [
+            f"--actor.model_name_or_path={model or base_policy_path()}",
+            "--actor.num_gpus_per_node=1",
+            "--ref.num_gpus_per_node=1",
+            "--critic.num_gpus_per_node=1",
+            "--reward.num_gpus_per_node=1",
+            "--vllm.num_engines=1",
+            "--vllm.sync_backend=gloo",
+            "--vllm.enforce_eager",
+            f"--reward.remote_url={_HELPERS / 'openrlhf_reward.py'}",
+            f"--data.prompt_dataset={self._logs / 'train.jsonl'}",
+            "--data.input_key=input",
+            "--data.label_key=label",
+            "--data.apply_chat_template",
+            "--data.max_len=146",
+            "--rollout.max_new_tokens=18",
+            "--rollout.batch_size=4",
+            "--rollout.n_samples_per_prompt=4",
+            "--rollout.micro_batch_size=16",
+            "--train.batch_size=16",
+            "--train.micro_batch_size=16",
+            "--train.seed=0",
+            "--actor.adam.lr=1e-3",
+            "--actor.lr_scheduler=constant",
+            "--actor.lr_warmup_ratio=0",  # else the first step has a learning rate of 0
+            "--algo.advantage.estimator=group_norm",
+            "--algo.kl.init_coef=0",  # no reference policy
+            "--ds.zero_stage=0",
+            "--ds.attn_implementation=eager",
+            f"--ckpt.path={self.folder / 'checkpoints'}",
+            f"--ckpt.output_dir={self.folder / 'model'}",
+            "--ckpt.load_enable",
+            f"--logger.tensorboard_dir={self._logs}",
+        ]
+
+
+def run_openrlhf(folder: Path, timeout: float = 300, **arguments: Any) -> Result:
+    """Start, wait, and read the logs; arguments as of `OpenRLHFRun`."""
+    with OpenRLHFRun(folder, **arguments) as run:
+        return run.wait(timeout)
+
+
+def write_rows(path: Path, data: Sequence[Row]) -> None:
+    """A file of JSON lines in OpenRLHF's format."""
+    path.write_text("".join(json.dumps(dict(row)) + "\n" for row in data))

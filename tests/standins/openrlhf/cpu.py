@@ -1,0 +1,69 @@
+"""Replaces the accelerator: names of `torch.cuda`, DeepSpeed without extensions, and float32.
+
+DeepSpeed's CPU accelerator compiles two C++ extensions at its first use, minutes on a small machine.
+Neither is needed: its setting `torch_adam` takes torch's AdamW for its fused one, and without its
+shared-memory operator it reduces through gloo, as it does where that cannot be built. OpenRLHF trains in
+bf16 or fp16, in which the log-probs of a sampler with a cache and of a forward pass differ in the second
+digit; in float32 tests can tell rounding from mistakes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed.device_mesh
+
+
+class _Device(str):
+    """A device to move tensors to, that OpenRLHF also puts behind "cuda:" and then does not use."""
+
+    def __format__(self, spec: str) -> str:
+        return "0"
+
+
+def replace_cuda() -> None:
+    """Stand in for the functions of `torch.cuda` that OpenRLHF calls."""
+
+    def nothing(*_: Any, **__: Any) -> None: ...
+
+    for name in ("set_device", "synchronize", "empty_cache", "current_stream"):
+        setattr(torch.cuda, name, nothing)
+    torch.cuda.current_device = lambda: _Device("cpu")  # type: ignore[assignment, return-value]
+
+
+def mesh_on_cpu(module: Any) -> None:
+    """Have `openrlhf.utils.deepspeed.deepspeed` ask for a mesh on the CPU."""
+    module.init_device_mesh = lambda _, *arguments, **options: (
+        torch.distributed.device_mesh.init_device_mesh("cpu", *arguments, **options)
+    )
+
+
+def no_shared_memory(module: Any) -> None:
+    """Have `deepspeed.comm.torch` do without its shared-memory operator."""
+    module.build_shm_op = lambda: None
+
+
+def float32_config(module: Any) -> None:
+    """Change DeepSpeed's settings in `openrlhf.utils.deepspeed.deepspeed_utils`."""
+
+    def changed(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+        @functools.wraps(function)
+        def config(*arguments: Any, **options: Any) -> dict[str, Any]:
+            settings = function(*arguments, **options)
+            settings["bf16"]["enabled"] = settings["fp16"]["enabled"] = False
+            if "optimizer" in settings:
+                settings["optimizer"]["params"]["torch_adam"] = True
+            return settings
+
+        return config
+
+    module.get_train_ds_config = changed(module.get_train_ds_config)
+    module.get_eval_ds_config = changed(module.get_eval_ds_config)
+
+
+def float32_weights(module: Any) -> None:
+    """Have `openrlhf.utils.utils` name float32 as the type of all weights."""
+    module.convert_to_torch_dtype = lambda _: torch.float32

@@ -1,0 +1,33 @@
+"""Replaces TensorBoard: what a user's would show goes to `metrics.jsonl` in `--logger.tensorboard_dir`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+class JsonLinesLogger:
+    """One line per call, `{"step": …, "data": {tag: value}}` with TensorBoard's tags."""
+
+    def __init__(self, args: Any) -> None:
+        self._path = Path(args.logger.tensorboard_dir) / "metrics.jsonl"
+
+    def log_train(self, global_step: int, logs_dict: dict[str, Any]) -> None:
+        numbers = {name: value for name, value in logs_dict.items() if name != "generated_samples"}
+        self._append("train", global_step, numbers)
+
+    def log_eval(self, global_step: int, logs_dict: dict[str, Any]) -> None:
+        self._append("eval", global_step, logs_dict)
+
+    def close(self) -> None: ...
+
+    def _append(self, kind: str, step: int, values: dict[str, Any]) -> None:
+        data = {f"{kind}/{name}": float(v) for name, v in values.items() if v is not None}
+        with self._path.open("a") as file:
+            file.write(json.dumps({"step": step, "data": data}) + "\n")
+
+
+def replace_tensorboard(module: Any) -> None:
+    """Take it for `TensorboardLogger` of `openrlhf.utils.logging_utils`."""
+    module.TensorboardLogger = JsonLinesLogger

@@ -1,0 +1,32 @@
+"""Lets the unmodified `python -m openrlhf.cli.train_ppo_ray` run where there is no accelerator.
+
+Ray runs `install` in every process, see `standins.openrlhf.launch`. What concerns a module of OpenRLHF
+waits until OpenRLHF itself imports it. The packages `vllm` and `flash_attn` next to this file have to be
+found under these names.
+"""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from standins.on_import import when_imported
+from standins.openrlhf import cpu, metrics, recorder
+
+
+def install() -> None:
+    """Put the stand-ins in place, in this process.
+
+    OpenRLHF leaves the order of the prompts to torch's random seed; `COEVO_TEST_SEED` decides it here.
+    """
+    torch.set_num_threads(1)
+    torch.manual_seed(int(os.environ.get("COEVO_TEST_SEED", "0")))
+    cpu.replace_cuda()
+    when_imported("deepspeed.comm.torch", cpu.no_shared_memory)
+    when_imported("openrlhf.utils.utils", cpu.float32_weights)
+    when_imported("openrlhf.utils.deepspeed.deepspeed_utils", cpu.float32_config)
+    when_imported("openrlhf.utils.deepspeed.deepspeed", cpu.mesh_on_cpu)
+    when_imported("openrlhf.utils.logging_utils", metrics.replace_tensorboard)
+    when_imported("openrlhf.trainer.ppo_utils.replay_buffer", recorder.record_positions)
+    when_imported("openrlhf.trainer.ray.ppo_actor", recorder.record_loss)

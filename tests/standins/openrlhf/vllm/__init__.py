@@ -1,0 +1,13 @@
+"""Replaces vLLM: the calls that OpenRLHF 0.11 makes, answered by transformers on the CPU.
+
+The log-probs are those under the temperature, before top-p and top-k, so both are refused together with
+`logprobs`. Weights change between two batches only, also after `pause_generation`: a batch under way is
+finished first, where vLLM goes on with half a response under the new weights.
+"""
+
+from .engine import AsyncEngineArgs, AsyncLLMEngine
+from .sampling_params import SamplingParams
+
+__version__ = "0.29.0"  # what OpenRLHF 0.11.2 asks for
+
+__all__ = ["AsyncEngineArgs", "AsyncLLMEngine", "SamplingParams"]

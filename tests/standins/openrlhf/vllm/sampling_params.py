@@ -1,0 +1,22 @@
+"""Replaces `vllm.sampling_params`. An unknown parameter is an error, as there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class SamplingParams:
+    """The parameters that the engine honours."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = -1
+    max_tokens: int | None = 16
+    min_tokens: int = 0
+    skip_special_tokens: bool = True
+    logprobs: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.logprobs is not None and (self.top_p < 1 or self.top_k > 0):
+            raise NotImplementedError("log-probs together with top_p or top_k")

@@ -1,0 +1,10 @@
+"""Replaces `vllm.utils`."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+
+def random_uuid() -> str:
+    """A name for a request."""
+    return uuid4().hex
