@@ -118,7 +118,17 @@ def test_band_leaves_tokens_out_of_distilled_rows_alone(tmp_path: Path) -> None:
 
 
 def test_clean_with_a_reference_policy(tmp_path: Path) -> None:
-    distilled, plain = rows(run(tmp_path, "actor_rollout_ref.actor.use_kl_loss=True"))
+    reference = "actor_rollout_ref.ref"
+    distilled, plain = rows(
+        run(
+            tmp_path,
+            "actor_rollout_ref.actor.use_kl_loss=True",
+            f"{reference}.log_prob_micro_batch_size_per_gpu=16",
+            f"+{reference}.fsdp_config.mixed_precision.param_dtype=fp32",
+            f"+{reference}.fsdp_config.mixed_precision.reduce_dtype=fp32",
+            f"+{reference}.fsdp_config.mixed_precision.buffer_dtype=fp32",
+        )
+    )
     for row in [*distilled, *plain]:
         on_question = log_probs(row["prompts"], row["responses"])
         assert row["old_log_probs"] == close(on_question)

@@ -1,4 +1,7 @@
-"""Replaces nothing: VeRL's own FSDP2 engine, which runs on a CPU but is registered for GPUs only."""
+"""VeRL's own FSDP2 engine, which runs on a CPU but is registered for GPUs only.
+
+Replaced is one argument: the weights of a reference policy are not pinned, which needs an accelerator.
+"""
 
 from __future__ import annotations
 
@@ -14,3 +17,5 @@ def register(module: Any) -> None:
         ("value_model", module.FSDPEngineWithValueHead),
     ):
         EngineRegistry.register(model_type=model_type, backend=["fsdp2"], device="cpu")(engine)
+    policy = module.CPUOffloadPolicy
+    module.CPUOffloadPolicy = lambda pin_memory: policy(pin_memory=False)
