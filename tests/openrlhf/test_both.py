@@ -1,0 +1,64 @@
+"""Both methods at once in the unmodified train_ppo_ray, by the wrapper's flags, and its evaluation.
+
+Stand-ins: vLLM, flash-attn, the device, and the reflection model's HTTP server.
+"""
+
+from __future__ import annotations
+
+import pytest
+from helpers.openrlhf_run import TASKS, Result, rows, run_openrlhf
+from helpers.openrlhf_world import INSPO, P2O, TOKENIZER, events, reflection, teach, tokens
+from standins.openai_server import openai_server
+
+STEPS = 6
+QUESTIONS = [task.question for task in TASKS]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    with openai_server(teach) as server:
+        result = run_openrlhf(
+            tmp_path_factory.mktemp("both"),
+            module="prompt_coevo.adapters.openrlhf",
+            val=rows(TASKS[:2]),
+            overrides=[
+                *("--coevo.method", "both", *P2O, *INSPO, *reflection(server.base)),
+                *("--train.num_episodes=3", f"--eval.steps={STEPS}", "--eval.temperature=0.5"),
+            ],
+            env={"OPENAI_API_KEY": "sk-test"},
+        )
+    assert result.returncode == 0, result.tail
+    return result
+
+
+def joined(run: Result) -> set[str]:
+    return {one["text"] for e in events(run, "population_changed") for one in e["added"]}
+
+
+def test_each_method_did_its_work(run: Result) -> None:
+    last = run.metrics[STEPS]
+    assert last["train/coevo/searches"] == 2
+    assert last["train/coevo/evolutions"] >= 1
+    assert any(event["removed"] for event in events(run, "population_changed"))
+    assert any(m["train/coevo/templated_fraction"] > 0 for m in run.metrics.values())
+
+
+def test_one_instruction_per_group_and_no_template_is_trained_on(run: Result) -> None:
+    wanted = [tokens(question, text) for question in QUESTIONS for text in joined(run)]
+    groups: dict[tuple[int, int], set[str]] = {}
+    for row in run.actor:
+        prompt = row["sequences"][: row["action_mask"].index(1) + 1]
+        assert prompt in wanted
+        groups.setdefault((row["step"], row["position"] // 4), set()).add(row["prompts"])
+    assert len(groups) == STEPS * 4
+    assert all(len(prompts) == 1 for prompts in groups.values())
+    sampled = {TOKENIZER.decode(event["prompt_ids"]) for event in run.generated()}
+    assert any("means" in text and "<system>" in text for text in sampled)
+
+
+def test_evaluation_ran_under_the_best_instruction_of_its_moment(run: Result) -> None:
+    evaluated = [event for event in run.generated() if event["temperature"] == 0.5]
+    assert evaluated
+    allowed = [tokens(task.question, text) for task in TASKS[:2] for text in joined(run)]
+    assert all(event["prompt_ids"] in allowed for event in evaluated)
+    assert "eval/eval_default_pass1" in run.metrics[STEPS]
