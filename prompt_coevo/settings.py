@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ValidationError, field_validator, model_validator
 from pydantic_settings import (
@@ -37,6 +37,13 @@ from prompt_coevo.setting_sources import (
     read_file,
     read_preset,
 )
+
+METHODS: Final[dict[str, list[str]]] = {
+    "p2o": ["p2o"],
+    "inspo": ["inspo"],
+    "both": ["inspo", "p2o"],
+}
+"""What a door's one flag may say, and the algorithms that it stands for."""
 
 
 class Settings(BaseSettings):

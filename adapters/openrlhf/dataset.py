@@ -58,13 +58,13 @@ class CoevoPromptDataset(PromptDataset):
     def questions(self, settings: Settings) -> QuestionIndex:
         """The questions of this dataset. Raises DatasetError."""
         columns = list(self._rows[0]) if len(self._rows) else []
-        for name in (settings.question_id_column, self._truth_column(settings)):
+        truth_column = self._truth_column(settings)
+        id_column = settings.question_id_column
+        for name in (id_column, truth_column):
             if name is not None and name not in columns:
                 raise DatasetError(
                     f"the training dataset has no column {name!r}; it has: {', '.join(columns)}"
                 )
-        truth_column = self._truth_column(settings)
-        id_column = settings.question_id_column
         return QuestionIndex(
             self._rows,
             prompt=self.prompt,

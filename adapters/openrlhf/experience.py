@@ -6,6 +6,7 @@ the question already. The sampler's log-probs are under the template.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -21,11 +22,14 @@ class CoevoExperienceMaker(RemoteExperienceMaker):
 
     def make_experience(self, samples_list: list[Any]) -> list[Any]:
         experiences: list[Any] = super().make_experience(samples_list)
-        settings = Settings(**self.args.coevo)
         for experience in experiences:
             if experience.rollout_log_probs is not None:
-                _apply(experience, settings)
+                _apply(experience, self._settings)
         return experiences
+
+    @cached_property
+    def _settings(self) -> Settings:
+        return Settings(**self.args.coevo)
 
 
 def _apply(experience: Any, settings: Settings) -> None:

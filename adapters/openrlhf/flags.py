@@ -10,10 +10,9 @@ import yaml
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.sections import Section
-from prompt_coevo.settings import Settings
+from prompt_coevo.settings import METHODS, Settings
 
 PREFIX: Final = "--coevo."
-_METHODS: Final = {"p2o": ["p2o"], "inspo": ["inspo"], "both": ["inspo", "p2o"]}
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Flags:
 def help_text() -> str:
     """All our flags with their defaults and meanings, which are the settings'."""
     lines = [
-        f"{PREFIX}method {{{','.join(_METHODS)}}}",
+        f"{PREFIX}method {{{','.join(METHODS)}}}",
         "    Switches co-evolution on; short for --coevo.algorithms.",
     ]
     for name, field in _fields(Settings):
@@ -95,11 +94,11 @@ def _nested(flags: dict[str, list[str]]) -> dict[str, Any]:
 
 
 def _algorithms(texts: list[str]) -> list[str]:
-    if len(texts) != 1 or texts[0] not in _METHODS:
+    if len(texts) != 1 or texts[0] not in METHODS:
         raise SettingsError(
-            f"{PREFIX}method must be one of {', '.join(_METHODS)}, but is {' '.join(texts)!r}"
+            f"{PREFIX}method must be one of {', '.join(METHODS)}, but is {' '.join(texts)!r}"
         )
-    return _METHODS[texts[0]]
+    return METHODS[texts[0]]
 
 
 def _value(text: str) -> Any:

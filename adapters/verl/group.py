@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, Final
 
 from hydra.core.config_store import ConfigStore
@@ -10,7 +11,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.sections import Section
-from prompt_coevo.settings import Settings
+from prompt_coevo.settings import METHODS, Settings
 
 TRAINER: Final = "coevo"
 """The name that our trainer is registered under."""
@@ -18,14 +19,13 @@ _RESOLVER: Final = "coevo_trainer"
 TRAINER_MODE: Final = f"${{{_RESOLVER}:}}"
 """What `trainer.v1.trainer_mode` becomes. Looking it up registers the trainer, and so nothing heavy is
 imported by a process that does not train."""
-CHOICES: Final = {"p2o": ["p2o"], "inspo": ["inspo"], "both": ["inspo", "p2o"]}
 _SECRET: Final = "api_key"
 
 
 def store_group() -> None:
     """Offer `+coevo=p2o`, `+coevo=inspo` and `+coevo=both`."""
     OmegaConf.register_new_resolver(_RESOLVER, _register_trainer, replace=True)
-    for name, algorithms in CHOICES.items():
+    for name, algorithms in METHODS.items():
         ConfigStore.instance().store(
             group="coevo",
             name=name,
@@ -58,9 +58,8 @@ def read_settings(block: DictConfig) -> Settings:
 
 
 def _register_trainer() -> str:
-    from prompt_coevo.adapters.verl import trainer
-
-    return trainer.NAME
+    import_module("prompt_coevo.adapters.verl.trainer")
+    return TRAINER
 
 
 def _unset(model: type[Any]) -> dict[str, Any]:

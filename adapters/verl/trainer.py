@@ -33,12 +33,11 @@ from prompt_coevo.vocabulary_gate import VocabularyGate
 
 logger = logging.getLogger(PROJECT)
 
-NAME: Final = TRAINER
 STATE_FILE: Final = "coevo_state.json"
 _TRAIN: Final = "train"
 
 
-@register_trainer(NAME)
+@register_trainer(TRAINER)
 class CoevoTrainer(PPOTrainerSync):
     """Plans, observes, distils and searches around the steps of the synchronous trainer.
 

@@ -16,12 +16,12 @@ from hydra import compose, initialize_config_dir, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import ConfigCompositionException
 from prompt_coevo.adapters.verl import launch
-from prompt_coevo.adapters.verl.group import CHOICES, read_settings
+from prompt_coevo.adapters.verl.group import read_settings
 from prompt_coevo.adapters.verl.launch import LaunchCheck
 from prompt_coevo.adapters.verl.questions import index_questions
 
 from prompt_coevo.errors import DatasetError, HostError, SettingsError
-from prompt_coevo.settings import Settings
+from prompt_coevo.settings import METHODS, Settings
 
 MODEL = ("actor_rollout_ref.rollout.n=4", "coevo.reflection.model=openai/teacher")
 
@@ -48,11 +48,11 @@ def refusal(*overrides: str, choice: str = "p2o") -> str:
     return message
 
 
-@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("choice", METHODS)
 def test_every_choice_is_a_set_of_valid_settings(choice: str) -> None:
     config = composed(choice=choice)
     LaunchCheck().on_job_start(config)
-    assert list(read_settings(config.coevo).algorithms) == CHOICES[choice]
+    assert list(read_settings(config.coevo).algorithms) == METHODS[choice]
 
 
 def test_every_setting_is_a_key() -> None:
