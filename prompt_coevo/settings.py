@@ -7,11 +7,12 @@ Sources, strongest first: constructor arguments, environment variables (`PROMPT_
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -168,6 +169,16 @@ class Settings(BaseSettings):
                 "reflection.total_timeout_s has no effect with a reflection.function, unless "
                 'inspo.reflection = "overlapped"; leave it out'
             )
+
+
+def setting_fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Every setting by its dotted name, sections resolved."""
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, Section):
+            yield from setting_fields(kind, f"{prefix}{name}.")
+        else:
+            yield prefix + name, field
 
 
 def parse_section(model: type[BaseModel], name: str, values: Mapping[str, Any]) -> BaseModel:

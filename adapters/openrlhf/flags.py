@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
 
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.sections import Section
-from prompt_coevo.settings import METHODS, Settings
+from prompt_coevo.settings import METHODS, Settings, setting_fields
 
 PREFIX: Final = "--coevo."
 
@@ -54,7 +53,7 @@ def help_text() -> str:
         f"{PREFIX}method {{{','.join(METHODS)}}}",
         "    Switches co-evolution on; short for --coevo.algorithms.",
     ]
-    for name, field in _fields(Settings):
+    for name, field in setting_fields(Settings):
         if name != "reflection.api_key":
             default = "" if field.default is None else f" (default: {field.default})"
             lines += [
@@ -62,14 +61,6 @@ def help_text() -> str:
                 f"    {' '.join((field.description or '').split())}{default}",
             ]
     return "\n".join(lines)
-
-
-def _fields(model: type[Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, field in model.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            yield from _fields(field.annotation, f"{prefix}{name}.")
-        else:
-            yield prefix + name, field
 
 
 def _nested(flags: dict[str, list[str]]) -> dict[str, Any]:

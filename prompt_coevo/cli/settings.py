@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from prompt_coevo.sections import InspoSettings, P2OSettings, Section
-from prompt_coevo.settings import Settings
+from prompt_coevo.sections import InspoSettings, P2OSettings
+from prompt_coevo.settings import Settings, setting_fields
 
 
 def show(
@@ -25,7 +24,7 @@ def show(
     With --questions also an estimate of rollouts and reflection calls.
     """
     if table:
-        typer.echo("\n".join(["| setting | default | |", "|---|---|---|", *_rows(Settings)]))
+        typer.echo("\n".join(["| setting | default | |", "|---|---|---|", *_rows()]))
         return
     given = {"preset": preset, "config_file": config_file}
     settings = Settings(**{name: value for name, value in given.items() if value is not None})
@@ -71,13 +70,9 @@ def _inspo_estimate(inspo: InspoSettings) -> str:
     )
 
 
-def _rows(model: type[Any], prefix: str = "") -> Iterator[str]:
-    for name, field in model.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, Section):
-            yield from _rows(kind, f"{prefix}{name}.")
-            continue
+def _rows() -> Iterator[str]:
+    for name, field in setting_fields(Settings):
         default = field.get_default(call_default_factory=True)
         text = "none" if default is None else json.dumps(default, ensure_ascii=False, default=str)
         description = " ".join((field.description or "").split()).replace("|", "\\|")
-        yield f"| `{prefix}{name}` | `{text}` | {description} |"
+        yield f"| `{name}` | `{text}` | {description} |"
