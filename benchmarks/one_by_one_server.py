@@ -24,9 +24,10 @@ from typing import Any
 
 import numpy as np
 import uvicorn
-from prompt_coevo.retrieval.open import open_index
-from prompt_coevo.retrieval.retriever import Hit
 from pydantic import BaseModel
+
+from prompt_coevo.retrieval.index.open import open_index
+from prompt_coevo.retrieval.retriever import Hit
 
 
 class QueryRequest(BaseModel):

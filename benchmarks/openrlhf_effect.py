@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import effect
 from effect import BATCH, GROUP
+
 from helpers.openrlhf_run import OpenRLHFRun, rows
 from standins.openai_server import openai_server
 

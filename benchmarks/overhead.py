@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from prompt_coevo.adapters.trl import CoevoCallback, attach
 from tiny_trainer import build
 from transformers import TrainerCallback
 
 from prompt_coevo import hookimpl
+from prompt_coevo.adapters.trl import CoevoCallback, attach
 from prompt_coevo.types import Candidate
 
 ROLLOUTS, GROUP = 512, 8

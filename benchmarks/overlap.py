@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from prompt_coevo.adapters.trl import attach
 from tiny_trainer import build
 from transformers import TrainerCallback
 
+from prompt_coevo.adapters.trl import attach
 from prompt_coevo.demo.arms import first_instruction
 from prompt_coevo.demo.instruction_teacher import InstructionTeacher
 from prompt_coevo.demo.world import World

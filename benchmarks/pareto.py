@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from prompt_coevo.pareto import greedy_cover, non_dominated, select_pareto_front
+from prompt_coevo.algorithms.p2o.pareto import greedy_cover, non_dominated, select_pareto_front
 
 WIDTH = 16
 

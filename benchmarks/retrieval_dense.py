@@ -31,6 +31,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 import numpy as np  # noqa: E402
+
 from helpers.passages import passages, queries  # noqa: E402
 from helpers.tiny_encoder import save_tiny_encoder  # noqa: E402
 
@@ -131,9 +132,9 @@ def cpu_ms(call: Callable[[], Any], turns: int) -> list[float]:
 
 
 def index_row(kind: str, ready: Ready, asked: Any, exact: Any, folder: Path) -> Row:
-    from prompt_coevo.retrieval.dense import open_vectors
-    from prompt_coevo.retrieval.faiss_package import load_faiss
-    from prompt_coevo.retrieval.vector_build import choose_type, write_index
+    from prompt_coevo.retrieval.dense.build import choose_type, write_index
+    from prompt_coevo.retrieval.dense.faiss_package import load_faiss
+    from prompt_coevo.retrieval.dense.index import open_vectors
 
     faiss = load_faiss()
     kind = choose_type(kind, len(ready), len(ready), DIMENSION, None)
@@ -162,8 +163,9 @@ def index_row(kind: str, ready: Ready, asked: Any, exact: Any, folder: Path) -> 
 def floor_row(path: Path, asked: Any) -> Row:
     """An exact query next to reading what it reads; two ways of reading, the faster one counts."""
     import torch
-    from prompt_coevo.retrieval.faiss_package import load_faiss
-    from prompt_coevo.retrieval.vector_search import FlatVectors
+
+    from prompt_coevo.retrieval.dense.faiss_package import load_faiss
+    from prompt_coevo.retrieval.dense.search import FlatVectors
 
     index = FlatVectors(load_faiss(), path)
     vectors = np.asarray(np.load(path, mmap_mode="r"))
@@ -186,7 +188,8 @@ def floor_row(path: Path, asked: Any) -> Row:
 
 def encoder_rows(folder: Path) -> list[Row]:
     import torch
-    from prompt_coevo.retrieval.encoders import load
+
+    from prompt_coevo.retrieval.dense.encoders import load
 
     texts = [passage["contents"] for passage in passages(2000)]
     shape = {"dimension": DIMENSION, "layers": 6, "heads": 12, "inner": 1536}

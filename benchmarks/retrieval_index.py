@@ -34,13 +34,13 @@ Row: TypeAlias = dict[str, Any]
 
 
 def build_ours(folder: Path) -> None:
-    from prompt_coevo.retrieval.build import build
+    from prompt_coevo.retrieval.index.build import build
 
     build(folder / "corpus.jsonl", folder / "ours", force=True)
 
 
 def open_ours(folder: Path) -> Callable[[Sequence[str]], Found]:
-    from prompt_coevo.retrieval.open import open_index
+    from prompt_coevo.retrieval.index.open import open_index
 
     index = open_index(folder / "ours")
     return lambda asked: [[hit.id for hit in hits] for hits in index.search(asked, K)]
@@ -48,8 +48,9 @@ def open_ours(folder: Path) -> Callable[[Sequence[str]], Found]:
 
 def build_bm25s(folder: Path) -> None:
     import bm25s
-    from prompt_coevo.retrieval.bm25_build import K1, B
-    from prompt_coevo.retrieval.words import words
+
+    from prompt_coevo.retrieval.bm25.build import K1, B
+    from prompt_coevo.retrieval.bm25.words import words
 
     index = bm25s.BM25(method="lucene", k1=K1, b=B)
     with (folder / "corpus.jsonl").open() as lines:
@@ -60,7 +61,8 @@ def build_bm25s(folder: Path) -> None:
 
 def open_bm25s(folder: Path, backend: str) -> Callable[[Sequence[str]], Found]:
     import bm25s
-    from prompt_coevo.retrieval.words import words
+
+    from prompt_coevo.retrieval.bm25.words import words
 
     index = bm25s.BM25.load(folder / "bm25s", mmap=True)
     index.backend = backend

@@ -35,9 +35,9 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from helpers.passages import passages, queries, write_corpus  # noqa: E402
-from prompt_coevo.retrieval.build import Request, build  # noqa: E402
-from prompt_coevo.retrieval.client import RemoteRetriever  # noqa: E402
-from prompt_coevo.retrieval.load import Load, measure_load  # noqa: E402
+from prompt_coevo.retrieval.client.bench import Load, measure_load  # noqa: E402
+from prompt_coevo.retrieval.client.client import RemoteRetriever  # noqa: E402
+from prompt_coevo.retrieval.index.build import Request, build  # noqa: E402
 
 PASSAGES, CLIENTS, ROUNDS, STEP = 100_000, 64, 3, 10_240
 SECONDS = {"bm25": 8.0, "dense": 15.0}
@@ -69,8 +69,9 @@ def build_index(kind: str, folder: Path) -> Path:
 
 def save_encoder(folder: Path) -> Path:
     """A checkpoint of MiniLM's shape; the tokenizer is the tests', one token a word."""
-    from helpers.tiny_encoder import save_tiny_encoder
     from transformers import AutoTokenizer, BertConfig, BertModel
+
+    from helpers.tiny_encoder import save_tiny_encoder
 
     save_tiny_encoder(folder, [passage["contents"] for passage in passages(ENCODER_TEXTS)])
     shape = BertConfig(

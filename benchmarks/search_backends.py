@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from prompt_coevo import Coevolution, Settings, hookimpl
-from prompt_coevo.search import SearchRequest, SearchResult
+from prompt_coevo.algorithms.p2o.search import SearchRequest, SearchResult
 from prompt_coevo.types import Question, Rollout, RolloutRequest
 
 FAMILIES, WORDS, QUESTIONS, SEEDS = 24, 6, 240, 5

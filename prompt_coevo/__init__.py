@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from prompt_coevo.coevolution import Coevolution
+    from prompt_coevo.engine.coevolution import Coevolution
     from prompt_coevo.errors import CoevoError
     from prompt_coevo.markers import hookimpl
     from prompt_coevo.policy import Policy
@@ -20,7 +20,7 @@ _HOME = {
     "Assignment": "types",
     "Candidate": "types",
     "CoevoError": "errors",
-    "Coevolution": "coevolution",
+    "Coevolution": "engine.coevolution",
     "Policy": "policy",
     "Question": "types",
     "Rollout": "types",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any, Protocol
 
 from prompt_coevo.proposals import Proposer, RecordedModel
-from prompt_coevo.settings import Settings
 from prompt_coevo.types import PolicyVersion
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from prompt_coevo.settings import Settings
 
 
 class Context(Protocol):

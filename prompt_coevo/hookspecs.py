@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     import numpy as np
     from pydantic import BaseModel
 
-    from prompt_coevo.cover import TemplateCover
-    from prompt_coevo.gates import LeakGuard
+    from prompt_coevo.algorithms.p2o.cover import TemplateCover
+    from prompt_coevo.algorithms.p2o.search import SearchRequest, SearchResult
+    from prompt_coevo.candidates.leaks import LeakGuard
+    from prompt_coevo.candidates.trials import ScoredPool, Trial
     from prompt_coevo.policy import Policy
     from prompt_coevo.proposals import Proposal, ProposalRequest, Reply
-    from prompt_coevo.search import SearchRequest, SearchResult
-    from prompt_coevo.trials import ScoredPool, Trial
     from prompt_coevo.types import Candidate, Group
 
 

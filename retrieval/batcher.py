@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from prompt_coevo.errors import CoevoError
 from prompt_coevo.retrieval.errors import RetrieverUnavailable
 from prompt_coevo.retrieval.retriever import Hit
 from prompt_coevo.retrieval.worker import Worker
-
-from prompt_coevo.errors import CoevoError
 
 _LONG_SEARCH_S = 0.02
 _LONGEST_PAUSE_S = 0.02

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
 from prompt_coevo.retrieval.errors import CorpusError, IndexFileError
 
 Progress: TypeAlias = Callable[[int, int], None]

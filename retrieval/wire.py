@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
-from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_search
-
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.extras import require
+from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
+from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_search
 
 # The hash of what is searched, in the header of every reply: clients must not mix up two indexes.
 FINGERPRINT_HEADER = "index-fingerprint"

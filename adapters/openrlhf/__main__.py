@@ -6,7 +6,6 @@ import runpy
 import sys
 
 from prompt_coevo.adapters.openrlhf.flags import Flags, help_text
-
 from prompt_coevo.errors import CoevoError
 
 _COMMAND = "openrlhf.cli.train_ppo_ray"

@@ -9,9 +9,9 @@ from typing import Any
 
 from openrlhf.datasets import PromptDataset
 
+from prompt_coevo.doors.questions import QuestionIndex, Row
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.placement import Prompt
-from prompt_coevo.questions import QuestionIndex, Row
 from prompt_coevo.settings import Settings
 
 

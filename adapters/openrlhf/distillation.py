@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from prompt_coevo.distill import shift_ranges
+from prompt_coevo.doors.distill import shift_ranges
 from prompt_coevo.errors import HostError
 
 

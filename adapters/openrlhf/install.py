@@ -7,8 +7,7 @@ from typing import Any
 
 from prompt_coevo.adapters.openrlhf.checks import check_arguments, check_version
 from prompt_coevo.adapters.openrlhf.resolved import resolve
-
-from prompt_coevo.coevolution import Coevolution
+from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.settings import Settings
 
@@ -30,6 +29,7 @@ def install(values: dict[str, Any]) -> None:
     import openrlhf.trainer.ppo_trainer_async as asynchronous
     import openrlhf.utils.config as config
     import ray
+
     from prompt_coevo.adapters.openrlhf import trainer
 
     config.hierarchize = _checked(config.hierarchize, settings)

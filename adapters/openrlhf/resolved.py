@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic_settings import PydanticBaseSettingsSource
 
-from prompt_coevo.setting_sources import ENV_PREFIX
 from prompt_coevo.settings import Settings
+from prompt_coevo.settings.sources import ENV_PREFIX
 
 _KEY = f"{ENV_PREFIX}REFLECTION__API_KEY"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from prompt_coevo.questions import QuestionIndex
+from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.types import PolicyVersion, Question, Rollout, RolloutRequest
 
 if TYPE_CHECKING:

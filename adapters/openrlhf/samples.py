@@ -16,6 +16,8 @@ import ray
 import torch
 from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from openrlhf.trainer.ray.vllm_engine import batch_vllm_engine_call
+from transformers import AutoConfig
+
 from prompt_coevo.adapters.openrlhf.dataset import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.distillation import check_prompt, with_prompt
 from prompt_coevo.adapters.openrlhf.loader import StatefulPrompts
@@ -23,16 +25,14 @@ from prompt_coevo.adapters.openrlhf.progress import Progress
 from prompt_coevo.adapters.openrlhf.resolved import settings_of
 from prompt_coevo.adapters.openrlhf.responses import TAG, TOOL_ERROR, join
 from prompt_coevo.adapters.openrlhf.rollouts import OpenRLHFPolicy
-from transformers import AutoConfig
-
-from prompt_coevo.coevolution import Coevolution
+from prompt_coevo.doors.length_gate import LONGEST_LOOKED_AT, PromptLengthGate
+from prompt_coevo.doors.vocabulary_gate import VocabularyGate
+from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
-from prompt_coevo.length_gate import LONGEST_LOOKED_AT, PromptLengthGate
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.placement import Prompt
 from prompt_coevo.tokens import encode, vocabulary_size
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout
-from prompt_coevo.vocabulary_gate import VocabularyGate
 
 logger = logging.getLogger(PROJECT)
 

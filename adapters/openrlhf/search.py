@@ -16,12 +16,12 @@ from typing import Any
 
 import torch
 from openrlhf.utils.agent import AgentExecutorBase
-from prompt_coevo.adapters.openrlhf.responses import TOOL_ERROR
-from prompt_coevo.retrieval.agent_settings import SearchAgentSettings, tool_of
-from prompt_coevo.retrieval.reward import score
-from prompt_coevo.retrieval.rollout import SearchRollout
-from prompt_coevo.retrieval.tags import STOP_STRINGS
 
+from prompt_coevo.adapters.openrlhf.responses import TOOL_ERROR
+from prompt_coevo.retrieval.agent.reward import score
+from prompt_coevo.retrieval.agent.rollout import SearchRollout
+from prompt_coevo.retrieval.agent.settings import SearchAgentSettings, tool_of
+from prompt_coevo.retrieval.agent.tags import STOP_STRINGS
 from prompt_coevo.tokens import encode
 
 

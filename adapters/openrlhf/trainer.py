@@ -7,6 +7,7 @@ from typing import Any
 import openrlhf.trainer.ppo_trainer as sync
 import openrlhf.trainer.ppo_trainer_async as asynchronous
 import ray
+
 from prompt_coevo.adapters.openrlhf.dataset import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.experience import CoevoExperienceMaker
 from prompt_coevo.adapters.openrlhf.loader import METRICS

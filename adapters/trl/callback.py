@@ -9,22 +9,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from transformers import TrainerCallback
+
 from prompt_coevo.adapters.trl.checks import STATE_FILE, check_trainer, generation_cycle
 from prompt_coevo.adapters.trl.generation import GenerationDoor, wrap
 from prompt_coevo.adapters.trl.length_gate import length_gate
 from prompt_coevo.adapters.trl.questions import index_questions
 from prompt_coevo.adapters.trl.ranks import Ranks
 from prompt_coevo.adapters.trl.rollouts import TrlPolicy
-from transformers import TrainerCallback
-
-from prompt_coevo.coevolution import Coevolution
+from prompt_coevo.doors.vocabulary_gate import VocabularyGate
+from prompt_coevo.engine.coevolution import Coevolution
+from prompt_coevo.engine.state import read_state, write_json
 from prompt_coevo.errors import HostError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.settings import Settings
-from prompt_coevo.state import read_state, write_json
 from prompt_coevo.tokens import encode, vocabulary_size
 from prompt_coevo.types import PolicyVersion, Question
-from prompt_coevo.vocabulary_gate import VocabularyGate
 
 logger = logging.getLogger(PROJECT)
 

@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
+
 from prompt_coevo.adapters.trl.ranks import Ranks
 from prompt_coevo.adapters.trl.ratio import LOSS_MASK, DistillRatio
 from prompt_coevo.adapters.trl.rollouts import Scored, TrlPolicy
-
-from prompt_coevo.coevolution import Coevolution
-from prompt_coevo.distill import swap_prompts
+from prompt_coevo.doors.distill import swap_prompts
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
 from prompt_coevo.placement import question_text
-from prompt_coevo.questions import QuestionIndex
 from prompt_coevo.settings import Settings
 from prompt_coevo.types import Assignment, Candidate, PolicyVersion, Rollout
 

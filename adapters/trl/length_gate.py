@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from prompt_coevo.length_gate import PromptLengthGate
+from prompt_coevo.doors.length_gate import PromptLengthGate
+from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.placement import Placement, Prompt
-from prompt_coevo.questions import QuestionIndex
 from prompt_coevo.tokens import encode
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from prompt_coevo.doors.questions import QuestionIndex, check_dataset
 from prompt_coevo.errors import DatasetError
-from prompt_coevo.questions import QuestionIndex, check_dataset
 from prompt_coevo.settings import Settings
 
 _TRUTH_COLUMNS = ("ground_truth", "answer", "solution", "target", "label")

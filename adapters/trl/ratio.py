@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from prompt_coevo.distill_tensors import band_mask, left_pad
+from prompt_coevo.doors.distill_tensors import band_mask, left_pad
 from prompt_coevo.settings import Settings
 
 LOSS_MASK = "coevo_loss_mask"

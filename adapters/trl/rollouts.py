@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from prompt_coevo.adapters.trl.ranks import Ranks
 
+from prompt_coevo.adapters.trl.ranks import Ranks
+from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.errors import HostError
-from prompt_coevo.questions import QuestionIndex
 from prompt_coevo.rng import counter_rng
 from prompt_coevo.types import PolicyVersion, Question, Rollout, RolloutRequest, Sampling
 

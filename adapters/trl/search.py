@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from prompt_coevo.adapters.trl.generation import STATUS
 from prompt_coevo.adapters.trl.rollouts import swapped
-from prompt_coevo.retrieval.agent_settings import SearchAgentSettings, tool_of
-from prompt_coevo.retrieval.rollout import SearchRollout
-from prompt_coevo.retrieval.scoring import METRICS, Metric
+from prompt_coevo.retrieval.agent.rollout import SearchRollout
+from prompt_coevo.retrieval.agent.scoring import METRICS, Metric
+from prompt_coevo.retrieval.agent.settings import SearchAgentSettings, tool_of
 
 ANSWER: Final = "search_answer"
 """The argument of reward functions that has the policy's own answers, None where there is none."""

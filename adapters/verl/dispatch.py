@@ -6,13 +6,13 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
-from prompt_coevo.adapters.verl.agent_loop import COLUMN, NAME, LoopName, pack
 from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
-from prompt_coevo.coevolution import Coevolution
+from prompt_coevo.adapters.verl.agent_loop import COLUMN, NAME, LoopName, pack
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
-from prompt_coevo.questions import QuestionIndex
 from prompt_coevo.types import Assignment
 
 

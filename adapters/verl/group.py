@@ -10,8 +10,8 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.sections import Section
 from prompt_coevo.settings import METHODS, Settings
+from prompt_coevo.settings.section import Section
 
 TRAINER: Final = "coevo"
 """The name that our trainer is registered under."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import transfer_queue as tq
-from prompt_coevo.adapters.verl.agent_loop import COLUMN, ERROR, STATUS
 
+from prompt_coevo.adapters.verl.agent_loop import COLUMN, ERROR, STATUS
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout
 

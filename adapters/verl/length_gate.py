@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from prompt_coevo.length_gate import PromptLengthGate
+from prompt_coevo.doors.length_gate import PromptLengthGate
+from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.placement import Placement, Prompt
-from prompt_coevo.questions import QuestionIndex
 from prompt_coevo.tokens import encode
 
 

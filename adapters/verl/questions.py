@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from prompt_coevo.doors.questions import QuestionIndex, Row
 from prompt_coevo.errors import DatasetError
-from prompt_coevo.questions import QuestionIndex, Row
 from prompt_coevo.settings import Settings
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import transfer_queue as tq
-from prompt_coevo.adapters.verl.dispatch import Dispatcher
-from prompt_coevo.adapters.verl.harvest import collect
 from verl.utils import tensordict_utils as tu
 from verl.utils.dataset.rl_dataset import collate_fn
 
-from prompt_coevo.questions import QuestionIndex
+from prompt_coevo.adapters.verl.dispatch import Dispatcher
+from prompt_coevo.adapters.verl.harvest import collect
+from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.types import PolicyVersion, Question, Rollout, RolloutRequest, Sampling
 
 _PARTITION = "val"

@@ -15,14 +15,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 from uuid import uuid4
 
-from prompt_coevo.adapters.verl.agent_loop import STATUS
-from prompt_coevo.retrieval.agent_settings import SearchAgentSettings, tool_of
-from prompt_coevo.retrieval.reward import score
-from prompt_coevo.retrieval.rollout import SearchRollout
-from prompt_coevo.retrieval.tags import STOP_STRINGS
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 
+from prompt_coevo.adapters.verl.agent_loop import STATUS
 from prompt_coevo.errors import DatasetError
+from prompt_coevo.retrieval.agent.reward import score
+from prompt_coevo.retrieval.agent.rollout import SearchRollout
+from prompt_coevo.retrieval.agent.settings import SearchAgentSettings, tool_of
+from prompt_coevo.retrieval.agent.tags import STOP_STRINGS
 
 # How an engine is told to stop at a text and to keep it. SGLang cannot, because VeRL gives it no
 # tokenizer; there a turn is sampled to its end and cut.

@@ -10,6 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from omegaconf import DictConfig, OmegaConf, open_dict
+from verl.experimental.agent_loop.agent_loop import _agent_loop_registry, resolve_config_path
+from verl.trainer.ppo.v1.trainer_base import register_trainer
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils.config import omega_conf_to_dataclass
+
 from prompt_coevo.adapters.verl.dispatch import Dispatcher
 from prompt_coevo.adapters.verl.group import TRAINER, read_settings
 from prompt_coevo.adapters.verl.harvest import collect, session
@@ -18,18 +23,13 @@ from prompt_coevo.adapters.verl.length_gate import length_gate
 from prompt_coevo.adapters.verl.questions import index_questions
 from prompt_coevo.adapters.verl.ratio import DistillRatio
 from prompt_coevo.adapters.verl.rollouts import VerlPolicy
-from verl.experimental.agent_loop.agent_loop import _agent_loop_registry, resolve_config_path
-from verl.trainer.ppo.v1.trainer_base import register_trainer
-from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
-from verl.utils.config import omega_conf_to_dataclass
-
-from prompt_coevo.coevolution import Coevolution
+from prompt_coevo.doors.vocabulary_gate import VocabularyGate
+from prompt_coevo.engine.coevolution import Coevolution
+from prompt_coevo.engine.state import read_state, write_json
 from prompt_coevo.errors import HostError
 from prompt_coevo.markers import PROJECT
-from prompt_coevo.state import read_state, write_json
 from prompt_coevo.tokens import encode, vocabulary_size
 from prompt_coevo.types import Assignment, Rollout
-from prompt_coevo.vocabulary_gate import VocabularyGate
 
 logger = logging.getLogger(PROJECT)
 

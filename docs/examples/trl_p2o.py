@@ -20,9 +20,10 @@ accelerate launch docs/examples/trl_p2o.py \
 from dataclasses import dataclass, field
 
 from datasets import load_dataset
-from prompt_coevo.adapters.trl import CoevoCallback
 from trl import GRPOConfig, GRPOTrainer, ModelConfig, ScriptArguments, TrlParser
 from trl.rewards import accuracy_reward
+
+from prompt_coevo.adapters.trl import CoevoCallback
 
 INSTRUCTION = "Please reason step by step, and put your final answer within \\boxed{}."
 

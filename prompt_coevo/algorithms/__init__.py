@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from prompt_coevo.algorithms.inspo import Inspo
-from prompt_coevo.algorithms.p2o import P2O
+from prompt_coevo.algorithms.inspo.plugin import Inspo
+from prompt_coevo.algorithms.p2o.plugin import P2O
 from prompt_coevo.markers import hookimpl
 
 

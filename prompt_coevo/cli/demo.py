@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 
 from prompt_coevo.demo.arms import ARMS, SUITES, arm
+from prompt_coevo.engine.state import write_json
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
-from prompt_coevo.state import write_json
 
 _LOG_WIDTH = 140
 _ARMS_HELP = (

@@ -33,8 +33,8 @@ def build(
 ) -> None:
     """Build an index. After an interruption the same command goes on."""
     from prompt_coevo.cli.progress import stages
-    from prompt_coevo.retrieval.build import Request
-    from prompt_coevo.retrieval.build import build as build_index
+    from prompt_coevo.retrieval.index.build import Request
+    from prompt_coevo.retrieval.index.build import build as build_index
 
     request = Request(kind, encoder, index, faiss, shards)
     with stages() as shown:
@@ -52,7 +52,7 @@ def search(
     as_json: bool = typer.Option(False, "--json", help="One JSON object for each query."),
 ) -> None:
     """Show the best passages for each query."""
-    from prompt_coevo.retrieval.open import open_index
+    from prompt_coevo.retrieval.index.open import open_index
 
     index = open_index(folder, corpus=corpus)
     for query, hits in zip(queries, index.search(queries, k), strict=True):
@@ -68,8 +68,8 @@ def search(
 @app.command()
 def info(folder: Path = _INDEX) -> None:
     """Show what an index consists of, as JSON; damage that is quick to see is found."""
-    from prompt_coevo.retrieval.manifest import load
-    from prompt_coevo.retrieval.open import describe
+    from prompt_coevo.retrieval.index.manifest import load
+    from prompt_coevo.retrieval.index.open import describe
 
     typer.echo(json.dumps(asdict(describe(load(folder))), indent=2, ensure_ascii=False))
 
@@ -78,8 +78,8 @@ def info(folder: Path = _INDEX) -> None:
 def verify(folder: Path = _INDEX, corpus: Path | None = _CORPUS) -> None:
     """Compare every byte of an index and its corpus with what was built; exit status 1 if one differs."""
     from prompt_coevo.cli.progress import stages
-    from prompt_coevo.retrieval import manifest
     from prompt_coevo.retrieval.errors import IndexFileError
+    from prompt_coevo.retrieval.index import manifest
 
     try:
         with stages() as shown:

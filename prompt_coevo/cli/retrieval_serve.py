@@ -60,10 +60,10 @@ def serve(
     # Threads that wait for work sleep instead of spinning: the machine usually trains as well. It is read
     # when torch and faiss are loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from prompt_coevo.retrieval.open import open_index
+    from prompt_coevo.retrieval.index.open import open_index
     from prompt_coevo.retrieval.retriever import Limits
-    from prompt_coevo.retrieval.server import RetrievalServer
-    from prompt_coevo.retrieval.server_settings import ServerSettings
+    from prompt_coevo.retrieval.server.server import RetrievalServer
+    from prompt_coevo.retrieval.server.settings import ServerSettings
 
     settings = ServerSettings(
         host=host,
@@ -105,7 +105,7 @@ def bench(
 
     Understands every server that speaks Search-R1's format. Each client sends one query at a time.
     """
-    from prompt_coevo.retrieval.load import measure_load
+    from prompt_coevo.retrieval.client.bench import measure_load
 
     texts = _read_queries(queries) if queries else _made_up_queries(2000)
     load = measure_load(url, texts, clients=clients, seconds=seconds, k=topk)

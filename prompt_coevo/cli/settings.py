@@ -8,8 +8,9 @@ from pathlib import Path
 
 import typer
 
-from prompt_coevo.sections import InspoSettings, P2OSettings
 from prompt_coevo.settings import Settings, setting_fields
+from prompt_coevo.settings.inspo import InspoSettings
+from prompt_coevo.settings.p2o import P2OSettings
 
 
 def show(

@@ -22,7 +22,7 @@ from prompt_coevo.demo.search_world import (
     SearchQuestion,
     relations_of,
 )
-from prompt_coevo.retrieval.episode import SearchEpisode
+from prompt_coevo.retrieval.agent.episode import SearchEpisode
 from prompt_coevo.retrieval.retriever import Hit
 
 FILLERS: Final = ("please", "think", "first", "and", "then", "every", "question", "carefully")

@@ -28,7 +28,7 @@ from prompt_coevo.demo.search_examples import (
     question,
 )
 from prompt_coevo.demo.search_world import ENTITIES, OPENINGS, RELATIONS
-from prompt_coevo.retrieval.episode import INVALID_TURN, NOTHING_FOUND, UNAVAILABLE
+from prompt_coevo.retrieval.agent.episode import INVALID_TURN, NOTHING_FOUND, UNAVAILABLE
 from prompt_coevo.rng import counter_rng
 
 _OTHER_WORDS: Final = (

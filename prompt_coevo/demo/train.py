@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from prompt_coevo.cover import TemplateCover
+from prompt_coevo.algorithms.p2o.cover import TemplateCover
+from prompt_coevo.algorithms.p2o.search import SearchResult
 from prompt_coevo.demo.arms import arm
 from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.demo.results import ArmResult, Cracked, Scores
@@ -21,7 +22,6 @@ from prompt_coevo.demo.splits import Splits, make_splits
 from prompt_coevo.demo.world import World, reward, spell
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.placement import question_text
-from prompt_coevo.search import SearchResult
 from prompt_coevo.types import Question
 
 GROUP_SIZE = 6

@@ -6,11 +6,18 @@ import ast
 import subprocess
 import sys
 import tomllib
+from collections.abc import Collection, Sequence
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PACKAGES = (
+    ("prompt_coevo", "prompt_coevo"),
+    ("adapters", "prompt_coevo.adapters"),
+    ("retrieval", "prompt_coevo.retrieval"),
+)
 HEAVY = (
     "torch",
     "litellm",
@@ -24,56 +31,21 @@ HEAVY = (
     "pluggy",
 )
 
-# Lower floors never import higher ones. Every module of the core stands on exactly one floor.
-FLOORS = [
-    {"errors", "extras", "markers", "own_tags", "placement", "redact", "rng", "threads", "tokens"},
-    {
-        "types",
-        "budget",
-        "distill",
-        "distill_tensors",
-        "gates",
-        "pareto",
-        "sections",
-        "setting_sources",
-        "overlap",
-        "replay",
-        "spending",
-    },
-    {
-        "hard_set",
-        "policy",
-        "population",
-        "proposals",
-        "questions",
-        "retrieval",
-        "rounds",
-        "settings",
-        "state",
-        "trials",
-    },
-    {
-        "context",
-        "cover",
-        "length_gate",
-        "vocabulary_gate",
-        "evaluation",
-        "function_lm",
-        "hard_questions",
-        "llm",
-        "local_lm",
-        "paid_replies",
-    },
-    {"candidates", "language_models", "proposers", "builtin"},
-    {"evolution", "first_instructions", "search"},
-    {"in_flight", "gepa_adapter", "gepa_search"},
-    {"evolution_schedule"},
-    {"algorithms", "hookspecs", "journal"},
-    {"plugins"},
-    {"coevolution"},
-    {"demo"},
-    {"cli"},
-]
+# Lower floors never import higher ones. The files beside the folders are the words, the ground floor.
+FLOORS = (
+    "words",
+    "settings",
+    "candidates",
+    "reflection",
+    "algorithms",
+    "engine",
+    "doors",
+    "retrieval",
+    "adapters",
+    "demo",
+    "cli",
+)
+RETRIEVAL_FLOORS = ("words", "bm25", "dense", "index", "client", "server", "agent")
 
 
 def loaded_after(statement: str) -> set[str]:
@@ -94,7 +66,9 @@ def test_the_engine_needs_neither_torch_nor_a_framework() -> None:
 
 
 def test_the_search_agents_protocol_needs_nothing_heavy() -> None:
-    loaded = loaded_after("import prompt_coevo.retrieval.episode, prompt_coevo.retrieval.reward")
+    loaded = loaded_after(
+        "import prompt_coevo.retrieval.agent.episode, prompt_coevo.retrieval.agent.reward"
+    )
     assert not loaded & {*HEAVY, "faiss", "aiohttp", "starlette"}
 
 
@@ -108,46 +82,78 @@ def test_the_public_names_are_there() -> None:
         prompt_coevo.Coevo  # noqa: B018
 
 
-def imported_modules(path: Path) -> set[str]:
-    """Modules of the core that a file imports when it runs (not for type checking alone)."""
-    tree = ast.parse(path.read_text("utf-8"))
-    ignored = {
-        id(child)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        for child in ast.walk(node)
-    }
-    found = set()
-    for node in ast.walk(tree):
-        if id(node) in ignored or not isinstance(node, ast.ImportFrom) or not node.module:
-            continue
-        parts = node.module.split(".")
-        if parts[0] != "prompt_coevo":
-            continue
-        found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+def sources() -> dict[str, Path]:
+    """Every module of the package, by its dotted name."""
+    found = {}
+    for folder, package in PACKAGES:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            found[".".join([package, *parts]).removesuffix(".__init__")] = path
     return found
 
 
-def test_lower_floors_do_not_import_higher_ones() -> None:
-    floor = {name: level for level, names in enumerate(FLOORS) for name in names}
-    package = ROOT / "prompt_coevo"
-    for path in sorted([*package.rglob("*.py"), *(ROOT / "retrieval").rglob("*.py")]):
-        own = path.is_relative_to(package)
-        name = path.relative_to(package).parts[0].removesuffix(".py") if own else "retrieval"
-        if name == "__init__":
+def imported_modules(path: Path, known: Collection[str]) -> set[str]:
+    """Modules of the package that a file imports when it is loaded (not late, not for types alone)."""
+    tree = ast.parse(path.read_text("utf-8"))
+    late = {
+        id(child)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+        for child in ast.walk(node)
+    }
+    names = set()
+    for node in ast.walk(tree):
+        if id(node) in late:
             continue
-        assert name in floor, f"{path} stands on no floor"
-        for imported in imported_modules(path) & set(floor):
-            assert floor[imported] <= floor[name], (
-                f"{path} imports {imported}, which stands above it"
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= (inner & set(known)) or {node.module}
+    return names & set(known)
+
+
+def place(module: str, top: str, floors: Sequence[str]) -> int:
+    """The floor of a module below `top`; a file that is in no folder is a word."""
+    folder = module.removeprefix(f"{top}.").split(".")[0]
+    return floors.index(folder) if folder in floors else 0
+
+
+@pytest.mark.parametrize(
+    ("top", "floors"),
+    [("prompt_coevo", FLOORS), ("prompt_coevo.retrieval", RETRIEVAL_FLOORS)],
+)
+def test_lower_floors_do_not_import_higher_ones(top: str, floors: Sequence[str]) -> None:
+    modules = {name: path for name, path in sources().items() if name.startswith(f"{top}.")}
+    for module, path in modules.items():
+        for imported in imported_modules(path, modules):
+            assert place(imported, top, floors) <= place(module, top, floors), (
+                f"{module} imports {imported}, which stands above it"
             )
+
+
+def test_every_folder_is_a_floor() -> None:
+    for top, floors in (("prompt_coevo", FLOORS), ("prompt_coevo.retrieval", RETRIEVAL_FLOORS)):
+        packages = {name for name, path in sources().items() if path.name == "__init__.py"}
+        folders = {
+            name.removeprefix(f"{top}.").split(".")[0]
+            for name in packages
+            if name.startswith(f"{top}.")
+        }
+        assert folders <= set(floors)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    modules = sources()
+    graph = {name: imported_modules(path, modules) for name, path in modules.items()}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
 
 
 def test_every_package_is_in_the_wheel() -> None:
     config = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
     found = set()
-    mapped = (("adapters", "prompt_coevo.adapters"), ("retrieval", "prompt_coevo.retrieval"))
-    for folder, name in (("prompt_coevo", "prompt_coevo"), *mapped):
+    for folder, name in PACKAGES:
         for path in (ROOT / folder).rglob("*"):
             if path.suffix in (".py", ".toml"):
                 parts = path.parent.relative_to(ROOT / folder).parts
@@ -162,7 +168,7 @@ def test_data_files_are_in_the_wheel() -> None:
     for name in (
         "py.typed",
         "presets/p2o.toml",
-        "proposers/propose_improvement.md",
+        "reflection/proposers/propose_improvement.md",
         "demo/base/model.safetensors",
         "demo/base/tokenizer.json",
     ):

@@ -6,9 +6,9 @@ import threading
 import time
 
 import pytest
-from standins.openai_server import Slow, openai_server
 
 from prompt_coevo.threads import in_thread, map_in_threads
+from standins.openai_server import Slow, openai_server
 
 
 def test_results_come_in_the_order_of_the_items() -> None:
@@ -67,7 +67,7 @@ def seconds_to_exit(code: str) -> float:
 def test_an_interpreter_exits_while_a_call_is_under_way() -> None:
     code = """
 import time
-from prompt_coevo.function_lm import FunctionModel
+from prompt_coevo.reflection.function_model import FunctionModel
 from prompt_coevo.threads import in_thread
 asked = FunctionModel(lambda prompt: time.sleep(60), concurrency=2)
 in_thread(lambda: asked.complete(["a", "b"]))
@@ -81,8 +81,8 @@ def test_an_interpreter_exits_while_litellm_waits_for_a_server() -> None:
     with openai_server(Slow(60)) as server:
         code = f"""
 import time
-from prompt_coevo.llm import LiteLLMModel
-from prompt_coevo.sections import ReflectionSettings
+from prompt_coevo.reflection.litellm_model import LiteLLMModel
+from prompt_coevo.settings.reflection import ReflectionSettings
 from prompt_coevo.threads import in_thread
 asked = LiteLLMModel("openai/test", ReflectionSettings(api_base={server.base!r}, api_key="sk-test"))
 in_thread(lambda: asked.complete(["a", "b"]))

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from standins.openai_server import openai_server
 
 from prompt_coevo.demo.teacher import Teacher
+from standins.openai_server import openai_server
 
 
 def run_demo(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from standins.openai_server import Answer, Raw, Slow
-
 from prompt_coevo.types import Question
+from standins.openai_server import Answer, Raw, Slow
 
 KEY = "sk-a-key-that-nobody-may-see"
 USEFUL = "Remember: " + " ".join(f"k{n}" for n in range(20))

@@ -18,8 +18,8 @@ from typing import Any
 
 from prompt_coevo.retrieval.errors import RetrieverUnavailable
 from prompt_coevo.retrieval.retriever import Hit, IndexInfo
-from prompt_coevo.retrieval.server import RetrievalServer
-from prompt_coevo.retrieval.server_settings import ServerSettings
+from prompt_coevo.retrieval.server.server import RetrievalServer
+from prompt_coevo.retrieval.server.settings import ServerSettings
 
 
 class EchoRetriever:

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from prompt_coevo.retrieval.wire import write_reply
-
 from helpers.retrieval_server import echo
+from prompt_coevo.retrieval.wire import write_reply
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from prompt_coevo.retrieval.episode import INVALID_TURN
-
 from helpers.retrieval_server import free_port
 from prompt_coevo.demo.search_examples import FIRST_INSTRUCTION as FIRST
 from prompt_coevo.demo.search_world import SearchQuestion, SearchWorld
+from prompt_coevo.retrieval.agent.episode import INVALID_TURN
 
 _STEPS = 400
 _COMMAND = "from prompt_coevo.cli import main; main()"

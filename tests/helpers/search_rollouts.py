@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from prompt_coevo.retrieval.episode import Search, SearchEpisode
-from prompt_coevo.retrieval.retriever import Retriever
-from prompt_coevo.retrieval.tags import STOP_STRINGS
-from prompt_coevo.retrieval.trajectory import Trajectory
 
 from prompt_coevo.demo.search_world import SearchQuestion
+from prompt_coevo.retrieval.agent.episode import Search, SearchEpisode
+from prompt_coevo.retrieval.agent.tags import STOP_STRINGS
+from prompt_coevo.retrieval.agent.trajectory import Trajectory
+from prompt_coevo.retrieval.retriever import Retriever
 
 
 @dataclass

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from helpers import openrlhf_agent
 from helpers.openrlhf_run import Result, rows, run_openrlhf
 from helpers.openrlhf_world import (

@@ -6,6 +6,7 @@ Stand-ins: vLLM, flash-attn, the device, and the reflection model's HTTP server.
 from __future__ import annotations
 
 import pytest
+
 from helpers.openrlhf_run import TASKS, Result, rows, run_openrlhf
 from helpers.openrlhf_world import INSPO, P2O, TOKENIZER, events, reflection, teach, tokens
 from standins.openai_server import openai_server

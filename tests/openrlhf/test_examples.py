@@ -11,6 +11,9 @@ from subprocess import list2cmdline
 from typing import Any
 
 import pytest
+from openrlhf.utils.agent import AgentExecutorBase
+from ray.dashboard.modules.job import cli
+
 from helpers.example_scripts import (
     EXAMPLES,
     PAPERS_AGENT,
@@ -21,14 +24,11 @@ from helpers.example_scripts import (
     scripts_for,
 )
 from helpers.openrlhf_run import check_openrlhf
-from openrlhf.utils.agent import AgentExecutorBase
 from prompt_coevo.adapters.openrlhf import search
 from prompt_coevo.adapters.openrlhf.flags import Flags
-from prompt_coevo.retrieval.agent_settings import SearchAgentSettings
-from prompt_coevo.retrieval.instruction import SEARCH_INSTRUCTION
-from prompt_coevo.retrieval.scoring import exact_match
-from ray.dashboard.modules.job import cli
-
+from prompt_coevo.retrieval.agent.instruction import SEARCH_INSTRUCTION
+from prompt_coevo.retrieval.agent.scoring import exact_match
+from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
 from prompt_coevo.settings import Settings
 
 ENTRY_POINT = "prompt_coevo.adapters.openrlhf"

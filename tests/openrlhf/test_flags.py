@@ -10,12 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from prompt_coevo.adapters.openrlhf import checks, resolved
 from prompt_coevo.adapters.openrlhf.checks import check_arguments, check_version
 from prompt_coevo.adapters.openrlhf.distillation import with_prompt
 from prompt_coevo.adapters.openrlhf.flags import Flags, help_text
 from prompt_coevo.adapters.openrlhf.progress import Progress
-
 from prompt_coevo.errors import HostError, SettingsError
 from prompt_coevo.settings import Settings
 

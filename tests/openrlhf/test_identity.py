@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.openrlhf_run import TASKS, Result, rows, run_openrlhf
 from safetensors.torch import load_file
+
+from helpers.openrlhf_run import TASKS, Result, rows, run_openrlhf
 
 pytestmark = pytest.mark.long
 

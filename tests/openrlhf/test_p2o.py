@@ -7,6 +7,7 @@ DeepSpeed, Ray and litellm are the real ones.
 from __future__ import annotations
 
 import pytest
+
 from helpers.openrlhf_run import Result, rows, run_openrlhf
 from helpers.openrlhf_world import (
     GROUP,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from helpers.base_policy import log_probs
 from helpers.openrlhf_run import Result, run_openrlhf
 from helpers.openrlhf_world import (

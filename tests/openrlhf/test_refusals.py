@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from helpers.openrlhf_run import Result, rows, run_openrlhf
 
 pytestmark = pytest.mark.long

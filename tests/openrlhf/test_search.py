@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import AutoTokenizer
+
 from helpers.openrlhf_run import OpenRLHFRun, Result
 from helpers.openrlhf_world import by_group, events, prompt_of, reflection, response_of
 from helpers.search_agents import (
@@ -25,7 +27,6 @@ from helpers.search_agents import (
     teach,
 )
 from standins.openai_server import openai_server
-from transformers import AutoTokenizer
 
 STEPS = 6
 

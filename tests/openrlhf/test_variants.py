@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from helpers.openrlhf_run import TASKS, Result, rows, run_openrlhf
 from helpers.openrlhf_world import (
     INSPO,
@@ -23,9 +24,8 @@ from helpers.openrlhf_world import (
     sampled_under,
     teach,
 )
-from standins.openai_server import openai_server
-
 from prompt_coevo.demo.world import reward
+from standins.openai_server import openai_server
 
 pytestmark = pytest.mark.long
 

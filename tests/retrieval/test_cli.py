@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from helpers.passages import queries, write_corpus
 
 COMMAND = [sys.executable, "-P", "-c", "from prompt_coevo.cli import main; main()", "retrieval"]

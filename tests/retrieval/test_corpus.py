@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from helpers.passages import passages, write_corpus
 from prompt_coevo.retrieval.corpus import Corpus, Passage, write_offsets
 from prompt_coevo.retrieval.errors import CorpusError, IndexFileError

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from helpers.retrieval_server import echo
-from helpers.wire_forms import CLIENTS, SERVERS, ClientForm, ServerForm
 from hypothesis import given
 from hypothesis import strategies as st
+
+from helpers.retrieval_server import echo
+from helpers.wire_forms import CLIENTS, SERVERS, ClientForm, ServerForm
 from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
 from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits
 from prompt_coevo.retrieval.wire import (

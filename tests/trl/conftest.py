@@ -12,10 +12,10 @@ os.environ.update(CI="1", HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1", OMP_
 import pytest
 import torch
 from datasets import Dataset
-from helpers.trl_world import length, rows
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
+from helpers.trl_world import length, rows
 from prompt_coevo.demo.model import base_policy_path
 
 torch.set_num_threads(1)

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
+
 from helpers.inspo_world import (
     FIRST,
     INSPO,

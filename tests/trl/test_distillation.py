@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
-from helpers.spies import Spy, manual_logps, unpadded
-from helpers.trl_world import TASKS, FixedTemplates, right_hint, rows
-from prompt_coevo.adapters.trl import CoevoCallback
 from transformers import AutoModelForCausalLM
 from trl import GRPOTrainer, RLOOTrainer
 
+from helpers.spies import Spy, manual_logps, unpadded
+from helpers.trl_world import TASKS, FixedTemplates, right_hint, rows
 from prompt_coevo import hookimpl
+from prompt_coevo.adapters.trl import CoevoCallback
 from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.types import Candidate
 

@@ -12,12 +12,12 @@ from typing import Any
 import pandas as pd
 import pytest
 from datasets import Dataset
-from helpers.trl_world import TASKS, WORLD, FixedTemplates, rows, score
-from prompt_coevo.adapters.trl import CoevoCallback, attach
-from standins.openai_server import openai_server
 from trl import RLOOTrainer
 
+from helpers.trl_world import TASKS, WORLD, FixedTemplates, rows, score
+from prompt_coevo.adapters.trl import CoevoCallback, attach
 from prompt_coevo.errors import HostError, StateError
+from standins.openai_server import openai_server
 
 # Above every reward, tau makes all questions hard, so that every epoch ends with a search.
 P2O = {

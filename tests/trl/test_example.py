@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers.trl_world import TASKS
 
+from helpers.trl_world import TASKS
 from prompt_coevo.demo.model import base_policy_path
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "trl_p2o.py"

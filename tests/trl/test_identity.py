@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers.trl_world import TASKS, right_hint, score
-from prompt_coevo.adapters.trl import CoevoCallback, attach
-from standins.trl_vllm import use_vllm
 from trl import GRPOTrainer, RLOOTrainer
 
+from helpers.trl_world import TASKS, right_hint, score
+from prompt_coevo.adapters.trl import CoevoCallback, attach
 from prompt_coevo.demo.evaluate import rewards
 from prompt_coevo.types import Assignment, Candidate, RolloutRequest, Sampling
+from standins.trl_vllm import use_vllm
 
 VOLATILE = ("time", "runtime", "per_second", "coevo/")
 

@@ -13,6 +13,9 @@ import pandas as pd
 import pytest
 import torch
 from datasets import Dataset
+from transformers import TrainerCallback
+from trl import GRPOTrainer, RLOOTrainer
+
 from helpers.inspo_world import (
     FIRST,
     QUESTIONS,
@@ -27,11 +30,8 @@ from helpers.inspo_world import (
 )
 from helpers.spies import Spy
 from helpers.trl_world import TASKS, length, rows, score
-from prompt_coevo.adapters.trl import CoevoCallback, attach
-from transformers import TrainerCallback
-from trl import GRPOTrainer, RLOOTrainer
-
 from prompt_coevo import hookimpl
+from prompt_coevo.adapters.trl import CoevoCallback, attach
 from prompt_coevo.demo.instruction_teacher import InstructionTeacher
 
 Messages = list[dict[str, str]]

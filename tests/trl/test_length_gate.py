@@ -3,13 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from helpers.inspo_world import settings
 from helpers.trl_world import rows
 from prompt_coevo.adapters.trl import attach
 from prompt_coevo.adapters.trl.length_gate import length_gate
 from prompt_coevo.adapters.trl.questions import index_questions
-
-from prompt_coevo.gates import LeakGuard
+from prompt_coevo.candidates.leaks import LeakGuard
 from prompt_coevo.placement import Placement
 from prompt_coevo.proposals import Reply
 from prompt_coevo.settings import Settings

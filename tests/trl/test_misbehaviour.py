@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from helpers.inspo_world import events, population
 from helpers.misbehaviour import KEY, MISBEHAVIOURS, USEFUL, Misbehaviour, for_instructions
 from helpers.trl_world import score
 from prompt_coevo.adapters.trl import attach
+from prompt_coevo.reflection import litellm_model as llm
 from standins.openai_server import Server, openai_server
-
-from prompt_coevo import llm
 
 FIRST = "note please <search>"  # one kind makes this a required tag
 INSPO = {"instruction": FIRST, "paraphrase": False, "evolve_every": 2, "verify_size": 2}

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.spies import Spy, manual_logps
-from helpers.trl_world import TASKS, FixedTemplates, right_hint
-from prompt_coevo.adapters.trl import CoevoCallback
-from standins.trl_vllm import use_vllm
 from transformers import AutoModelForCausalLM
 from trl import GRPOTrainer, RLOOTrainer
 
+from helpers.spies import Spy, manual_logps
+from helpers.trl_world import TASKS, FixedTemplates, right_hint
+from prompt_coevo.adapters.trl import CoevoCallback
 from prompt_coevo.demo.model import base_policy_path
+from standins.trl_vllm import use_vllm
 
 # Every other question has a template, the same for its whole group: so its completions tell the prompt.
 HINTS = {f"q{n}": [right_hint(task)] for n, task in enumerate(TASKS) if n % 2}

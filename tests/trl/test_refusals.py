@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from datasets import Dataset
-from helpers.trl_world import rows
-from prompt_coevo.adapters.trl import CoevoCallback, attach
 from transformers import Trainer, TrainingArguments
 
+from helpers.trl_world import rows
+from prompt_coevo.adapters.trl import CoevoCallback, attach
 from prompt_coevo.errors import DatasetError, HostError, SettingsError
 
 NOTHING = {"algorithms": ()}

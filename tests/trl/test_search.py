@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
+from trl import GRPOConfig, GRPOTrainer
+
 from helpers.inspo_world import Recorder
 from helpers.search_agents import (
     FIRST,
@@ -27,9 +30,6 @@ from helpers.search_agents import (
 from helpers.spies import Spy
 from prompt_coevo.adapters.trl import attach
 from prompt_coevo.adapters.trl.search import exact_match, search_agent
-from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
-from trl import GRPOConfig, GRPOTrainer
-
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.types import Rollout
 

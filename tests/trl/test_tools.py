@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
+from trl import GRPOConfig, GRPOTrainer
+
 from helpers.byte_model import byte_model, qwen3_tokenizer
 from helpers.spies import Spy
 from helpers.trl_world import FixedTemplates
 from prompt_coevo.adapters.trl import CoevoCallback
-from trl import GRPOConfig, GRPOTrainer
 
 CALL = '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call><|im_end|>'
 ANSWER = "It is 3.<|im_end|>"

@@ -15,14 +15,14 @@ os.environ.update(CI="1", HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1", OMP_
 
 import torch
 from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import GRPOConfig, GRPOTrainer
+
 from helpers.inspo_world import BestSoFar
 from helpers.inspo_world import settings as inspo_settings
 from helpers.spies import Spy, unpadded
 from helpers.trl_world import TASKS, WORLD, length, rows, score
 from prompt_coevo.adapters.trl import CoevoCallback
-from transformers import AutoModelForCausalLM, AutoTokenizer
-from trl import GRPOConfig, GRPOTrainer
-
 from prompt_coevo.demo.model import base_policy_path
 
 

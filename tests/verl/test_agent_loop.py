@@ -10,6 +10,8 @@ import sys
 from typing import Any
 
 import pytest
+from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
+
 from prompt_coevo.adapters.verl.agent_loop import (
     COLUMN,
     ERROR,
@@ -19,8 +21,6 @@ from prompt_coevo.adapters.verl.agent_loop import (
     pack,
 )
 from prompt_coevo.adapters.verl.harvest import _rollout, session
-from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
-
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Candidate, PolicyVersion
 

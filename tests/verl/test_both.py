@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from helpers.verl_run import Result, VerlRun, run_verl
 from helpers.verl_world import (
     INSPO,

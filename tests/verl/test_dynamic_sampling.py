@@ -6,9 +6,9 @@ Stand-ins: platform, rollout server.
 from __future__ import annotations
 
 import pytest
+
 from helpers.verl_run import WORLD, Result, rows, run_verl
 from helpers.verl_world import TOKENIZER, tokens
-
 from prompt_coevo.demo.splits import make_splits
 from prompt_coevo.demo.world import reward, spell
 

@@ -8,6 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hydra import compose, initialize_config_module
+from hydra.utils import get_class
+from omegaconf import OmegaConf
+from verl.trainer.ppo.utils import need_reference_policy
+from verl.utils.config import validate_config
+from verl.utils.reward_score import default_compute_score
+
 from helpers.example_scripts import (
     EXAMPLES,
     PAPERS_AGENT,
@@ -17,18 +24,12 @@ from helpers.example_scripts import (
     run_script,
     scripts_for,
 )
-from hydra import compose, initialize_config_module
-from hydra.utils import get_class
-from omegaconf import OmegaConf
 from prompt_coevo.adapters.verl.group import read_settings
 from prompt_coevo.adapters.verl.launch import LaunchCheck
 from prompt_coevo.adapters.verl.search import SearchAgentLoop, _golds
-from prompt_coevo.retrieval.agent_settings import SearchAgentSettings
-from prompt_coevo.retrieval.instruction import SEARCH_INSTRUCTION
-from prompt_coevo.retrieval.scoring import exact_match
-from verl.trainer.ppo.utils import need_reference_policy
-from verl.utils.config import validate_config
-from verl.utils.reward_score import default_compute_score
+from prompt_coevo.retrieval.agent.instruction import SEARCH_INSTRUCTION
+from prompt_coevo.retrieval.agent.scoring import exact_match
+from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
 
 PRESET_OF = {"verl_p2o_deepscaler.sh": "p2o", "verl_inspo_search.sh": "inspo"}
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from helpers.verl_run import Result, run_verl
 
 pytestmark = pytest.mark.long

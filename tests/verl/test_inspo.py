@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from helpers.verl_run import Result, run_verl
 from helpers.verl_world import (
     FIRST,

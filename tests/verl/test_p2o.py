@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from helpers.verl_run import Result, rows, run_verl
 from helpers.verl_world import MANY, P2O, by_group, events, reflection, sampled, teach, tokens
 from standins.openai_server import openai_server

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from helpers.base_policy import log_probs
 from helpers.verl_run import Result, run_verl
 from helpers.verl_world import P2O, TOKENIZER, by_group, reflection, sampled, teach

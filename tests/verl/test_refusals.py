@@ -15,11 +15,11 @@ import pytest
 from hydra import compose, initialize_config_dir, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import ConfigCompositionException
+
 from prompt_coevo.adapters.verl import launch
 from prompt_coevo.adapters.verl.group import read_settings
 from prompt_coevo.adapters.verl.launch import LaunchCheck
 from prompt_coevo.adapters.verl.questions import index_questions
-
 from prompt_coevo.errors import DatasetError, HostError, SettingsError
 from prompt_coevo.settings import METHODS, Settings
 

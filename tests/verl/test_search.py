@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import AutoTokenizer
+
 from helpers.search_agents import (
     FIRST,
     GOLD,
@@ -26,7 +28,6 @@ from helpers.search_agents import (
 from helpers.verl_run import Result, VerlRun
 from helpers.verl_world import by_group, events, reflection
 from standins.openai_server import openai_server
-from transformers import AutoTokenizer
 
 STEPS = 6
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.verl_run import TASKS, Result, VerlRun, run_verl
-from standins.sampling import Request, log_probs, sample
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from helpers.verl_run import TASKS, Result, VerlRun, run_verl
 from prompt_coevo.demo.model import base_policy_path
+from standins.sampling import Request, log_probs, sample
 
 TOKENIZER = AutoTokenizer.from_pretrained(base_policy_path())
 EOS, PAD = TOKENIZER.eos_token_id, TOKENIZER.pad_token_id

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from helpers.byte_model import byte_model, byte_tokenizer
 from helpers.verl_run import Result, run_verl
 from helpers.verl_tool import HINT, OBSERVATION

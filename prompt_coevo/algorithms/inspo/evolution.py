@@ -1,0 +1,238 @@
+"""One evolution of the population: INSPO Algorithm 1, lines 16 to 24.
+
+Rounds of generating and verifying until the population is full again, or `rounds` of them are over.
+The paper's line 18 tests the size of a set that line 22 does not fill, and does not say what joins: here
+the parents and the new instructions fill the population together, and a child joins only if it does at
+least as well as its parent on the same questions under the same weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from prompt_coevo.algorithms.inspo.population import Population
+from prompt_coevo.algorithms.inspo.replay import ReplayBuffer
+from prompt_coevo.candidates.evaluation import Evaluator
+from prompt_coevo.candidates.leaks import LeakGuard, leak_guard
+from prompt_coevo.candidates.source import CandidateSource
+from prompt_coevo.candidates.trials import Trial
+from prompt_coevo.context import Context
+from prompt_coevo.policy import Policy
+from prompt_coevo.proposals import Proposal, ProposalRequest, Trajectory
+from prompt_coevo.rng import counter_rng
+from prompt_coevo.types import Candidate, PolicyVersion, Question, Rollout, Sampling
+
+_REMEMBERED = 200
+_SHOWN = 20  # as many as Yang et al. (2024) show
+
+
+@dataclass
+class Evolution:
+    """Where an evolution stands. `number` counts the evolutions of the run."""
+
+    number: int
+    parents: tuple[Candidate, ...]
+    parent_weights: dict[str, float]
+    round: int = 0
+    joined: list[str] = field(default_factory=list)
+    tried: list[str] = field(default_factory=list)
+    """Texts that this evolution has verified; it does not try them again."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "parents": [parent.to_json() for parent in self.parents],
+            "parent_weights": self.parent_weights,
+            "round": self.round,
+            "joined": self.joined,
+            "tried": self.tried,
+        }
+
+    @classmethod
+    def from_json(cls, state: Mapping[str, Any]) -> Evolution:
+        parents = tuple(Candidate.from_json(parent) for parent in state["parents"])
+        return cls(**{**state, "parents": parents})
+
+
+class Evolver:
+    """What evolutions need: the population that they change and the buffer that they draw from.
+
+    `rollouts` counts what verification has cost, `history` holds what every instruction was last
+    known to score, by text.
+    """
+
+    def __init__(self, context: Context, population: Population, buffer: ReplayBuffer) -> None:
+        self._context = context
+        self._settings = context.settings.inspo
+        self._population = population
+        self._buffer = buffer
+        self.rollouts = 0
+        self.history: dict[str, float] = {}
+        self._evaluator: tuple[PolicyVersion, Evaluator] | None = None
+
+    def begin(self, number: int) -> Evolution:
+        """Line 17: the parents of this evolution."""
+        parents = tuple(self._population.parents())
+        weights = {parent.id: self._population.weight(parent.id) for parent in parents}
+        return Evolution(number, parents, weights)
+
+    def wants_more(self, evolution: Evolution) -> bool:
+        """Line 18, with an end."""
+        return evolution.round < self._settings.rounds and self._room(evolution) > 0
+
+    def request(self, evolution: Evolution, policy: Policy) -> ProposalRequest | None:
+        """Line 19: a parent and failures for the next round; None if nothing has failed."""
+        counters = (evolution.number, evolution.round)
+        failures = self._buffer.failures(
+            self._settings.failures_per_reflection, self._rng("failures", *counters)
+        )
+        if not failures:
+            return None
+        chosen = self._rng("parent", *counters).integers(len(evolution.parents))
+        return ProposalRequest(
+            "instruction",
+            evolution.parents[int(chosen)],
+            tuple(
+                Trajectory.of(policy.question(one.question_id), one.completion, one.reward)
+                for one in failures
+            ),
+            proposer=self._settings.proposer,
+            count=self._settings.candidates_per_call,
+            history=self._best_known(),
+        )
+
+    def take(
+        self,
+        evolution: Evolution,
+        request: ProposalRequest,
+        proposals: Sequence[Proposal] | None,
+        policy: Policy,
+    ) -> int:
+        """Lines 20 to 23: gates, verification, and the new population, whose size is returned.
+
+        Raises ProposerUnavailable.
+        """
+        questions = self._buffer.questions(
+            self._settings.verify_size, self._rng("questions", evolution.number)
+        )
+        known = {member.text for member in self._population.members} | set(evolution.tried)
+        source = CandidateSource(self._context, self._leak_guard(request, questions, policy))
+        (children,) = source.judge(proposals, known)
+        evolution.round += 1
+        evolution.tried += [child.text for child in children]
+        room = self._room(evolution)
+        if self._settings.verify:
+            joining = self._verified(request.parent, children, questions, policy)[:room]
+        else:
+            joining = [(child, 0.0) for child in children[:room]]
+        self._renew(evolution, request.parent, joining)
+        return len(self._population)
+
+    def roll_out(
+        self, candidates: Sequence[Candidate], questions: Sequence[str], policy: Policy
+    ) -> list[list[Rollout]]:
+        """One rollout of every candidate on every question, in one batch; a row per candidate.
+
+        What the same weights have done already is not done again.
+        """
+        version = self._context.policy_version
+        if self._evaluator is None or self._evaluator[0] != version:
+            placement = self._context.settings.placement.build()
+            self._evaluator = version, Evaluator(policy, placement)
+        evaluator, before = self._evaluator[1], self._evaluator[1].rollouts
+        jobs = [(candidate, question) for candidate in candidates for question in questions]
+        rollouts = evaluator.evaluate(jobs, Sampling())
+        self.rollouts += evaluator.rollouts - before
+        size = len(questions)
+        return [rollouts[place : place + size] for place in range(0, len(rollouts), size)]
+
+    def remember(self, instruction: Candidate, score: float) -> None:
+        """Note what an instruction was last known to score."""
+        self.history.pop(instruction.text, None)
+        self.history[instruction.text] = score
+        while len(self.history) > _REMEMBERED:
+            del self.history[next(iter(self.history))]
+
+    def _best_known(self) -> tuple[tuple[str, float], ...]:
+        ranked = sorted(self.history.items(), key=lambda entry: -entry[1])
+        return tuple(ranked[:_SHOWN])
+
+    def _leak_guard(
+        self, request: ProposalRequest, questions: Sequence[str], policy: Policy
+    ) -> LeakGuard:
+        """Knows the questions that the proposer saw, and those that would give it an edge."""
+        shown = [
+            Question("", failure.question, failure.ground_truth) for failure in request.failures
+        ]
+        asked = [policy.question(question_id) for question_id in questions]
+        return leak_guard([*shown, *asked], self._context.settings.gates)
+
+    def _verified(
+        self,
+        parent: Candidate,
+        children: Sequence[Candidate],
+        questions: Sequence[str],
+        policy: Policy,
+    ) -> list[tuple[Candidate, float]]:
+        """The children that `coevo_verify` lets join with their gain over the parent, best first."""
+        if not children:
+            return []
+        rows = self.roll_out([parent, *children], questions, policy)
+        trials = [
+            Trial.paired(parent, child, rows[0], row)
+            for child, row in zip(children, rows[1:], strict=True)
+        ]
+        verdicts: Sequence[bool] = self._context.ask(
+            "coevo_verify", algorithm="inspo", trials=trials
+        )
+        for trial, accepted in zip(trials, verdicts, strict=True):
+            self._context.tell("coevo_after_candidate_verified", trial=trial, accepted=accepted)
+            if trial.question_ids:
+                self.remember(trial.child, sum(trial.child_rewards) / len(trial.child_rewards))
+        joining = [
+            (trial.child, trial.gain) for trial, ok in zip(trials, verdicts, strict=True) if ok
+        ]
+        return sorted(joining, key=lambda entry: -entry[1])
+
+    def _renew(
+        self, evolution: Evolution, parent: Candidate, joining: Sequence[tuple[Candidate, float]]
+    ) -> None:
+        """Line 23: the parents and what has joined, and nobody else."""
+        removed: list[Candidate] = []
+        known = parent.id in self._population  # training may have dropped it meanwhile
+        parent_weight = (
+            self._population.weight(parent.id) if known else evolution.parent_weights[parent.id]
+        )
+        if self._settings.prune:
+            removed = self._population.keep_only([*self._kept(evolution), *evolution.joined])
+        for child, gain in joining:
+            # A stranger's verdict may rest on nothing that was measured.
+            measured = gain if math.isfinite(gain) else 0.0
+            prior = parent_weight + measured if self._settings.child_weight == "verified" else 0.0
+            self._population.add(child, prior)
+            evolution.joined.append(child.id)
+        added = [child for child, _ in joining]
+        if added or removed:
+            self._context.tell(
+                "coevo_after_population_changed",
+                population=self._population.members,
+                added=added,
+                removed=removed,
+            )
+
+    def _kept(self, evolution: Evolution) -> list[str]:
+        """The parents; others in their place if training has dropped all of them meanwhile."""
+        kept = [parent.id for parent in evolution.parents if parent.id in self._population]
+        return kept or [parent.id for parent in self._population.parents()]
+
+    def _room(self, evolution: Evolution) -> int:
+        if not self._settings.prune:
+            return self._settings.population_size - len(self._population)
+        joined = [name for name in evolution.joined if name in self._population]
+        return self._settings.population_size - len(self._kept(evolution)) - len(joined)
+
+    def _rng(self, purpose: str, *counters: int) -> Any:
+        return counter_rng(self._context.settings.seed, f"inspo/{purpose}", *counters)

@@ -1,0 +1,76 @@
+"""The instructions that a population starts with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prompt_coevo.candidates.leaks import LeakGuard
+from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable
+from prompt_coevo.context import Context
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.proposals import ProposalRequest, Reply
+from prompt_coevo.types import Candidate
+
+_CALLS = 5
+
+
+def users_instructions(context: Context) -> list[Candidate]:
+    """The user's list, or the one instruction, or the system message that all questions share.
+
+    Raises SettingsError if there is none.
+    """
+    settings = context.settings
+    texts = list(settings.inspo.initial_population)
+    if not texts:
+        one = settings.inspo.instruction
+        if one is None and settings.placement.instruction == "system":
+            one = context.system_message()
+        if one is None:
+            raise SettingsError(
+                "there is no instruction to start from: set inspo.instruction, or give all prompts of "
+                "the dataset the same system message"
+            )
+        texts = [one]
+    return [Candidate(text, "instruction") for text in texts]
+
+
+def check_instructions(candidates: Iterable[Candidate], context: Context) -> None:
+    """Raise SettingsError if one of them fails the gates that its successors must pass.
+
+    Gates may need the host's tokenizer and dataset, so this is for the beginning of training.
+    """
+    for candidate in candidates:
+        reason = context.veto(
+            candidate=candidate,
+            parent=candidate,
+            reply=Reply(candidate.text),
+            known=(),
+            leak_guard=LeakGuard(),
+        )
+        if reason is not None:
+            raise SettingsError(
+                f"the instruction {candidate.text[:80]!r} does not pass the gates that its successors "
+                f"must pass: {reason}; change the instruction or the settings under gates"
+            )
+
+
+def paraphrases(context: Context, parent: Candidate, count: int) -> list[Candidate]:
+    """Up to `count` other wordings of the instruction, by the proposer `paraphrase`, gated.
+
+    Fewer if it delivers fewer in five calls; a failing reflection model is no error.
+    """
+    source = CandidateSource(context, LeakGuard())
+    known = {parent.text}
+    found: list[Candidate] = []
+    for _ in range(_CALLS):
+        missing = count - len(found)
+        if missing <= 0:
+            break
+        request = ProposalRequest("instruction", parent, (), "paraphrase", missing)
+        try:
+            (candidates,) = source.ask([request], known)
+        except ProposerUnavailable as error:
+            context.note("paraphrases_failed", reason=str(error))
+            break
+        found += candidates[:missing]
+    return found

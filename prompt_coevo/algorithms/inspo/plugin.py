@@ -1,0 +1,298 @@
+"""INSPO: Instruction-Policy Co-Evolution (arXiv 2512.01945), Algorithm 1.
+
+Every group of rollouts runs under one instruction of a population; its rewards say what the instruction
+is worth. The worse half is pruned from time to time, and new instructions are written by a reflection
+model that sees failed trajectories, and verified by rollouts of the current policy (`evolution.py`).
+
+Deviations: `t` counts the weight updates that used a new generation round, so that every step adds
+window entries; weights after an evolution as in `population.py`; an instruction search before or after
+training (Fig. 3) makes as many evolutions as there would be during training, each after rollouts on
+questions drawn anew, in place of the training's.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+from prompt_coevo.algorithms.inspo.evolution import Evolver
+from prompt_coevo.algorithms.inspo.first_instructions import (
+    check_instructions,
+    paraphrases,
+    users_instructions,
+)
+from prompt_coevo.algorithms.inspo.population import Population
+from prompt_coevo.algorithms.inspo.replay import Experience, ReplayBuffer
+from prompt_coevo.algorithms.inspo.schedule import EvolutionSchedule
+from prompt_coevo.candidates.trials import Trial
+from prompt_coevo.context import Context
+from prompt_coevo.errors import HostError
+from prompt_coevo.markers import hookimpl
+from prompt_coevo.policy import Policy
+from prompt_coevo.rng import counter_rng
+from prompt_coevo.types import Candidate, Group, Rollout
+
+BEST_FILE = "best_instruction.txt"
+_PAIRED_TAG = re.compile(r"<([A-Za-z][\w-]*)>(?=.*</\1>)", re.DOTALL)
+
+
+class Inspo:
+    """The plugin. Registered under the name `inspo`."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._settings = context.settings.inspo
+        first = users_instructions(context)
+        for proposer in self._proposers:
+            context.proposer(proposer)  # what is missing shows before training
+        self._population = Population(
+            first,
+            temperature=self._settings.selection_temperature,
+            window=self._settings.window,
+            parents=self._settings.parents,
+            prune_unsampled=self._settings.prune_unsampled,
+        )
+        self._buffer = ReplayBuffer(
+            max_rollouts=self._settings.buffer_rollouts,
+            max_bytes=self._settings.buffer_bytes,
+            solved_at=self._settings.solved_at,
+        )
+        self._evolver = Evolver(context, self._population, self._buffer)
+        self._schedule = EvolutionSchedule(context, self._evolver)
+        self._begun = self._new_round = False
+        self._step = self._unfit_rollouts = 0
+        self._rewards: dict[str, list[float]] = {}
+        self._shares: tuple[Sequence[Candidate], list[float]] | None = None
+        self._best: Candidate = first[0]
+        self._published: str | None = None
+
+    @property
+    def _proposers(self) -> Iterator[str]:
+        if self._settings.evolution != "off":
+            yield self._settings.proposer
+        if self._wants_paraphrases:
+            yield "paraphrase"
+
+    @property
+    def _wants_paraphrases(self) -> bool:
+        return self._settings.paraphrase and not self._settings.initial_population
+
+    # Phase 1: policy optimization with dynamic instructions
+
+    @hookimpl
+    def coevo_train_begin(self, policy: Policy) -> None:
+        """Line 2, and the search before training if that is asked for."""
+        if self._begun:
+            return
+        check_instructions(self._population.members, self._context)
+        self._begun = True
+        if self._wants_paraphrases:
+            count = self._settings.population_size - len(self._population)
+            for paraphrase in paraphrases(self._context, self._population.members[0], count):
+                self._population.add(paraphrase)
+        self._tell_changed(added=self._population.members)
+        if self._settings.evolution == "before":
+            self._search_offline(policy)
+
+    @hookimpl
+    def coevo_assign_instruction(self, question_id: str, round: int, group: int) -> Candidate:
+        """Line 5: `I ~ p(. | W; P)`, for every question anew."""
+        if not self._begun:
+            raise HostError("a round was planned before training began; call begin(policy) first")
+        if self._shares is None:
+            chances = self._population.probabilities().values()
+            self._shares = self._population.members, list(accumulate(chances))
+        members, upto = self._shares
+        draw = counter_rng(self._context.settings.seed, "inspo/instruction", round, group).random()
+        return members[min(bisect.bisect(upto, draw), len(members) - 1)]
+
+    @hookimpl
+    def coevo_observe(self, groups: Sequence[Group]) -> None:
+        """Lines 7 and 15. Templated rollouts and unfit ones say nothing about an instruction."""
+        self._new_round = True
+        experiences = []
+        for rollout in (rollout for group in groups for rollout in group.rollouts):
+            instruction = rollout.assignment.instruction
+            if instruction is None or rollout.assignment.templated:
+                continue
+            if rollout.fit:
+                self._rewards.setdefault(instruction.id, []).append(rollout.reward)
+                experiences.append(_experience(rollout))
+            else:
+                self._unfit_rollouts += 1
+        self._buffer.add(self._step + 1, experiences)
+
+    @hookimpl
+    def coevo_step_end(self, policy: Policy, last: bool) -> None:
+        """Lines 9 to 24: weights, then pruning, then evolution. An update on an old round is no step."""
+        if self._new_round:
+            self._new_round = False
+            self._step += 1
+            self._weigh()
+            if self._settings.prune and self._step % self._settings.prune_every == 0:
+                self._prune()
+            if not last:
+                self._schedule.at_step(self._step, policy)
+                self._update_choice()
+
+    def _weigh(self) -> None:
+        """Line 9: one window entry for every instruction that was sampled."""
+        means = {name: sum(rewards) / len(rewards) for name, rewards in self._rewards.items()}
+        self._rewards = {}
+        self._population.observe(means)
+        members = self._population.members
+        self._context.note(
+            "instruction_weights",
+            inspo_step=self._step,
+            means=means,
+            weights={member.id: self._population.weight(member.id) for member in members},
+        )
+        for member in members:
+            if self._population.seen(member.id):
+                self._evolver.remember(member, self._population.weight(member.id))
+        self._update_choice()
+
+    def _prune(self) -> None:
+        """Lines 10 to 13."""
+        removed = self._population.prune()
+        if removed:
+            self._tell_changed(removed=removed)
+
+    # Phase 2: experience-driven instruction generation (`evolution_schedule.py`)
+
+    @hookimpl(trylast=True)
+    def coevo_verify(self, algorithm: str, trials: Sequence[Trial]) -> Sequence[bool] | None:
+        """Line 21: the top `n` of those that do at least as well as their parent."""
+        if algorithm != "inspo":
+            return None
+        ranked = sorted(range(len(trials)), key=lambda place: -trials[place].gain)
+        top = set(ranked[: self._settings.top_n])
+        return [place in top and trial.gain >= 0 for place, trial in enumerate(trials)]
+
+    @hookimpl
+    def coevo_check_candidate(self, candidate: Candidate, parent: Candidate) -> str | None:
+        """A gate: the XML tags of the parent are kept."""
+        if candidate.kind == "instruction" and self._settings.keep_tags:
+            kept = set(_PAIRED_TAG.findall(candidate.text))
+            for tag in sorted(set(_PAIRED_TAG.findall(parent.text)) - kept):
+                return f"the required tag '<{tag}> ... </{tag}>' of its parent is missing"
+        return None
+
+    # Before or after training (Fig. 3)
+
+    def _search_offline(self, policy: Policy) -> None:
+        """As many evolutions as during training, against one policy; the best instruction is left."""
+        evolutions = range(
+            self._settings.evolve_every, self._settings.evolve_until, self._settings.evolve_every
+        )
+        for number in range(len(evolutions)):
+            self._score_all(policy, number)
+            if self._settings.prune:
+                self._prune()
+            self._schedule.evolve(policy)
+        self._score_all(policy, len(evolutions))
+        best = self._population.best() or self._population.members[0]
+        self._tell_changed(removed=self._population.keep_only([best.id]))
+
+    def _score_all(self, policy: Policy, number: int) -> None:
+        """Rollouts of every instruction on questions drawn anew: window entries, and failures to show."""
+        ids = sorted(policy.question_ids())
+        rng = counter_rng(self._context.settings.seed, "inspo/offline", number)
+        questions = [
+            ids[place] for place in rng.permutation(len(ids))[: self._settings.verify_size]
+        ]
+        rows = self._evolver.roll_out(self._population.members, questions, policy)
+        experiences = []
+        for rollout in (rollout for row in rows for rollout in row if rollout.fit):
+            instruction = rollout.assignment.instruction
+            assert instruction is not None
+            self._rewards.setdefault(instruction.id, []).append(rollout.reward)
+            experiences.append(_experience(rollout))
+        self._buffer.add(-1 - number, experiences)
+        self._weigh()
+
+    # The result
+
+    @hookimpl
+    def coevo_best_instruction(self) -> Candidate:
+        """`I* = argmax w_j` (line 26); the user's own while nothing was measured."""
+        return self._best
+
+    @hookimpl
+    def coevo_evaluation_instruction(self) -> Candidate | None:
+        return self._best if self._settings.validation_instruction == "best" else None
+
+    @hookimpl
+    def coevo_train_end(self, policy: Policy) -> None:
+        """The search after training if that is asked for."""
+        self._schedule.drop("training is over")
+        if self._settings.evolution == "after":
+            self._search_offline(policy)
+
+    def _update_choice(self) -> None:
+        """The weights or the members have changed."""
+        self._shares = None
+        self._best = self._population.best() or self._population.members[0]
+        if self._best.text != self._published:
+            self._published = self._best.text
+            self._context.publish(BEST_FILE, self._best.text)
+
+    def _tell_changed(
+        self, added: Sequence[Candidate] = (), removed: Sequence[Candidate] = ()
+    ) -> None:
+        self._update_choice()
+        self._context.tell(
+            "coevo_after_population_changed",
+            population=self._population.members,
+            added=added,
+            removed=removed,
+        )
+
+    # State and numbers
+
+    @hookimpl
+    def coevo_state(self) -> dict[str, Any]:
+        return {
+            "begun": self._begun,
+            "step": self._step,
+            "new_round": self._new_round,
+            "rewards": self._rewards,
+            "population": self._population.to_json(),
+            "buffer": self._buffer.to_json(),
+            "history": list(self._evolver.history.items()),  # a host may sort the names of a dict
+            "verify_rollouts": self._evolver.rollouts,
+            "unfit_rollouts": self._unfit_rollouts,
+            "schedule": self._schedule.to_json(),
+        }
+
+    @hookimpl
+    def coevo_load_state(self, state: dict[str, Any]) -> None:
+        self._begun, self._step = state["begun"], state["step"]
+        self._new_round = state["new_round"]
+        self._rewards = {name: list(rewards) for name, rewards in state["rewards"].items()}
+        self._population.load(state["population"])
+        self._buffer.load(state["buffer"])
+        self._evolver.history = dict(state["history"])
+        self._evolver.rollouts = state["verify_rollouts"]
+        self._unfit_rollouts = state["unfit_rollouts"]
+        self._schedule.load(state["schedule"])
+        self._update_choice()
+
+    @hookimpl
+    def coevo_metrics(self) -> dict[str, float]:
+        weights = [self._population.weight(member.id) for member in self._population.members]
+        return {
+            "population": float(len(weights)),
+            "best_instruction_weight": self._population.weight(self._best.id),
+            "mean_instruction_weight": sum(weights) / len(weights),
+            "evolutions": float(self._schedule.evolutions),
+            "verify_rollouts": float(self._evolver.rollouts),
+            "unfit_rollouts": float(self._unfit_rollouts),
+        }
+
+
+def _experience(rollout: Rollout) -> Experience:
+    return Experience(rollout.assignment.question_id, rollout.completion, rollout.reward)

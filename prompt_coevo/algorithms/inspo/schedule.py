@@ -1,0 +1,166 @@
+"""When evolutions happen: at their step, or with their reflection in the background."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from prompt_coevo.algorithms.inspo.evolution import Evolution, Evolver
+from prompt_coevo.algorithms.inspo.in_flight import InFlight
+from prompt_coevo.candidates.source import ProposerUnavailable, announce, propose
+from prompt_coevo.context import Context
+from prompt_coevo.errors import CoevoError
+from prompt_coevo.markers import PROJECT
+from prompt_coevo.policy import Policy
+from prompt_coevo.proposals import Proposal, ProposalRequest
+
+logger = logging.getLogger(PROJECT)
+
+_GRACE_S = 1.0  # the reflection model's own time limit comes first, and its error says more
+
+
+class EvolutionSchedule:
+    """INSPO Algorithm 1, line 16, and what happens while a reply is under way.
+
+    `evolutions` counts those begun. What goes wrong in an evolution ends it, is noted in the journal,
+    and leaves the population as it is.
+    """
+
+    def __init__(self, context: Context, evolver: Evolver) -> None:
+        self._context = context
+        self._settings = context.settings.inspo
+        self._evolver = evolver
+        self._flight: InFlight | None = None
+        self.evolutions = 0
+
+    def at_step(self, step: int, policy: Policy) -> None:
+        """Use a reply whose step has come, and begin the evolution that is due."""
+        on_time = step % self._settings.evolve_every == 0
+        online = self._settings.evolution == "online"
+        due = online and on_time and step < self._settings.evolve_until
+        if self._flight is not None and step >= self._flight.use_at:
+            another_round = not due and step + self._overlap < self._settings.evolve_until
+            self._use_reply(step, policy, another_round)
+        if not due:
+            return
+        self.drop("the next evolution begins")
+        if self._settings.reflection == "overlapped":
+            evolution = self._begin()
+            if evolution is not None:
+                self._request_round(step, evolution, policy)
+        else:
+            self.evolve(policy)
+
+    def evolve(self, policy: Policy) -> None:
+        """A whole evolution (lines 17 to 23), here and now."""
+        evolution = self._begin()
+        while evolution is not None and self._evolver.wants_more(evolution):
+            request = self._request(evolution, policy)
+            if request is None:
+                return
+            announce(self._context, [request])
+            proposals = propose(self._context, [request])
+            if not self._take(evolution, request, proposals, policy):
+                return
+
+    def drop(self, reason: str) -> None:
+        """Forget a reply that is under way."""
+        if self._flight is not None:
+            self._flight = None
+            self._context.note("reflection_dropped", reason=reason)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "evolutions": self.evolutions,
+            "in_flight": self._flight.to_json() if self._flight else None,
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.evolutions = state["evolutions"]
+        if state["in_flight"]:
+            ask = partial(propose, self._context)
+            self._flight = InFlight.from_json(state["in_flight"], ask)
+
+    @property
+    def _overlap(self) -> int:
+        return self._settings.overlap_steps or 1
+
+    def _begin(self) -> Evolution | None:
+        evolution = self._evolver.begin(self.evolutions)
+        self.evolutions += 1
+        if self._evolver.wants_more(evolution):
+            return evolution
+        self._skip("the population is full and nothing is pruned")
+        return None
+
+    def _request_round(self, step: int, evolution: Evolution, policy: Policy) -> None:
+        """Ask for the next round's candidates in the background."""
+        request = self._request(evolution, policy)
+        if request is None:
+            return
+        announce(self._context, [request])
+        ask = partial(propose, self._context)
+        self._flight = InFlight(evolution, request, step + self._overlap, ask)
+
+    def _use_reply(self, step: int, policy: Policy, another_round: bool) -> None:
+        """Use what was asked for `overlap_steps` ago; wait for it if it is late."""
+        assert self._flight is not None
+        flight, self._flight = self._flight, None
+        took_so_far = flight.seconds
+        try:
+            limit = self._context.settings.reflection.total_timeout_s
+            proposals = flight.answer(limit + _GRACE_S)
+        except TimeoutError as error:
+            self._skip(str(error))
+            return
+        finally:
+            self._context.note(
+                "reflection_awaited",
+                took_s=flight.seconds,
+                waited_s=max(0.0, flight.seconds - took_so_far),
+            )
+        worked = self._take(flight.evolution, flight.request, proposals, policy)
+        if another_round and worked and self._evolver.wants_more(flight.evolution):
+            self._request_round(step, flight.evolution, policy)
+
+    def _request(self, evolution: Evolution, policy: Policy) -> ProposalRequest | None:
+        request = self._evolver.request(evolution, policy)
+        if request is None:
+            self._skip("the replay buffer holds no failures to reflect on")
+        return request
+
+    def _take(
+        self,
+        evolution: Evolution,
+        request: ProposalRequest,
+        proposals: Sequence[Proposal] | None,
+        policy: Policy,
+    ) -> bool:
+        """Use the proposals of one round; whether that worked."""
+        try:
+            size = self._evolver.take(evolution, request, proposals, policy)
+        except CoevoError:
+            raise  # the host cannot go on
+        except ProposerUnavailable as error:
+            self._skip(str(error))
+            return False
+        except Exception as error:
+            self._skip(f"the verification failed: {type(error).__name__}: {error}")
+            return False
+        full = self._settings.population_size
+        logger.info(
+            "evolution %d, round %d: %d of %d instructions",
+            evolution.number + 1,
+            evolution.round,
+            size,
+            full,
+        )
+        if not self._evolver.wants_more(evolution) and size < full:
+            self._context.note("population_not_full", size=size, population_size=full)
+        return True
+
+    def _skip(self, reason: str) -> None:
+        logger.warning("an evolution of the instructions ends early: %s", reason)
+        self._context.note("evolution_skipped", evolution=self.evolutions, reason=reason)

@@ -1,0 +1,83 @@
+"""Which template each hard question gets: P2O Algorithm 2, step 2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from prompt_coevo.algorithms.p2o.pareto import greedy_cover, mean_score_weights
+from prompt_coevo.candidates.trials import ScoredPool
+from prompt_coevo.types import Candidate
+
+
+@dataclass(frozen=True)
+class TemplateCover:
+    """The templates that together solve the dev questions, and how to draw from them.
+
+    `weights[i]` belongs to `templates[i]`; `solvers` maps a solved dev question to the templates that
+    solve it. All other hard questions draw from the whole cover. Templates need not be non-empty:
+    the empty one stays in the cover if it solves something.
+    """
+
+    templates: tuple[Candidate, ...]
+    weights: tuple[float, ...]
+    solvers: Mapping[str, tuple[int, ...]]
+    hard_ids: frozenset[str]
+
+    @classmethod
+    def from_pool(
+        cls, pool: ScoredPool, hard_ids: frozenset[str], solved_at: float
+    ) -> TemplateCover | None:
+        """The greedy cover of a pool's dev scores; None if no template solves anything."""
+        rows = greedy_cover(pool.scores, solved_at)
+        if not len(rows):
+            return None
+        solved = pool.scores[rows] >= solved_at
+        return cls(
+            templates=tuple(pool.candidates[row] for row in rows),
+            weights=tuple(mean_score_weights(pool.scores[rows]).tolist()),
+            solvers={
+                question_id: tuple(np.flatnonzero(solved[:, column]).tolist())
+                for column, question_id in enumerate(pool.sample_ids)
+                if solved[:, column].any()
+            },
+            hard_ids=hard_ids,
+        )
+
+    def draw(
+        self,
+        question_id: str,
+        count: int,
+        rng: np.random.Generator,
+        group_templates: Literal["diverse", "same"] = "diverse",
+    ) -> list[Candidate]:
+        """`count` templates for a hard question: with replacement, weighted by the mean dev score.
+
+        `group_templates="same"` draws one and repeats it (the ablation of Table 2).
+        """
+        eligible = self.solvers.get(question_id) or range(len(self.templates))
+        weights = np.array([self.weights[index] for index in eligible])
+        total = weights.sum()
+        draws = 1 if group_templates == "same" else count
+        drawn = rng.choice(eligible, size=draws, p=weights / total if total else None)
+        return [self.templates[drawn[member % draws]] for member in range(count)]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "templates": [template.to_json() for template in self.templates],
+            "weights": list(self.weights),
+            "solvers": {key: list(rows) for key, rows in self.solvers.items()},
+            "hard_ids": sorted(self.hard_ids),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TemplateCover:
+        return cls(
+            templates=tuple(Candidate.from_json(item) for item in data["templates"]),
+            weights=tuple(data["weights"]),
+            solvers={key: tuple(rows) for key, rows in data["solvers"].items()},
+            hard_ids=frozenset(data["hard_ids"]),
+        )

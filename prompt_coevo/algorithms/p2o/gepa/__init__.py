@@ -1,0 +1,1 @@
+"""The template search by the package `gepa`, for comparison."""

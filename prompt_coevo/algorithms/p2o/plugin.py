@@ -1,0 +1,180 @@
+"""P2O: Joint Policy and Prompt Optimization (arXiv 2603.21877), Algorithms 1 to 4.
+
+While the host trains, every group's mean reward tells which questions are hard (eq. 4). When an epoch
+ends, a genetic-Pareto search (`search.py`) evolves templates under which the current policy solves
+them; in the next epoch their rollouts run under these templates, and the host trains on the questions
+without them (eq. 5, `distill.py`).
+
+Deviations: a hard question that an epoch did not measure stays hard; a search without enough hard
+questions, or that solves nothing, leaves the next epoch without templates.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from prompt_coevo.algorithms.p2o.cover import TemplateCover
+from prompt_coevo.algorithms.p2o.gepa.search import GepaSearch
+from prompt_coevo.algorithms.p2o.hard_set import HardSet
+from prompt_coevo.algorithms.p2o.pareto import select_pareto_front
+from prompt_coevo.algorithms.p2o.search import Search, SearchRequest, SearchResult
+from prompt_coevo.candidates.trials import ScoredPool, Trial
+from prompt_coevo.context import Context
+from prompt_coevo.extras import require
+from prompt_coevo.markers import PROJECT, hookimpl
+from prompt_coevo.policy import Policy
+from prompt_coevo.rng import counter_rng
+from prompt_coevo.types import Candidate, Group
+
+logger = logging.getLogger(PROJECT)
+
+
+class P2O:
+    """The plugin. Registered under the name `p2o`."""
+
+    def __init__(self, context: Context) -> None:
+        # What is missing shows before training, not after an epoch.
+        context.proposer(context.settings.p2o.proposer)
+        if context.settings.p2o.search_backend == "gepa":
+            require("gepa", extra="gepa", purpose='p2o.search_backend = "gepa"')
+        self._context = context
+        self._settings = context.settings.p2o
+        self._hard = HardSet(self._settings.tau)
+        self._cover: TemplateCover | None = None
+        self._searches = 0
+        self._totals = {"searches": 0, "search_rollouts": 0, "train_rollouts": 0}
+        self._last_round: dict[str, float] = {}
+
+    # Phase 1: use the templates, find the hard questions
+
+    @hookimpl
+    def coevo_assign_template(
+        self, question_id: str, round: int, group: int, group_size: int
+    ) -> Sequence[Candidate] | None:
+        """Algorithm 1, lines 7 to 10: `group_size` templates for a question of the last hard set.
+
+        The draw depends on the search and the question alone: the k-th rollout of a question has the
+        k-th template of its list through the whole epoch.
+        """
+        if self._cover is None or question_id not in self._cover.hard_ids:
+            return None
+        rng = counter_rng(self._context.settings.seed, "p2o/templates", self._searches, question_id)
+        return self._cover.draw(question_id, group_size, rng, self._settings.group_templates)
+
+    @hookimpl
+    def coevo_observe(self, groups: Sequence[Group]) -> None:
+        """Algorithm 1, lines 15 to 18."""
+        self._hard.observe_all(groups)
+        rollouts = [rollout for group in groups for rollout in group.rollouts]
+        self._totals["train_rollouts"] += len(rollouts)
+        self._last_round = {"templated_fraction": 0.0}
+        for name, templated in (("templated", True), ("untemplated", False)):
+            chosen = [rollout for rollout in rollouts if rollout.assignment.templated == templated]
+            judged = [rollout.reward for rollout in chosen if rollout.fit]
+            if templated and rollouts:
+                self._last_round["templated_fraction"] = len(chosen) / len(rollouts)
+            if judged:
+                self._last_round[f"reward_{name}"] = sum(judged) / len(judged)
+
+    # Phase 2: search
+
+    # Last, after INSPO has weighed: a search runs under the best instruction of this step.
+    @hookimpl(trylast=True)
+    def coevo_step_end(self, policy: Policy, last: bool) -> None:
+        every = self._settings.search_every
+        if every != "epoch" and not last and self._context.policy_version.step % every == 0:
+            self._evolve(policy)
+
+    @hookimpl
+    def coevo_epoch_end(self, policy: Policy) -> None:
+        if self._settings.search_every == "epoch":
+            self._evolve(policy)
+
+    def _evolve(self, policy: Policy) -> None:
+        """Algorithm 1, lines 23 to 27: new templates for the hard questions, or none."""
+        hard_ids = self._hard.ids
+        self._cover = None
+        if len(hard_ids) < self._settings.min_hard:
+            self._context.note(
+                "search_skipped",
+                reason=f"{len(hard_ids)} hard questions, fewer than min_hard = {self._settings.min_hard}",
+            )
+            return
+        instruction = self._context.ask("coevo_best_instruction")
+        request = SearchRequest(self._searches, hard_ids, policy, self._settings, instruction)
+        result: SearchResult | None = self._context.ask("coevo_search", request=request)
+        self._searches += 1
+        if result is None:
+            self._context.note("search_failed")
+            return
+        self._totals["searches"] += 1
+        self._totals["search_rollouts"] += result.rollouts
+        self._cover = TemplateCover.from_pool(
+            result.pool, frozenset(hard_ids), self._settings.solved_at
+        )
+        self._context.tell("coevo_after_templates_assigned", cover=self._cover, result=result)
+        logger.log(
+            logging.WARNING if result.failed else logging.INFO,
+            "search %d: %d of %d proposals accepted, %d templates for %d hard questions; %s",
+            self._searches,
+            result.accepted,
+            result.proposals,
+            len(self._cover.templates) if self._cover else 0,
+            len(hard_ids),
+            result.stopped,
+        )
+
+    @hookimpl(trylast=True)
+    def coevo_search(self, request: SearchRequest) -> SearchResult:
+        """Algorithm 3, or what the package gepa makes of it."""
+        if request.settings.search_backend == "gepa":
+            return GepaSearch(request, self._context).run()
+        return Search(request, self._context).run()
+
+    @hookimpl(trylast=True)
+    def coevo_select_parents(
+        self, algorithm: str, pool: ScoredPool, width: int, rng: np.random.Generator
+    ) -> Sequence[int] | None:
+        """Algorithm 4."""
+        if algorithm != "p2o":
+            return None
+        front: list[int] = select_pareto_front(pool.scores, width, rng).tolist()
+        return front
+
+    @hookimpl(trylast=True)
+    def coevo_verify(self, algorithm: str, trials: Sequence[Trial]) -> Sequence[bool] | None:
+        """Algorithm 3, line 15: a strictly greater mean on the minibatch."""
+        if algorithm != "p2o":
+            return None
+        return [trial.gain > 0 for trial in trials]
+
+    # State and numbers
+
+    @hookimpl
+    def coevo_state(self) -> dict[str, Any]:
+        return {
+            "hard": self._hard.to_json(),
+            "cover": self._cover.to_json() if self._cover else None,
+            "searches": self._searches,
+            "totals": dict(self._totals),
+        }
+
+    @hookimpl
+    def coevo_load_state(self, state: dict[str, Any]) -> None:
+        self._hard.load(state["hard"])
+        self._cover = TemplateCover.from_json(state["cover"]) if state["cover"] else None
+        self._searches = state["searches"]
+        self._totals = dict(state["totals"])
+
+    @hookimpl
+    def coevo_metrics(self) -> dict[str, float]:
+        return {
+            "hard_samples": float(len(self._hard)),
+            "cover_templates": float(len(self._cover.templates) if self._cover else 0),
+            **{name: float(value) for name, value in self._totals.items()},
+            **self._last_round,
+        }

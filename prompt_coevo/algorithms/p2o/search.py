@@ -1,0 +1,252 @@
+"""The genetic-Pareto search for templates: P2O Algorithm 3.
+
+All proposals of one front run as one wave: one batch of rollouts for the parents, one concurrent
+batch of reflection calls, one batch for the children, one for the accepted children on the dev
+questions. Deviations from the paper: the empty template's own dev evaluation is charged; a wave holds
+only what the budget can pay (setting `overspend`); a proposal that spends no rollouts of its own
+(gates, no failures to reflect on) costs B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prompt_coevo.algorithms.p2o.budget import RolloutBudget
+from prompt_coevo.algorithms.p2o.hard_questions import HardQuestions
+from prompt_coevo.candidates.evaluation import Evaluator, Job
+from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable
+from prompt_coevo.candidates.trials import ScoredPool, Trial
+from prompt_coevo.context import Context
+from prompt_coevo.errors import CoevoError
+from prompt_coevo.policy import Policy
+from prompt_coevo.proposals import ProposalRequest, Trajectory
+from prompt_coevo.rng import counter_rng
+from prompt_coevo.settings.p2o import P2OSettings
+from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, Rollout, Sampling
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """Find templates for the hard questions. `number` counts the searches of the run."""
+
+    number: int
+    hard_ids: tuple[str, ...]
+    policy: Policy
+    settings: P2OSettings
+    instruction: Candidate | None = None
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The templates found with their dev scores, and what finding them cost.
+
+    `spent` is what the budget was charged, `rollouts` what the policy really ran (cached rollouts are
+    charged but not run). `stopped` says why the search ended; `failed` that it should not have.
+    """
+
+    pool: ScoredPool
+    stopped: str
+    failed: bool = False
+    spent: int = 0
+    overshoot: int = 0
+    rollouts: int = 0
+    waves: int = 0
+    proposals: int = 0
+    accepted: int = 0
+
+
+class SearchEnded(Exception):
+    """The search cannot go on; what it has found so far is its result."""
+
+
+class SearchFailed(SearchEnded):
+    """Something that the search needs does not work."""
+
+
+@dataclass
+class _Attempt:
+    """One proposal on its way through a wave."""
+
+    parent: Candidate
+    minibatch: tuple[str, ...]
+    parent_rollouts: list[Rollout]
+    child: Candidate | None = None
+
+
+class Search:
+    """One run of Algorithm 3. Use `run()` once."""
+
+    def __init__(self, request: SearchRequest, context: Context) -> None:
+        self._request = request
+        self._settings = request.settings
+        self._context = context
+        self._questions = HardQuestions.split(
+            request.hard_ids, request.policy, self._settings.dev_size, self._rng("split")
+        )
+        self._dev_ids, self._train_ids = self._questions.dev_ids, self._questions.train_ids
+        self._evaluator = Evaluator(
+            request.policy, context.settings.placement.build(), request.instruction
+        )
+        self._budget = RolloutBudget(
+            self._settings.search_budget,
+            minibatch=self._minibatch_size,
+            dev=len(self._dev_ids),
+            overspend=self._settings.overspend,
+        )
+        self._source = CandidateSource(context, self._questions.leak_guard(context.settings.gates))
+        self._templates: list[Candidate] = []
+        self._scores: list[list[float]] = []
+        self._wave = self._proposals = self._barren_waves = 0
+
+    def run(self) -> SearchResult:
+        """Search until the budget is spent. An evaluator that raises ends it early, nothing more."""
+        stopped, failed = "the budget is spent", False
+        try:
+            if not self._budget.can_score_dev():
+                raise SearchEnded("the budget cannot pay for one evaluation on the dev questions")
+            self._score_on_dev([EMPTY_TEMPLATE])
+            while parents := self._next_parents():
+                self._run_wave(parents)
+        except SearchEnded as end:
+            stopped, failed = str(end), isinstance(end, SearchFailed)
+        return SearchResult(
+            pool=self._pool,
+            stopped=stopped,
+            failed=failed,
+            spent=self._budget.spent,
+            overshoot=self._budget.overshoot,
+            rollouts=self._evaluator.rollouts,
+            waves=self._wave,
+            proposals=self._proposals,
+            accepted=max(0, len(self._templates) - 1),
+        )
+
+    @property
+    def _minibatch_size(self) -> int:
+        return min(self._settings.minibatch_size, len(self._train_ids))
+
+    @property
+    def _pool(self) -> ScoredPool:
+        scores = np.array(self._scores, dtype=np.float64).reshape(-1, len(self._dev_ids))
+        return ScoredPool(
+            tuple(self._templates), self._dev_ids, scores, self._context.policy_version
+        )
+
+    def _rng(self, purpose: str, *counters: int) -> np.random.Generator:
+        seed = self._context.settings.seed
+        return counter_rng(seed, f"search/{purpose}", self._request.number, *counters)
+
+    def _next_parents(self) -> list[Candidate]:
+        """The front of this wave, as far as the budget can pay for its proposals."""
+        front: Sequence[int] = self._context.ask(
+            "coevo_select_parents",
+            algorithm="p2o",
+            pool=self._pool,
+            width=self._settings.beam_width,
+            rng=self._rng("front", self._wave),
+        )
+        parents = [self._templates[index] for index in front]
+        if self._settings.front_fill and parents:
+            parents = [parents[i % len(parents)] for i in range(self._settings.beam_width)]
+        return parents[: self._budget.affordable(len(parents))]
+
+    def _run_wave(self, parents: list[Candidate]) -> None:
+        attempts = self._roll_out_parents(parents)
+        self._propose(attempts)
+        self._wave += 1
+        children = [attempt for attempt in attempts if attempt.child is not None]
+        self._give_up_after_barren_waves(bool(children))
+        accepted = self._roll_out_children(children)
+        if accepted:
+            self._score_on_dev(accepted)
+
+    def _roll_out_parents(self, parents: list[Candidate]) -> list[_Attempt]:
+        minibatches = [self._draw_minibatch(index) for index in range(len(parents))]
+        jobs = [(z, x) for z, batch in zip(parents, minibatches, strict=True) for x in batch]
+        rollouts = iter(self._evaluate(jobs, self._settings.minibatch_temperature))
+        for _ in parents:
+            self._budget.charge_attempt()
+        self._proposals += len(parents)
+        return [
+            _Attempt(parent, batch, [next(rollouts) for _ in batch])
+            for parent, batch in zip(parents, minibatches, strict=True)
+        ]
+
+    def _draw_minibatch(self, index: int) -> tuple[str, ...]:
+        rng = self._rng("minibatch", self._wave, index)
+        drawn = rng.choice(len(self._train_ids), size=self._minibatch_size, replace=False)
+        return tuple(self._train_ids[position] for position in drawn)
+
+    def _propose(self, attempts: list[_Attempt]) -> None:
+        """Ask for one child per attempt that has failures to learn from, and put it through the gates."""
+        reflecting = [attempt for attempt in attempts if self._failures(attempt)]
+        if not reflecting:
+            return
+        requests = [
+            ProposalRequest(
+                "template", attempt.parent, self._failures(attempt), self._settings.proposer
+            )
+            for attempt in reflecting
+        ]
+        known = {template.text for template in self._templates}
+        try:
+            answers = self._source.ask(requests, known)
+        except ProposerUnavailable as error:
+            raise SearchFailed(str(error)) from error
+        for attempt, children in zip(reflecting, answers, strict=True):
+            attempt.child = children[0] if children else None
+
+    def _failures(self, attempt: _Attempt) -> tuple[Trajectory, ...]:
+        return self._questions.failures(
+            attempt.minibatch, attempt.parent_rollouts, self._settings.solved_at
+        )
+
+    def _give_up_after_barren_waves(self, any_child: bool) -> None:
+        self._barren_waves = 0 if any_child else self._barren_waves + 1
+        if self._barren_waves >= self._settings.max_barren_waves:
+            raise SearchEnded(f"{self._barren_waves} waves in a row gave no candidate to try")
+
+    def _roll_out_children(self, attempts: list[_Attempt]) -> list[Candidate]:
+        """The children that `coevo_verify` accepts on their minibatches."""
+        jobs = [(a.child, x) for a in attempts if a.child is not None for x in a.minibatch]
+        rollouts = iter(self._evaluate(jobs, self._settings.minibatch_temperature))
+        trials = []
+        for attempt in attempts:
+            self._budget.charge_child()
+            assert attempt.child is not None
+            child_rollouts = [next(rollouts) for _ in attempt.minibatch]
+            trials.append(
+                Trial.paired(attempt.parent, attempt.child, attempt.parent_rollouts, child_rollouts)
+            )
+        if not trials:
+            return []
+        verdicts: Sequence[bool] = self._context.ask("coevo_verify", algorithm="p2o", trials=trials)
+        for trial, accepted in zip(trials, verdicts, strict=True):
+            self._context.tell("coevo_after_candidate_verified", trial=trial, accepted=accepted)
+        return [trial.child for trial, ok in zip(trials, verdicts, strict=True) if ok]
+
+    def _score_on_dev(self, templates: list[Candidate]) -> None:
+        jobs = [(template, question_id) for template in templates for question_id in self._dev_ids]
+        rollouts = self._evaluate(jobs, self._settings.dev_temperature)
+        rewards = [rollout.reward if rollout.fit else 0.0 for rollout in rollouts]
+        size = len(self._dev_ids)
+        for index, template in enumerate(templates):
+            self._templates.append(template)
+            self._scores.append(rewards[index * size : (index + 1) * size])
+        self._budget.charge_dev(len(templates))
+
+    def _evaluate(self, jobs: list[Job], temperature: float) -> list[Rollout]:
+        return roll_out(self._evaluator, jobs, Sampling(temperature))
+
+
+def roll_out(evaluator: Evaluator, jobs: Sequence[Job], sampling: Sampling) -> list[Rollout]:
+    """Evaluate, or end the search. What stops the host (CoevoError) passes through."""
+    try:
+        return evaluator.evaluate(jobs, sampling)
+    except CoevoError:
+        raise
+    except Exception as error:
+        raise SearchFailed(f"the evaluation failed: {type(error).__name__}: {error}") from error

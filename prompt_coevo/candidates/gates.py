@@ -1,0 +1,128 @@
+"""Cheap checks on a candidate, before any rollout is spent on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from prompt_coevo.candidates.leaks import LeakGuard
+from prompt_coevo.context import Context
+from prompt_coevo.fences import OWN_TAG
+from prompt_coevo.markers import hookimpl
+from prompt_coevo.proposals import Reply
+from prompt_coevo.types import Candidate
+
+# Control characters but tab and newlines, marks that change the text direction, lone surrogates.
+_FORBIDDEN = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+# A token has rarely more characters than this; longer texts are refused without counting.
+_MAX_CHARS_PER_TOKEN = 32
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Accepted, or the reason for a rejection. True in a condition if accepted."""
+
+    accepted: bool
+    reason: str | None = None
+
+    def __bool__(self) -> bool:
+        return self.accepted
+
+
+ACCEPTED = Verdict(True)
+
+
+def rejected(reason: str) -> Verdict:
+    """A verdict against a candidate."""
+    return Verdict(False, reason)
+
+
+def rough_token_count(text: str) -> int:
+    """Words and punctuation marks: what counts as a token where no tokenizer is at hand."""
+    return len(re.findall(r"\w+|[^\w\s]", text))
+
+
+def check(
+    text: str,
+    *,
+    finish_reason: str | None = None,
+    parent: str = "",
+    known: Collection[str] = (),
+    required_tags: Iterable[str] = (),
+    max_tokens: int | None = None,
+    count_tokens: Callable[[str], int] = rough_token_count,
+    leak_guard: LeakGuard | None = None,
+) -> Verdict:
+    """Accept a candidate's text or say why not; the first failing check names the reason.
+
+    In this order: the reply was cut off (`finish_reason == "length"`); code fences do not close;
+    control or text-direction characters; one of our own tags that is neither in `parent` (a user's
+    instruction may have it) nor in `required_tags`; empty; equal to a text in `known`; one of
+    `required_tags` is missing; more than `max_tokens` tokens; a leak that is not in `parent` already
+    (prompts may share a phrase with the user's instruction). Never raises on any text.
+    """
+    required_tags = tuple(required_tags)
+    if finish_reason == "length":
+        return rejected("the reply was cut off at the token limit")
+    if text.count("```") % 2:
+        return rejected("a code fence does not close")
+    if (forbidden := _FORBIDDEN.search(text)) is not None:
+        return rejected(f"it contains the control character U+{ord(forbidden[0]):04X}")
+    if (own := _own_tag(text, [parent, *required_tags])) is not None:
+        return rejected(f"it contains one of our own tags, {own}")
+    if not text.strip():
+        return rejected("it is empty")
+    if text in known:
+        return rejected("it equals a candidate that is already known")
+    for tag in required_tags:
+        if tag not in text:
+            return rejected(f"the required tag {tag!r} is missing")
+    if max_tokens is not None and _too_long(text, max_tokens, count_tokens):
+        return rejected(f"it is longer than {max_tokens} tokens")
+    if leak_guard is not None and (leak := leak_guard.find(text, parent)) is not None:
+        return rejected(leak)
+    return ACCEPTED
+
+
+def _own_tag(text: str, allowed_in: Collection[str]) -> str | None:
+    """The first of our tags that none of the other texts has."""
+    for match in OWN_TAG.finditer(text):
+        if not any(match[0] in other for other in allowed_in):
+            return match[0]
+    return None
+
+
+def _too_long(text: str, max_tokens: int, count_tokens: Callable[[str], int]) -> bool:
+    return len(text) > max_tokens * _MAX_CHARS_PER_TOKEN or count_tokens(text) > max_tokens
+
+
+class Gates:
+    """The cheap checks of `gates.py`, with the limits that the settings give."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._settings = context.settings.gates
+
+    @hookimpl(tryfirst=True)
+    def coevo_check_candidate(
+        self,
+        candidate: Candidate,
+        parent: Candidate,
+        reply: Reply,
+        known: Collection[str],
+        leak_guard: LeakGuard,
+    ) -> str | None:
+        verdict = check(
+            candidate.text,
+            finish_reason=reply.finish_reason,
+            parent=parent.text,
+            known=known,
+            required_tags=self._settings.required_tags,
+            max_tokens=self._settings.max_candidate_tokens,
+            count_tokens=self._context.count_tokens,
+            leak_guard=leak_guard,
+        )
+        return verdict.reason

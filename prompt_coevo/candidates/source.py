@@ -1,0 +1,95 @@
+"""New candidates: ask the proposer, put its answers through the gates, tell the listeners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prompt_coevo.candidates.leaks import LeakGuard
+from prompt_coevo.context import Context
+from prompt_coevo.proposals import Proposal, ProposalRequest
+from prompt_coevo.types import Candidate
+
+
+class ProposerUnavailable(Exception):
+    """No proposer answered, or every call to the reflection model failed."""
+
+
+def announce(context: Context, requests: Sequence[ProposalRequest]) -> None:
+    """Tell the listeners that proposers are about to be asked."""
+    context.tell("coevo_before_candidates_proposed", requests=requests)
+
+
+def propose(context: Context, requests: Sequence[ProposalRequest]) -> Sequence[Proposal] | None:
+    """Ask the proposers and nothing else, so that it can be done in the background."""
+    proposals: Sequence[Proposal] | None = context.ask("coevo_propose", requests=requests)
+    return proposals
+
+
+class CandidateSource:
+    """Turns proposal requests into candidates that may be tried.
+
+    One for each search or evolution: `leak_guard` knows the questions that its proposer gets to see.
+    """
+
+    def __init__(self, context: Context, leak_guard: LeakGuard) -> None:
+        self._context = context
+        self._leak_guard = leak_guard
+
+    def ask(
+        self, requests: Sequence[ProposalRequest], known: set[str]
+    ) -> list[tuple[Candidate, ...]]:
+        """For each request the candidates that passed the gates, in the proposer's order.
+
+        All calls run concurrently. `known` are texts in use; the texts of accepted candidates are
+        added to it. Raises ProposerUnavailable.
+        """
+        announce(self._context, requests)
+        return self.judge(propose(self._context, requests), known)
+
+    def judge(
+        self, proposals: Sequence[Proposal] | None, known: set[str]
+    ) -> list[tuple[Candidate, ...]]:
+        """The second half of `ask`: put what was proposed through the gates."""
+        if proposals is None:
+            raise ProposerUnavailable("no proposer answered")
+        for proposal in proposals:
+            if proposal.failed:
+                self._context.tell("coevo_on_reflection_error", proposal=proposal)
+        if all(proposal.failed for proposal in proposals):
+            raise ProposerUnavailable(f"the reflection model failed: {proposals[0].reply.error}")
+        return [self._accepted(proposal, known) for proposal in proposals]
+
+    def _accepted(self, proposal: Proposal, known: set[str]) -> tuple[Candidate, ...]:
+        if not proposal.texts and not proposal.failed:
+            self._tell_checked(None, proposal, proposal.problem)
+        found = []
+        for text in proposal.texts:
+            candidate = self._candidate(text, proposal.request)
+            reason = self._context.veto(
+                candidate=candidate,
+                parent=proposal.request.parent,
+                reply=proposal.reply,
+                known=known,
+                leak_guard=self._leak_guard,
+            )
+            self._tell_checked(candidate, proposal, reason)
+            if reason is None:
+                known.add(text)
+                found.append(candidate)
+        return tuple(found)
+
+    def _candidate(self, text: str, request: ProposalRequest) -> Candidate:
+        return Candidate(
+            text,
+            request.kind,
+            origin=request.proposer,
+            parents=(request.parent.id,),
+            created=self._context.policy_version,
+        )
+
+    def _tell_checked(
+        self, candidate: Candidate | None, proposal: Proposal, reason: str | None
+    ) -> None:
+        self._context.tell(
+            "coevo_after_candidate_checked", candidate=candidate, proposal=proposal, reason=reason
+        )

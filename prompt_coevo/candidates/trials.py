@@ -1,0 +1,69 @@
+"""Scores that candidates are compared by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prompt_coevo.types import Candidate, PolicyVersion, Rollout
+
+Scores: TypeAlias = NDArray[np.float64]
+"""(M candidates x N samples)."""
+
+
+@dataclass(frozen=True)
+class ScoredPool:
+    """Candidates and their scores on the same samples, all measured under one policy version.
+
+    `scores` is (M candidates x N samples); row i belongs to `candidates[i]`, column n to
+    `sample_ids[n]`.
+    """
+
+    candidates: tuple[Candidate, ...]
+    sample_ids: tuple[str, ...]
+    scores: Scores
+    policy_version: PolicyVersion
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A child and its parent on the same questions, under the same weights.
+
+    Questions on which either rollout was unfit to judge by are left out, so there may be none.
+    """
+
+    parent: Candidate
+    child: Candidate
+    question_ids: tuple[str, ...]
+    parent_rewards: tuple[float, ...]
+    child_rewards: tuple[float, ...]
+
+    @classmethod
+    def paired(
+        cls,
+        parent: Candidate,
+        child: Candidate,
+        parent_rollouts: Sequence[Rollout],
+        child_rollouts: Sequence[Rollout],
+    ) -> Trial:
+        """A trial from rollouts on the same questions in the same order."""
+        fit = [
+            (old.assignment.question_id, old.reward, new.reward)
+            for old, new in zip(parent_rollouts, child_rollouts, strict=True)
+            if old.fit and new.fit
+        ]
+        question_ids, parent_rewards, child_rewards = (
+            zip(*fit, strict=True) if fit else ((), (), ())
+        )
+        return cls(parent, child, question_ids, parent_rewards, child_rewards)
+
+    @property
+    def gain(self) -> float:
+        """Mean reward of the child minus that of the parent; minus infinity without questions."""
+        if not self.question_ids:
+            return float("-inf")
+        return (sum(self.child_rewards) - sum(self.parent_rewards)) / len(self.question_ids)

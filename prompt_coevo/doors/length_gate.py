@@ -1,0 +1,87 @@
+"""A gate for doors: the placed prompt must fit into the host's limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+from prompt_coevo.algorithms.p2o.cover import TemplateCover
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.markers import hookimpl
+from prompt_coevo.placement import Placement, Prompt
+from prompt_coevo.types import Candidate
+
+LONGEST_LOOKED_AT = 32  # by characters; among them is, as good as certainly, the longest in tokens
+
+
+class PromptLengthGate:
+    """Refuses a candidate with which the longest question exceeds the host's limit.
+
+    It is placed as in a rollout: an instruction shares the prompt with templates and the other way
+    round, so the longest of the other kind is there as well. `needed` says how many tokens the longest
+    of some placed prompts needs, `limit` how many there are (None: no limit) and `limit_name` what
+    they are called in the reason.
+    """
+
+    def __init__(
+        self,
+        questions: QuestionIndex,
+        placement: Placement,
+        *,
+        needed: Callable[[Sequence[Prompt]], int],
+        limit: Callable[[], int | None],
+        limit_name: str,
+        count_tokens: Callable[[str], int],
+    ) -> None:
+        self._questions = questions
+        self._placement = placement
+        self._needed = needed
+        self._limit = limit
+        self._limit_name = limit_name
+        self._count_tokens = count_tokens
+        self._longest = {"instruction": "", "template": ""}
+
+    @hookimpl
+    def coevo_after_population_changed(self, population: Sequence[Candidate]) -> None:
+        self._longest["instruction"] = self._longest_of(population)
+
+    @hookimpl
+    def coevo_after_templates_assigned(self, cover: TemplateCover | None) -> None:
+        self._longest["template"] = self._longest_of(cover.templates if cover else ())
+
+    @hookimpl
+    def coevo_check_candidate(self, candidate: Candidate) -> str | None:
+        limit = self._limit()
+        if limit is None:
+            return None
+        needed = self._needed_with({**self._longest, candidate.kind: candidate.text})
+        if needed <= limit:
+            return None
+        if self._needed_with({**self._longest, candidate.kind: ""}) > limit:
+            return None  # the user's own prompts do not fit either
+        return f"with it the longest question needs {needed} tokens, {self._limit_name} {limit}"
+
+    @hookimpl
+    def coevo_state(self) -> dict[str, str]:
+        return dict(self._longest)
+
+    @hookimpl
+    def coevo_load_state(self, state: dict[str, str]) -> None:
+        self._longest = dict(state)
+
+    def _longest_of(self, candidates: Sequence[Candidate]) -> str:
+        texts = (candidate.text for candidate in candidates)
+        return max(texts, key=self._count_tokens, default="")
+
+    def _needed_with(self, texts: dict[str, str]) -> int:
+        place = self._placement.place
+        return self._needed(
+            [
+                place(prompt, texts["instruction"], texts["template"])
+                for prompt in self._longest_prompts
+            ]
+        )
+
+    @cached_property
+    def _longest_prompts(self) -> list[Prompt]:
+        return self._questions.longest_prompts(LONGEST_LOOKED_AT)

@@ -1,0 +1,105 @@
+"""The plugin that turns event hooks into journal lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from prompt_coevo.algorithms.p2o.cover import TemplateCover
+from prompt_coevo.algorithms.p2o.search import SearchResult
+from prompt_coevo.candidates.trials import Trial
+from prompt_coevo.markers import hookimpl
+from prompt_coevo.proposals import Proposal
+from prompt_coevo.types import Candidate
+
+# A rejected candidate can have any length.
+_LONGEST_TEXT = 100_000
+
+
+class JournalSink:
+    """The plugin that turns event hooks into journal lines."""
+
+    def __init__(self, note: Callable[..., None]) -> None:
+        self._note = note
+
+    @hookimpl
+    def coevo_after_candidate_checked(
+        self, candidate: Candidate | None, proposal: Proposal, reason: str | None
+    ) -> None:
+        self._note(
+            "candidate_checked",
+            candidate=_described(candidate) if candidate else None,
+            parent=proposal.request.parent.id,
+            accepted=reason is None,
+            reason=reason,
+            request=proposal.request_hash,
+            finish_reason=proposal.reply.finish_reason,
+        )
+
+    @hookimpl
+    def coevo_after_candidate_verified(self, trial: Trial, accepted: bool) -> None:
+        self._note(
+            "candidate_verified",
+            candidate=trial.child.id,
+            parent=trial.parent.id,
+            accepted=accepted,
+            questions=trial.question_ids,
+            parent_rewards=trial.parent_rewards,
+            rewards=trial.child_rewards,
+        )
+
+    @hookimpl
+    def coevo_after_population_changed(
+        self,
+        population: Sequence[Candidate],
+        added: Sequence[Candidate],
+        removed: Sequence[Candidate],
+    ) -> None:
+        self._note(
+            "population_changed",
+            population=[candidate.id for candidate in population],
+            added=[_described(candidate) for candidate in added],
+            removed=[candidate.id for candidate in removed],
+        )
+
+    @hookimpl
+    def coevo_after_templates_assigned(
+        self, cover: TemplateCover | None, result: SearchResult
+    ) -> None:
+        pool = result.pool
+        self._note(
+            "templates_assigned",
+            stopped=result.stopped,
+            failed=result.failed,
+            spent=result.spent,
+            overshoot=result.overshoot,
+            rollouts=result.rollouts,
+            waves=result.waves,
+            proposals=result.proposals,
+            accepted=result.accepted,
+            dev_questions=pool.sample_ids,
+            pool=[
+                {**_described(candidate), "dev_scores": row}
+                for candidate, row in zip(pool.candidates, pool.scores.tolist(), strict=True)
+            ],
+            cover=[candidate.id for candidate in cover.templates] if cover else [],
+            hard_questions=len(cover.hard_ids) if cover else 0,
+        )
+
+    @hookimpl
+    def coevo_on_reflection_error(self, proposal: Proposal) -> None:
+        self._note("reflection_error", request=proposal.request_hash, error=proposal.reply.error)
+
+    @hookimpl
+    def coevo_on_state_saved(self, state: dict[str, Any]) -> None:
+        self._note("state_saved", checksum=state["checksum"])
+
+
+def _described(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "id": candidate.id,
+        "kind": candidate.kind,
+        "text": candidate.text[:_LONGEST_TEXT],
+        "origin": candidate.origin,
+        "parents": candidate.parents,
+    }

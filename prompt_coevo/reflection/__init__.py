@@ -1,0 +1,1 @@
+"""The reflection model, what it may cost, and the proposers that ask it."""

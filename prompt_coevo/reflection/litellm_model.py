@@ -1,0 +1,231 @@
+"""Any model that litellm knows. The only file that imports litellm."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from prompt_coevo.extras import MissingExtraError, require
+from prompt_coevo.proposals import Reply, Usage
+from prompt_coevo.reflection.redact import redact
+from prompt_coevo.settings.reflection import ReflectionSettings
+from prompt_coevo.threads import in_thread, map_in_threads
+
+_DEFAULT_CONCURRENCY = 8
+_TRANSIENT_STATUS = {408, 409, 429}
+_NOT_IMPLEMENTED = 501
+_FIRST_WAIT_S = 1.0
+_LONGEST_WAIT_S = 60.0
+# What litellm's own time limit may need to take effect, before the call is given up from outside.
+_GRACE_S = 0.5
+_LONGEST_ERROR = 500
+_MALWARE = {"1.82.7", "1.82.8"}
+
+
+class LiteLLMModel:
+    """A litellm model with retries: exponential backoff and jitter, and a limit on the total time.
+
+    Rate limits, time-outs, connection errors and server errors are tried again; everything else (a
+    wrong key, a bad request, an address where no API answers) is not. Raises MissingExtraError
+    without litellm or tenacity.
+    """
+
+    def __init__(self, model: str, settings: ReflectionSettings) -> None:
+        self._litellm = _import_litellm()
+        self._model = model
+        self._settings = settings
+        self._server = settings.api_base or f"the server of {model}"
+        self._concurrency = settings.concurrency or _DEFAULT_CONCURRENCY
+        # Several threads may call `complete`; the limit is on all of their calls together.
+        self._slots = threading.Semaphore(self._concurrency)
+
+    @property
+    def has_price(self) -> bool:
+        """Whether litellm's own price list knows what a token of this model costs."""
+        try:
+            prices = self._litellm.cost_per_token(
+                model=self._model, prompt_tokens=1_000_000, completion_tokens=1_000_000
+            )
+        except Exception:  # what litellm raises for an unknown model differs between its versions
+            return False
+        return bool(sum(prices) > 0)
+
+    def complete(self, prompts: Sequence[str]) -> list[Reply]:
+        """One reply per prompt, in order; what cannot be answered becomes an error."""
+        return map_in_threads(self._ask, prompts, self._concurrency)
+
+    def _ask(self, prompt: str) -> Reply:
+        with self._slots:
+            try:
+                return self._read(self._call_with_retries(prompt))
+            except Exception as error:
+                return Reply(None, error=self._describe(error))
+
+    def _call_with_retries(self, prompt: str) -> Any:
+        import tenacity
+
+        deadline = time.monotonic() + self._settings.total_timeout_s
+        failures: list[BaseException] = []
+        backoff = tenacity.wait_exponential(
+            multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S
+        ) + tenacity.wait_random(0, _FIRST_WAIT_S)
+
+        def wait(state: tenacity.RetryCallState) -> float:
+            error = state.outcome.exception() if state.outcome else None
+            failures.extend([error] if error else [])
+            return max(backoff(state), _retry_after(error))
+
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(_is_transient),
+            wait=wait,
+            stop=tenacity.stop_before_delay(self._settings.total_timeout_s),
+            reraise=True,
+        )
+        try:
+            return retrying(self._attempt, prompt, deadline)
+        except Exception as error:
+            # The last attempt has little time; what the ones before met says more than its time-out.
+            told = (failure for failure in reversed(failures) if not _is_timeout(failure))
+            raise (next(told, error) if _is_timeout(error) else error) from None
+
+    def _attempt(self, prompt: str, deadline: float) -> Any:
+        """One call. litellm limits the wait for each part of an answer; this limits the whole."""
+        seconds = min(self._settings.timeout_s, deadline - time.monotonic())
+        if seconds <= 0:  # a busy machine slept longer than the wait between two attempts
+            raise TimeoutError("no time is left of reflection.total_timeout_s")
+        answer = in_thread(lambda: self._call(prompt, seconds))
+        try:
+            return answer.result(seconds + _GRACE_S)
+        except TimeoutError:
+            raise TimeoutError(f"no complete answer within {seconds:.3g} s") from None
+
+    def _call(self, prompt: str, seconds: float) -> Any:
+        return self._litellm.completion(
+            model=self._model,
+            messages=[{"role": "user", "content": prompt}],
+            temperature=self._settings.temperature,
+            max_tokens=self._settings.max_tokens,
+            timeout=seconds,
+            api_base=self._settings.api_base,
+            api_key=self._key or None,
+            num_retries=0,
+            max_retries=0,
+        )
+
+    def _read(self, response: Any) -> Reply:
+        usage = self._usage(response)
+        if not response.choices:
+            return Reply(None, error=self._no_api("without choices"), usage=usage)
+        choice = response.choices[0]
+        return Reply(choice.message.content or "", choice.finish_reason, usage=usage)
+
+    def _usage(self, response: Any) -> Usage:
+        usage = getattr(response, "usage", None)
+        try:
+            # By the name that was asked for: a server may call its models as it likes.
+            usd = float(
+                self._litellm.completion_cost(completion_response=response, model=self._model)
+            )
+        except Exception:  # a model without a known price
+            usd = 0.0
+        return Usage(
+            prompt_tokens=getattr(usage, "prompt_tokens", None) or 0,
+            completion_tokens=getattr(usage, "completion_tokens", None) or 0,
+            usd=usd,
+        )
+
+    @property
+    def _key(self) -> str:
+        return self._settings.api_key.get_secret_value() if self._settings.api_key else ""
+
+    def _describe(self, error: Exception) -> str:
+        text = f"{type(error).__name__}: {error}"
+        html = _is_html(text)
+        if _is_unreadable(error) or (html and not _is_transient(error)):
+            return self._no_api("HTML, not JSON" if html else "something else than a completion")
+        # Cut last: half a key would not be recognised.
+        return redact(text, self._key)[:_LONGEST_ERROR]
+
+    def _no_api(self, answer: str) -> str:
+        return redact(
+            f"{self._server} answered {answer}: is reflection.api_base the address of an "
+            "OpenAI-compatible server, usually ending in /v1?",
+            self._key,
+        )
+
+
+def _import_litellm() -> Any:
+    # Without this, litellm fetches its price list over the network when it is imported.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    require("litellm", "tenacity", extra="llm", purpose="a reflection model")
+    _refuse_malware()
+    import litellm
+
+    litellm.suppress_debug_info = True
+    return litellm
+
+
+def _refuse_malware() -> None:
+    with suppress(PackageNotFoundError):
+        if (installed := version("litellm")) in _MALWARE:
+            raise MissingExtraError(
+                f"litellm {installed} is installed, which was reported as malware and is not imported; "
+                "uninstall it, replace the keys that this machine holds, and run: "
+                "pip install 'prompt-coevo[llm]'"
+            )
+
+
+def _is_transient(error: BaseException) -> bool:
+    status = _status(error)
+    if status is None:
+        return isinstance(error, (TimeoutError, ConnectionError))
+    if status in _TRANSIENT_STATUS:
+        return True
+    return status >= 500 and status != _NOT_IMPLEMENTED and not _is_unreadable(error)
+
+
+def _is_timeout(error: BaseException) -> bool:
+    return isinstance(error, TimeoutError) or _status(error) == 408
+
+
+def _is_unreadable(error: BaseException) -> bool:
+    """Whether the server answered, but with something that litellm cannot read.
+
+    litellm reports that as a server error as well (or as status 200); only real ones have an error of
+    the HTTP client behind them.
+    """
+    import httpx
+
+    status = _status(error)
+    if status is None or 300 <= status < 500:
+        return False
+    return not any(isinstance(cause, httpx.HTTPError) for cause in _causes(error))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _status(error: BaseException) -> int | None:
+    status = getattr(error, "status_code", None)
+    return status if isinstance(status, int) else None
+
+
+def _retry_after(error: BaseException | None) -> float:
+    """The seconds that the server asks to wait; 0 if it does not say, or names a date."""
+    headers = getattr(error, "litellm_response_headers", None) or {}
+    try:
+        return float(headers.get("retry-after", 0))
+    except ValueError:
+        return 0.0
+
+
+def _is_html(text: str) -> bool:
+    return "<html" in text.lower() or "<!doctype html" in text.lower()

@@ -1,0 +1,40 @@
+"""The language model that the reflection settings ask for."""
+
+from __future__ import annotations
+
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.proposals import LanguageModel
+from prompt_coevo.reflection.function_model import FunctionModel
+from prompt_coevo.reflection.litellm_model import LiteLLMModel
+from prompt_coevo.reflection.local_model import LocalModel
+from prompt_coevo.settings.reflection import ReflectionSettings
+
+
+def build_language_model(reflection: ReflectionSettings, initial_policy: str) -> LanguageModel:
+    """A function, the initial policy, or a litellm model.
+
+    Raises SettingsError if none is set, or if there is a budget in dollars for one without a price.
+    """
+    if reflection.function is not None:
+        _refuse_dollars(reflection, "a reflection.function")
+        return FunctionModel(reflection.function, reflection.concurrency or 1)
+    if reflection.model == "self":
+        _refuse_dollars(reflection, 'reflection.model = "self"')
+        return LocalModel(initial_policy, reflection)
+    if reflection.model is not None:
+        model = LiteLLMModel(reflection.model, reflection)
+        if not model.has_price:
+            _refuse_dollars(reflection, f"reflection.model = {reflection.model!r}")
+        return model
+    raise SettingsError(
+        "no reflection model is set, so nobody can write candidates; set reflection.model to a "
+        'litellm model name or "self", or reflection.function to a function from prompt to reply'
+    )
+
+
+def _refuse_dollars(reflection: ReflectionSettings, model: str) -> None:
+    if reflection.max_usd is not None:
+        raise SettingsError(
+            f"reflection.max_usd = {reflection.max_usd:g} cannot be kept, for litellm's price list has no "
+            f"price for {model}; set reflection.max_calls or max_seconds instead"
+        )

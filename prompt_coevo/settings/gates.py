@@ -1,0 +1,21 @@
+"""What a candidate must satisfy: the section `gates`."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from prompt_coevo.settings.section import Section
+
+
+class GateSettings(Section):
+    """What a candidate must satisfy before any rollout is spent on it."""
+
+    max_candidate_tokens: int = Field(default=1024, ge=1)
+    """Longest candidate, in tokens of the policy."""
+    required_tags: tuple[str, ...] = ()
+    """Texts that every candidate must contain."""
+    leak_ngram: int = Field(default=8, ge=2)
+    """A candidate must not share so many consecutive words with a question that its proposer saw or
+    that it is tried on."""
+    leak_truth_chars: int = Field(default=12, ge=1)
+    """A ground truth of such a question, if it has so many characters, must not stand in a candidate."""

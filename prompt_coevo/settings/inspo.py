@@ -1,0 +1,120 @@
+"""The section `inspo`. The defaults are the paper's values."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from prompt_coevo.settings.section import Section
+
+
+class InspoSettings(Section):
+    """INSPO (arXiv 2512.01945). `t` counts the weight updates that used a new generation round."""
+
+    instruction: str | None = None
+    """The instruction to start from. Default: the system message that all questions share."""
+    initial_population: tuple[str, ...] = ()
+    """The instructions to start from, in place of one instruction and its paraphrases."""
+    paraphrase: bool = True
+    """Whether one instruction is joined by paraphrases of it, up to `population_size`."""
+    population_size: int = Field(default=7, ge=2)
+    """`N_P`."""
+    parents: int = Field(default=1, ge=1)
+    """`N_parent`: survivors of pruning, and parents of an evolution."""
+    selection_temperature: float = Field(default=0.2, gt=0.0)
+    """`τ_s` of eq. 4."""
+    window: int = Field(default=5, ge=1)
+    """`n` of eq. 6: an instruction's weight is the mean of its last so many entries."""
+    prune: bool = True
+    """Off: nothing is ever dropped, the population of Fig. 3 without pruning. An ablation."""
+    prune_every: int = Field(default=5, ge=1)
+    """`K_p`: prune every so many steps."""
+    prune_unsampled: bool = False
+    """Whether an instruction may be pruned before it was ever sampled (the paper is silent)."""
+    evolution: Literal["online", "before", "after", "off"] = "online"
+    """When instructions evolve: during training, or as often before or after it against the policy
+    of that moment (Fig. 3), or never."""
+    evolve_every: int = Field(default=15, ge=1)
+    """`K_e`: evolve every so many steps."""
+    evolve_until: int = Field(default=150, ge=1)
+    """`T_e`: the last evolution is before this step."""
+    proposer: str = "reflection"
+    """The name of a registered proposer."""
+    failures_per_reflection: int = Field(default=4, ge=1)
+    """Failing trajectories that one call of the proposer gets."""
+    candidates_per_call: int = Field(default=6, ge=1)
+    """Candidates that one call is asked for."""
+    rounds: int = Field(default=5, ge=1)
+    """Rounds of generating and verifying that one evolution may take."""
+    verify: bool = True
+    """Off: every candidate that passes the gates joins while there is room. An ablation."""
+    verify_size: int = Field(default=200, ge=1)
+    """`|D_B|`: questions on which candidates are verified."""
+    top_n: int = Field(default=3, ge=1)
+    """At most so many verified candidates join in one round (the paper gives no number)."""
+    child_weight: Literal["verified", "zero"] = "verified"
+    """What a new instruction weighs before its first window entry: `verified` is its parent's weight
+    plus the difference that verification measured; `zero` is Algorithm 1, line 17."""
+    keep_tags: bool = True
+    """Whether every candidate must keep the XML tags of its parent."""
+    solved_at: float = 1.0
+    """A reward below this is a failure."""
+    validation_instruction: Literal["best", "none"] = "best"
+    """What the host's evaluation runs under."""
+    reflection: Literal["blocking", "overlapped"] = "blocking"
+    """`overlapped`: training goes on while the proposer is at work."""
+    overlap_steps: int | None = Field(default=None, ge=1)
+    """With `overlapped`: a reply is used so many steps after its request, never earlier. Default: 1."""
+    buffer_rollouts: int = Field(default=100_000, ge=1)
+    """The replay buffer's bound, in rollouts."""
+    buffer_bytes: int = Field(default=16_000_000, ge=1)
+    """The replay buffer's bound, in bytes of failed completions."""
+
+    @model_validator(mode="after")
+    def _combinations(self) -> InspoSettings:
+        if self.parents >= self.population_size:
+            raise ValueError(
+                f"inspo.parents = {self.parents} must be smaller than inspo.population_size = "
+                f"{self.population_size}, else there is no place for new instructions"
+            )
+        if self.instruction is not None and self.initial_population:
+            raise ValueError(
+                "inspo.instruction and inspo.initial_population exclude each other: set one"
+            )
+        if len(self.initial_population) > self.population_size:
+            raise ValueError(
+                f"inspo.initial_population holds {len(self.initial_population)} instructions, more "
+                f"than inspo.population_size = {self.population_size}"
+            )
+        if "paraphrase" in self.model_fields_set and self.paraphrase and self.initial_population:
+            raise ValueError(
+                "inspo.paraphrase has no effect with inspo.initial_population; leave one of them out"
+            )
+        if self.prune_unsampled and not self.prune:
+            raise ValueError("inspo.prune_unsampled has no effect with inspo.prune = false")
+        if self.evolution != "off" and self.evolve_until <= self.evolve_every:
+            raise ValueError(
+                f"with inspo.evolve_until = {self.evolve_until} and inspo.evolve_every = "
+                f"{self.evolve_every} there is never an evolution; raise evolve_until, or set "
+                'inspo.evolution = "off"'
+            )
+        if self.reflection == "overlapped":
+            self._check_overlap()
+        elif self.overlap_steps is not None:
+            raise ValueError(
+                'inspo.overlap_steps has no effect unless inspo.reflection = "overlapped"'
+            )
+        return self
+
+    def _check_overlap(self) -> None:
+        if self.evolution != "online":
+            raise ValueError(
+                'inspo.reflection = "overlapped" has no effect unless inspo.evolution = "online"'
+            )
+        steps = self.overlap_steps or 1
+        if steps >= self.evolve_every:
+            raise ValueError(
+                f"inspo.overlap_steps = {steps} must be smaller than inspo.evolve_every = "
+                f"{self.evolve_every}, else a reply comes after the next request"
+            )

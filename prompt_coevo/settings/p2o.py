@@ -1,0 +1,77 @@
+"""The section `p2o`. The defaults are the paper's values."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from pydantic import Field, field_validator, model_validator
+
+from prompt_coevo.settings.section import Section
+
+Overspend: TypeAlias = Literal["never", "literal"]
+
+_OF_THE_BUILTIN_SEARCH = {"beam_width", "front_fill", "max_barren_waves", "overspend"}
+
+
+class P2OSettings(Section):
+    """P2O (arXiv 2603.21877)."""
+
+    proposer: str = "propose_improvement"
+    """The name of a registered proposer."""
+    tau: float = 0.2
+    """`τ` of eq. 4: a question is hard if its group's mean reward is below it. At K = 6 the default
+    means all fail, or one success, as the authors ran it."""
+    search_every: Literal["epoch"] | int = "epoch"
+    """Search at the end of every epoch (Algorithm 1), or every so many weight updates."""
+    search_budget: int = Field(default=11_000, ge=1)
+    """`C_total` of Algorithm 3: policy rollouts per search (what the authors ran)."""
+    overspend: Overspend = "never"
+    """`never`: a wave holds what the budget can pay in full; `literal`: the paper's test between waves."""
+    beam_width: int = Field(default=16, ge=1)
+    """`W` of Algorithm 4."""
+    front_fill: bool = False
+    """Fill a front smaller than `W` with further proposals from the same parents (not in the paper)."""
+    minibatch_size: int = Field(default=3, ge=1)
+    """`B` of Algorithm 3: questions per proposal."""
+    dev_size: int = Field(default=300, ge=1)
+    """Questions on which accepted templates are scored; at most half of the hard ones."""
+    min_hard: int = Field(default=2, ge=2)
+    """Fewer hard questions than this: no search (the authors' code uses 100)."""
+    solved_at: float = 1.0
+    """A reward from which a question counts as solved: `C(z)` of Algorithm 2."""
+    minibatch_temperature: float = Field(default=0.6, ge=0.0)
+    """Sampling temperature of the minibatch rollouts."""
+    dev_temperature: float = Field(default=0.0, ge=0.0)
+    """Sampling temperature of the dev rollouts; 0 is greedy."""
+    group_templates: Literal["diverse", "same"] = "diverse"
+    """`same` gives all rollouts of a group one template: the ablation of Table 2."""
+    search_backend: Literal["builtin", "gepa"] = "builtin"
+    """`gepa` leaves the search to the package of that name, for comparison (extra `gepa`)."""
+    max_barren_waves: int = Field(default=8, ge=1)
+    """End a search after so many waves in a row that gave no candidate to try (not in the paper)."""
+
+    @field_validator("tau")
+    @classmethod
+    def _tau_above_zero(cls, tau: float) -> float:
+        if not tau > 0:
+            raise ValueError(
+                "must be greater than 0, else no question can be hard; for example 0.2"
+            )
+        return tau
+
+    @field_validator("search_every")
+    @classmethod
+    def _positive_steps(cls, every: Any) -> Any:
+        if every != "epoch" and every < 1:
+            raise ValueError('must be "epoch" or a number of steps of at least 1')
+        return every
+
+    @model_validator(mode="after")
+    def _settings_of_the_backend(self) -> P2OSettings:
+        ignored = _OF_THE_BUILTIN_SEARCH & self.model_fields_set
+        if self.search_backend == "gepa" and ignored:
+            raise ValueError(
+                f'p2o.{min(ignored)} has no effect with search_backend = "gepa"; leave it out '
+                "(and any preset that sets it)"
+            )
+        return self

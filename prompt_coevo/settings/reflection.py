@@ -1,0 +1,75 @@
+"""Who writes new candidates: the section `reflection`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ImportString, SecretStr, model_validator
+
+from prompt_coevo.settings.section import Section
+
+_OF_A_MODEL = {"temperature", "max_tokens"}
+_OF_A_REMOTE_MODEL = {"api_base", "api_key", "timeout_s", "total_timeout_s"}
+
+
+class ReflectionSettings(Section):
+    """Who writes new candidates."""
+
+    model: str | None = None
+    """`"self"` for the initial policy (P2O's self-reference), or any litellm model name (a teacher)."""
+    function: ImportString[Any] | None = None
+    """A callable from prompt text to reply text, or its import path, in place of a model."""
+    api_base: str | None = None
+    """Base URL of an OpenAI-compatible server, such as a local vLLM."""
+    api_key: SecretStr | None = None
+    """Better left to the provider's own environment variable."""
+    temperature: float = Field(default=1.0, ge=0.0)
+    """Sampling temperature of the reflection model."""
+    max_tokens: int = Field(default=4096, ge=1)
+    """Longest reply, in tokens; a reply that reaches it is rejected."""
+    concurrency: int | None = Field(default=None, ge=1)
+    """Calls at once. Default: 8 for a litellm model, 1 for a function (it may not be thread-safe)."""
+    timeout_s: float = Field(default=120.0, gt=0.0)
+    """Seconds that one attempt may take."""
+    total_timeout_s: float = Field(default=300.0, gt=0.0)
+    """Seconds that one call may take with all its retries."""
+    max_example_tokens: int = Field(default=2000, ge=16)
+    """Longest excerpt of a question, a response or an answer in a reflection prompt, in tokens."""
+    meta_prompts: dict[str, Path] = Field(default={})
+    """Files in place of the proposers' own meta-prompts, by the proposer's name."""
+    max_calls: int | None = Field(default=None, ge=1)
+    """Budget of the whole run: calls to the reflection model. When a budget is spent, evolution stops
+    and training goes on with what it has."""
+    max_total_tokens: int | None = Field(default=None, ge=1)
+    """Budget of the whole run: tokens, of prompts and replies together."""
+    max_usd: float | None = Field(default=None, gt=0.0)
+    """Budget of the whole run: US dollars, by litellm's price list; refused for a model without a price."""
+    max_seconds: float | None = Field(default=None, gt=0.0)
+    """Budget of the whole run: seconds during which the reflection model was being asked."""
+    warn_at: float = Field(default=0.8, gt=0.0, le=1.0)
+    """The share of a budget from which one warning is given."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> ReflectionSettings:
+        if self.model is not None and self.function is not None:
+            raise ValueError("reflection.model and reflection.function exclude each other: set one")
+        if self.function is not None:
+            idle = _OF_A_MODEL | _OF_A_REMOTE_MODEL | {"max_total_tokens"}
+            self._refuse(idle - {"total_timeout_s"}, "a reflection.function")
+        if "warn_at" in self.model_fields_set and not self.has_budget:
+            raise ValueError(
+                "reflection.warn_at has no effect without a budget; set max_calls, "
+                "max_total_tokens, max_usd or max_seconds"
+            )
+        if self.model == "self":
+            self._refuse({"concurrency"} | _OF_A_REMOTE_MODEL, 'reflection.model = "self"')
+        return self
+
+    @property
+    def has_budget(self) -> bool:
+        return any((self.max_calls, self.max_total_tokens, self.max_usd, self.max_seconds))
+
+    def _refuse(self, names: set[str], where: str) -> None:
+        for name in sorted(names & self.model_fields_set):
+            raise ValueError(f"reflection.{name} has no effect with {where}; leave it out")

@@ -1,0 +1,203 @@
+"""The episode of a search agent, turn by turn, as in Search-R1 (arXiv:2503.09516).
+
+A state machine on text: it samples nothing, searches nothing and knows no token. Whoever drives it
+samples a turn, feeds it, runs the search that it asks for and appends what `observe` returns:
+
+    >>> from prompt_coevo.retrieval.retriever import Hit
+    >>> episode = SearchEpisode()
+    >>> episode.feed("<think> I do not know. </think> <search> mayor of Bonn </search>")
+    Search(query='mayor of Bonn')
+    >>> print(episode.observe([Hit("7", '"Bonn"\\nIts mayor is Ada.', 1.0, 1)]).strip())
+    <information>Doc 1(Title: "Bonn") Its mayor is Ada.</information>
+    >>> episode.feed("<answer> Ada </answer>")
+    Answer(text='Ada')
+    >>> episode.ended
+    'answer'
+
+What differs from Search-R1: tags count outside of `<think>` only; tags in passages are made
+harmless; an observation is closed after it was shortened; an empty query or answer is invalid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from prompt_coevo.errors import CoevoError
+from prompt_coevo.retrieval.agent.tags import ends_in_thought, first_action, neutralise
+from prompt_coevo.retrieval.outcome import Outage, Refused
+from prompt_coevo.retrieval.retriever import Hit
+
+INVALID_TURN: Final = (
+    "\nMy last action was not valid: I must put a query between search tags or the final answer "
+    "between answer tags. Let me try again.\n"
+)
+"""What is appended to a turn without an action. It holds no tag, so nobody can take it for one."""
+
+UNAVAILABLE: Final = "Search is not available at the moment."
+NOTHING_FOUND: Final = "No passage was found."
+
+
+@dataclass(frozen=True)
+class Search:
+    """The turn asks for a search."""
+
+    query: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The turn gives the final answer."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Invalid:
+    """The turn does neither; `reason` is for logs."""
+
+    reason: str
+
+
+Action: TypeAlias = Search | Answer | Invalid
+Outcome: TypeAlias = Sequence[Hit] | Outage | Refused
+
+
+class EpisodeError(CoevoError, RuntimeError):
+    """The episode was driven out of turn."""
+
+
+class SearchEpisode:
+    """One question's turns, at most `max_turns` with an observation and a last one without.
+
+    That is how Search-R1 counts. The last turn can only answer: its search is not to be run. The
+    episode is over with an answer ("answer"), after the last turn ("turns"), or when the driver says
+    so (`end`, usually "length").
+
+    `reserved` are strings that no observation may hold, usually the tokenizer's special tokens.
+    """
+
+    def __init__(self, max_turns: int = 4, *, reserved: Sequence[str] = ()) -> None:
+        if max_turns < 0:
+            raise ValueError(f"max_turns must be 0 or more, but is {max_turns}")
+        self._max_turns = max_turns
+        self._reserved = tuple(reserved)
+        self._actions: list[Action] = []
+        self._waiting: Action | None = None
+        self._ended: str | None = None
+        self._searches = 0
+        self._outage = False
+
+    def feed(self, text: str) -> Action:
+        """Take what the model sampled in this turn, with its stop string; return what it asks for.
+
+        The first action counts. Text after it, such as the rest of a token that holds more than the
+        end of the tag, is not looked at; its sampled ids stay in the trajectory all the same.
+        Look at `ended` before running a search. Raises EpisodeError if it is not the model's turn.
+        """
+        if self._ended is not None:
+            raise EpisodeError(f"the episode has ended ({self._ended}), so it takes no other turn")
+        if self._waiting is not None:
+            raise EpisodeError("the last turn waits for its observation; call observe() first")
+        action = parse_turn(text)
+        self._actions.append(action)
+        if isinstance(action, Answer):
+            self.end("answer")
+        elif len(self._actions) > self._max_turns:
+            self.end("turns")
+        else:
+            self._waiting = action
+        return action
+
+    def observe(
+        self, outcome: Outcome | None = None, shorten: Callable[[str], str] | None = None
+    ) -> str:
+        """The text to append after the turn: what the search found, or for an invalid turn a hint.
+
+        An invalid turn has no outcome. `shorten` cuts the body to the token budget before it is
+        closed, so that `</information>` is always there. Raises EpisodeError if no turn waits, or
+        if the outcome does not fit to what the turn asked for.
+        """
+        if self._waiting is None:
+            raise EpisodeError("no turn waits for an observation; call feed() first")
+        if isinstance(self._waiting, Search) != (outcome is not None):
+            raise EpisodeError(
+                f"the turn was {self._waiting}: a search needs an outcome, an invalid turn has none"
+            )
+        self._waiting = None
+        if outcome is None:
+            return INVALID_TURN
+        self._searches += 1
+        self._outage = self._outage or isinstance(outcome, Outage)
+        body = self._harmless(_body(outcome))
+        if shorten is not None:
+            body = self._harmless(shorten(body))
+        return f"\n\n<information>{body}</information>\n\n"
+
+    def end(self, reason: str) -> None:
+        """Stop here, for a reason such as "length". An episode that has ended keeps its reason."""
+        self._waiting = None
+        self._ended = self._ended or reason
+
+    @property
+    def ended(self) -> str | None:
+        """Why the episode is over, None while it is not."""
+        return self._ended
+
+    @property
+    def answer(self) -> str | None:
+        """The model's final answer, None if it gave none."""
+        last = self._actions[-1] if self._actions else None
+        return last.text if isinstance(last, Answer) else None
+
+    @property
+    def turns(self) -> int:
+        """The model's turns so far."""
+        return len(self._actions)
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """What each turn asked for."""
+        return tuple(self._actions)
+
+    @property
+    def searches(self) -> int:
+        """The searches that were observed, refused ones and outages too."""
+        return self._searches
+
+    @property
+    def outage(self) -> bool:
+        """Whether a search failed through no fault of the model: the status is then `tool_error`."""
+        return self._outage
+
+    def _harmless(self, body: str) -> str:
+        return neutralise(body, self._reserved)
+
+
+def parse_turn(text: str) -> Action:
+    """What one turn of the model asks for."""
+    action = first_action(text)
+    if action is None:
+        return Invalid(
+            "a thought was not closed" if ends_in_thought(text) else "no search and no answer"
+        )
+    if not action.body:
+        return Invalid(f"the {'query' if action.name == 'search' else 'answer'} is empty")
+    return Search(action.body) if action.name == "search" else Answer(action.body)
+
+
+def _body(outcome: Outcome) -> str:
+    if isinstance(outcome, Outage):
+        return UNAVAILABLE
+    if isinstance(outcome, Refused):
+        return f"The search was refused: {outcome.reason}"
+    if not outcome:
+        return NOTHING_FOUND
+    return "\n".join(_described(number, hit) for number, hit in enumerate(outcome, start=1))
+
+
+def _described(number: int, hit: Hit) -> str:
+    """A passage in Search-R1's form; the first line of the contents is the title."""
+    title, _, text = hit.contents.partition("\n")
+    return f"Doc {number}(Title: {title}) {text}"

@@ -1,0 +1,71 @@
+"""What a search agent is given: where it searches, and how much it may."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.retrieval.agent.scoring import Metric
+from prompt_coevo.retrieval.agent.tool import SearchTool
+from prompt_coevo.retrieval.retriever import Retriever
+from prompt_coevo.settings.sources import describe
+
+
+class SearchAgentSettings(BaseModel):
+    """Defaults are INSPO's for 3B models (arXiv 2512.01945, appendix B). Raises SettingsError."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    url: str | tuple[str, ...] | None = None
+    """A search server, or several with the same index."""
+    index: Path | None = None
+    """An index to open in this process, in place of a server."""
+    k: int = Field(3, ge=1)
+    """Passages per search."""
+    max_turns: int = Field(4, ge=1)
+    """Turns that may search; one more may answer."""
+    turn_tokens: int = Field(500, ge=1)
+    """The most tokens that a turn may have."""
+    observation_tokens: int = Field(500, ge=1)
+    """The most tokens of an observation's passages; its tags come on top."""
+    metric: Metric = "em"
+    """How the answer is scored: exact match, F1, or a gold answer that is contained."""
+    on_outage: Literal["wait", "observe", "raise"] = "wait"
+    """While no server answers: wait, tell the policy at once, or end the training."""
+    request_timeout_s: float = Field(20.0, gt=0)
+    """Seconds after which a request to the server has failed, with all its repetitions."""
+    max_wait_s: float = Field(600.0, gt=0)
+    """With `wait`: seconds after which the policy is told."""
+
+    def __init__(self, **values: object) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise SettingsError(f"search agent: {describe(error, type(self))}") from None
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if (self.url is None) == (self.index is None):
+            raise ValueError("set either url, a search server, or index, a folder")
+        return self
+
+
+@lru_cache(maxsize=8)
+def tool_of(settings: SearchAgentSettings) -> SearchTool:
+    """The tool of these settings; all agents of a process share it, so that their queries meet."""
+    if settings.index is not None:
+        from prompt_coevo.retrieval.index.open import open_index
+
+        retriever: Retriever = open_index(settings.index)
+    else:
+        from prompt_coevo.retrieval.client.client import RemoteRetriever
+
+        assert settings.url is not None
+        retriever = RemoteRetriever(settings.url, total_timeout_s=settings.request_timeout_s)
+    return SearchTool(
+        retriever, k=settings.k, on_outage=settings.on_outage, max_wait_s=settings.max_wait_s
+    )

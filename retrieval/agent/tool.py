@@ -1,0 +1,210 @@
+"""Search as a tool of a rollout: an outage is something that the rollout is told, not an exception.
+
+A rollout that met an outage says so (`Outage`), so that neither its reward nor its text is held against
+the instruction that it was given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.markers import PROJECT
+from prompt_coevo.retrieval.batcher import Batcher
+from prompt_coevo.retrieval.client.client import RemoteClient, RemoteRetriever
+from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
+from prompt_coevo.retrieval.outcome import Outage, Refused
+from prompt_coevo.retrieval.retriever import Hit, Limits, Retriever, check_search
+from prompt_coevo.retrieval.worker import Worker
+
+__all__ = ["OnOutage", "Outage", "Refused", "SearchTool"]
+
+logger = logging.getLogger(PROJECT)
+
+OnOutage: TypeAlias = Literal["wait", "observe", "raise"]
+Result: TypeAlias = list[Hit] | Outage | Refused
+_Outcome: TypeAlias = list[Hit] | Exception
+
+_BATCH = 256
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 15.0
+
+
+class SearchTool:
+    """Searches for rollouts, `k` passages per query.
+
+    An outage is waited for, up to `max_wait_s` per search ("wait"), told at once ("observe"), or raised
+    as RetrieverUnavailable ("raise"). Whatever else goes wrong inside a retriever counts as an outage,
+    but is not waited for. An empty or too long query is Refused, whatever the mode. Raises SettingsError
+    for an unknown mode.
+
+    `search` is for lockstep rollouts, `asearch` for concurrent ones; both may be used from any thread.
+    A retriever in this process is asked by one thread at a time, in batches.
+    """
+
+    def __init__(
+        self,
+        retriever: Retriever | RemoteClient,
+        k: int = 3,
+        on_outage: OnOutage = "wait",
+        max_wait_s: float = 600.0,
+        limits: Limits | None = None,
+    ) -> None:
+        if on_outage not in ("wait", "observe", "raise"):
+            raise SettingsError(
+                f'on_outage must be "wait", "observe" or "raise", but is {on_outage!r}'
+            )
+        self._limits = limits or Limits()
+        check_search([], k, self._limits)
+        self.k = k
+        self._on_outage = on_outage
+        self._max_wait_s = max_wait_s if on_outage == "wait" else 0.0
+        self._source = (
+            retriever
+            if isinstance(retriever, (RemoteClient, RemoteRetriever))
+            else _Embedded(retriever)
+        )
+        self._is_out = False
+
+    def search(self, queries: Sequence[str]) -> list[Result]:
+        """The result for each query, in order.
+
+        Raises SettingsError for a RemoteClient, which can only be awaited.
+        """
+        if isinstance(self._source, RemoteClient):
+            raise SettingsError(
+                "a RemoteClient has no synchronous search; give the tool a RemoteRetriever"
+            )
+        round_ = _Round(queries, self._limits, self._max_wait_s)
+        while unanswered := round_.unanswered:
+            self._note(round_.take(self._source.search_each(unanswered, self.k)))
+            if (pause := round_.pause()) is None:
+                break
+            time.sleep(pause)
+        return self._results(round_)
+
+    async def asearch(self, query: str) -> Result:
+        """The result for one query; concurrent ones are searched together."""
+        round_ = _Round([query], self._limits, self._max_wait_s)
+        while unanswered := round_.unanswered:
+            self._note(round_.take(await self._ask(unanswered)))
+            if (pause := round_.pause()) is None:
+                break
+            await asyncio.sleep(pause)
+        return self._results(round_)[0]
+
+    async def _ask(self, queries: list[str]) -> Sequence[_Outcome]:
+        if isinstance(self._source, RemoteClient):
+            return await self._source.search_each(queries, self.k)
+        return await self._source.asearch_each(queries, self.k)
+
+    def _note(self, error: RetrieverUnavailable | None) -> None:
+        """Log the beginning and the end of an outage, not every query of it."""
+        if error is not None and not self._is_out:
+            logger.warning("search is unavailable: %s", error)
+        if error is None and self._is_out:
+            logger.warning("search is available again")
+        self._is_out = error is not None
+
+    def _results(self, round_: _Round) -> list[Result]:
+        return [self._result(outcome) for outcome in round_.outcomes]
+
+    def _result(self, outcome: _Outcome) -> Result:
+        if isinstance(outcome, list):
+            return outcome
+        if isinstance(outcome, QueryError):
+            return Refused(str(outcome))
+        if self._on_outage == "raise":
+            raise outcome
+        if isinstance(outcome, RetrieverUnavailable):
+            return Outage(str(outcome))
+        logger.error("a search failed", exc_info=outcome)
+        return Outage(f"the search failed: {type(outcome).__name__}: {outcome}")
+
+
+class _Round:
+    """The queries of one search, asked again until all have a result or the time is over."""
+
+    def __init__(self, queries: Sequence[str], limits: Limits, max_wait_s: float) -> None:
+        self._queries = list(queries)
+        self._deadline = time.monotonic() + max_wait_s
+        self._pause_s = _FIRST_PAUSE_S
+        refusals = [_refusal(query, limits) for query in self._queries]
+        self._open = [number for number, refusal in enumerate(refusals) if refusal is None]
+        self.outcomes: list[_Outcome] = [refusal or [] for refusal in refusals]
+
+    @property
+    def unanswered(self) -> list[str]:
+        return [self._queries[number] for number in self._open]
+
+    def take(self, outcomes: Sequence[_Outcome]) -> RetrieverUnavailable | None:
+        """Keep the outcomes of what was unanswered; returns an outage if one was among them."""
+        for number, outcome in zip(self._open, outcomes, strict=True):
+            self.outcomes[number] = outcome
+        out = (self.outcomes[number] for number in self._open)
+        first = next((error for error in out if isinstance(error, RetrieverUnavailable)), None)
+        self._open = [
+            number
+            for number in self._open
+            if isinstance(self.outcomes[number], RetrieverUnavailable)
+        ]
+        return first
+
+    def pause(self) -> float | None:
+        """Seconds until the rest should be asked for again; None if it should not be."""
+        left = self._deadline - time.monotonic()
+        if not self._open or left <= 0:
+            return None
+        pause = random.uniform(0.5, 1.0) * self._pause_s
+        self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+        return min(pause, left)
+
+
+class _Embedded:
+    """A retriever in this process, asked by one thread."""
+
+    def __init__(self, retriever: Retriever) -> None:
+        self._retriever = retriever
+        self._worker = Worker("embedded search")
+        self._batchers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Batcher] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def search_each(self, queries: Sequence[str], k: int) -> list[_Outcome]:
+        """If a batch fails, its queries are searched one by one: most of them may be well."""
+        outcomes: list[_Outcome] = []
+        for start in range(0, len(queries), _BATCH):
+            outcomes += self._search(queries[start : start + _BATCH], k)
+        return outcomes
+
+    async def asearch_each(self, queries: Sequence[str], k: int) -> list[_Outcome]:
+        loop = asyncio.get_running_loop()
+        if (batcher := self._batchers.get(loop)) is None:
+            batcher = Batcher(self._retriever.search, self._worker, max_batch=_BATCH)
+            self._batchers[loop] = batcher
+        try:
+            return list(await batcher.search(queries, k))
+        except Exception as error:
+            return [error] * len(queries)
+
+    def _search(self, queries: Sequence[str], k: int) -> list[_Outcome]:
+        try:
+            return list(self._worker.submit(lambda: self._retriever.search(queries, k)).result())
+        except Exception as error:
+            if len(queries) == 1 or isinstance(error, RetrieverUnavailable):
+                return [error] * len(queries)
+            return [outcome for query in queries for outcome in self._search([query], k)]
+
+
+def _refusal(query: str, limits: Limits) -> QueryError | None:
+    try:
+        check_search([query], 1, limits)
+    except QueryError as error:
+        return QueryError(str(error).replace("query 0", "the query", 1))
+    return None

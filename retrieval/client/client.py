@@ -1,0 +1,375 @@
+"""Clients of retrieval servers: ours, and any that speaks Search-R1's format.
+
+    retriever = RemoteRetriever("http://127.0.0.1:8000")
+    hits = retriever.search(["who wrote Moby Dick"], k=3)[0]
+
+Queries that are asked at the same time, from any thread or task, go out together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import math
+import random
+import sys
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.extras import require
+from prompt_coevo.markers import PROJECT
+from prompt_coevo.retrieval.client.hit_cache import HitCache, Key
+from prompt_coevo.retrieval.client.loop_thread import LoopThread
+from prompt_coevo.retrieval.client.replicas import Replica, Replicas
+from prompt_coevo.retrieval.client.urls import health_url, retrieve_url
+from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
+from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_search
+from prompt_coevo.retrieval.wire import (
+    FINGERPRINT_HEADER,
+    TIMEOUT_HEADER,
+    read_error,
+    read_health,
+    read_reply,
+    write_request,
+)
+
+logger = logging.getLogger(PROJECT)
+
+Outcome: TypeAlias = list[Hit] | QueryError | RetrieverUnavailable
+_HttpAnswer: TypeAlias = tuple[int, Mapping[str, str], bytes]
+_Ask: TypeAlias = Callable[[Replica, float], Awaitable[_HttpAnswer]]
+
+# 408 and 429 come from servers and proxies that have too much to do.
+_TRANSIENT = {408, 429, 502, 503, 504}
+_REFUSED = {400, 413, 422}
+_FIRST_WAIT_S = 0.1
+_LONGEST_WAIT_S = 2.0
+# Shorter than uvicorn's own limit, with which Search-R1's server ends idle connections.
+_KEEP_ALIVE_S = 4.0
+
+
+class _Transient(RetrieverUnavailable):
+    """A failure after which the same request may work."""
+
+    def __init__(self, message: str, retry_after_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class _SearchFailed(RetrieverUnavailable):
+    """The server is there, but could not search for these queries: one of them may be why."""
+
+
+class RemoteClient:
+    """The asynchronous client; it belongs to the event loop that uses it first.
+
+    `urls` are servers with the same index, each with or without `/retrieve`. All queries asked while
+    `max_in_flight` requests per server are under way go out as one, up to `max_batch`; a query that is
+    under way is not sent again; `cache_size` answers are kept for servers that tell their fingerprint.
+
+    A request is tried again, with jitter and on the next server, while a connection fails or the answer
+    is 408, 429, 502, 503 or 504, for `total_timeout_s` in all. Raises SettingsError for an address that
+    cannot be one, MissingExtraError without aiohttp, orjson or tenacity.
+    """
+
+    def __init__(
+        self,
+        urls: str | Sequence[str],
+        *,
+        total_timeout_s: float = 20.0,
+        max_batch: int = 256,
+        max_in_flight: int = 4,
+        cache_size: int = 10_000,
+        limits: Limits | None = None,
+    ) -> None:
+        require(
+            "aiohttp", "orjson", "tenacity", extra="retrieval", purpose="asking a retrieval server"
+        )
+        addresses = [urls] if isinstance(urls, str) else list(urls)
+        if not addresses:
+            raise SettingsError("there is no address of a retrieval server; give at least one")
+        self._replicas = Replicas([retrieve_url(address) for address in addresses])
+        self._total_timeout_s = total_timeout_s
+        self._max_batch = max_batch
+        self._slots = max_in_flight * len(addresses)
+        # Long lists are sent in parts.
+        self._limits = dataclasses.replace(limits or Limits(), max_queries=sys.maxsize)
+        self._cache = HitCache(cache_size)
+        self._in_flight: dict[Key, asyncio.Future[Outcome]] = {}
+        self._waiting: dict[int, deque[str]] = {}
+        self._sending: set[asyncio.Task[None]] = set()
+        self._pump_is_due = False
+        self._session: Any = None
+        self._closed = False
+
+    async def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The best `k` passages for each query. Raises QueryError or RetrieverUnavailable."""
+        check_search(queries, k, self._limits)
+        return raise_first(await self.search_each(queries, k))
+
+    async def search_each(self, queries: Sequence[str], k: int) -> list[Outcome]:
+        """The hits for each query, or why there are none. Raises nothing."""
+        futures = [self._ask_for(query, k) for query in queries]
+        if futures:
+            # Not gather: the futures are shared, and a caller that is cancelled must not cancel them.
+            await asyncio.wait(futures)
+        outcomes = (future.result() for future in futures)
+        return [list(out) if isinstance(out, list) else out for out in outcomes]
+
+    async def info(self) -> IndexInfo:
+        """What the server searches; without passages and fingerprint if it does not tell.
+
+        Raises RetrieverUnavailable.
+        """
+        status, _, body = await self._retrying(self._get_health)
+        if status in (404, 405):  # Search-R1's own server has no such page
+            return IndexInfo("remote", 0, "", {"servers": self._replicas.urls})
+        info = read_health(body)
+        self._cache.now_searched(info.fingerprint)
+        return info
+
+    async def aclose(self) -> None:
+        """Give back the connections; who still waits is told that the client was closed."""
+        self._closed = True
+        for task in list(self._sending):
+            task.cancel()
+        await asyncio.gather(*self._sending, return_exceptions=True)
+        self._settle_rest(
+            RetrieverUnavailable("the client was closed while queries were under way")
+        )
+        if self._session is not None:
+            await self._session.close()
+
+    def _ask_for(self, query: str, k: int) -> asyncio.Future[Outcome]:
+        """The outcome to be: known, under way already, or in one of the next requests."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Outcome] = loop.create_future()
+        try:
+            check_search([query], k, self._limits)
+            write_request([query], k)
+        except QueryError as error:
+            future.set_result(error)
+            return future
+        key = (query, k)
+        if (under_way := self._in_flight.get(key)) is not None:
+            return under_way
+        if (known := self._cache.get(key)) is not None:
+            future.set_result(known)
+        elif self._closed:
+            future.set_result(RetrieverUnavailable("the client was closed; open a new one"))
+        else:
+            self._in_flight[key] = future
+            self._waiting.setdefault(k, deque()).append(query)
+            if not self._pump_is_due:
+                self._pump_is_due = True
+                loop.call_soon(self._pump)
+        return future
+
+    def _pump(self) -> None:
+        """Send what is waiting, as far as there are slots. Each `k` has its turn."""
+        self._pump_is_due = False
+        while self._waiting and len(self._sending) < self._slots:
+            k = next(iter(self._waiting))
+            waiting = self._waiting.pop(k)
+            batch = [waiting.popleft() for _ in range(min(self._max_batch, len(waiting)))]
+            if waiting:
+                self._waiting[k] = waiting
+            task = asyncio.get_running_loop().create_task(self._send(batch, k))
+            self._sending.add(task)
+            task.add_done_callback(self._sent)
+
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        self._sending.discard(task)
+        if not self._closed:
+            self._pump()
+
+    async def _send(self, queries: list[str], k: int) -> None:
+        try:
+            outcomes = await self._outcomes(queries, k)
+        except Exception as error:  # a rollout must not die of it
+            logger.exception("asking a retrieval server failed unexpectedly")
+            outcomes = [RetrieverUnavailable(f"{type(error).__name__}: {error}")] * len(queries)
+        for query, outcome in zip(queries, outcomes, strict=True):
+            self._in_flight.pop((query, k)).set_result(outcome)
+
+    async def _outcomes(self, queries: list[str], k: int) -> list[Outcome]:
+        """A refusal or a failed search is tracked down to the query that it is about."""
+        try:
+            return list(await self._ask(queries, k))
+        except (QueryError, _SearchFailed) as error:
+            if len(queries) == 1:
+                return [error]
+            half = len(queries) // 2
+            first = await self._outcomes(queries[:half], k)
+            return first + await self._outcomes(queries[half:], k)
+        except RetrieverUnavailable as error:
+            return [error] * len(queries)
+
+    async def _ask(self, queries: list[str], k: int) -> list[list[Hit]]:
+        body = write_request(queries, k)
+
+        async def post(replica: Replica, seconds: float) -> _HttpAnswer:
+            return await self._http("POST", replica.url, seconds, body)
+
+        status, headers, answer = await self._retrying(post)
+        if status in _REFUSED:
+            raise QueryError(read_error(answer))
+        if status == 500:
+            raise _SearchFailed(f"the retrieval server could not search: {read_error(answer)}")
+        if status != 200:
+            raise RetrieverUnavailable(
+                f"{' or '.join(self._replicas.urls)} answered {status}: {read_error(answer)}; is this "
+                "the address of a retrieval server?"
+            )
+        found = read_reply(answer, count=len(queries), k=k)
+        fingerprint = headers.get(FINGERPRINT_HEADER)
+        for query, hits in zip(queries, found, strict=True):
+            self._cache.put(fingerprint, (query, k), hits)
+        return found
+
+    async def _get_health(self, replica: Replica, seconds: float) -> _HttpAnswer:
+        return await self._http("GET", health_url(replica.url), seconds)
+
+    async def _retrying(self, ask: _Ask) -> _HttpAnswer:
+        """Ask one server after the other until one answers or the time is over."""
+        import tenacity
+
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self._total_timeout_s
+        backoff = tenacity.wait_random_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S)
+
+        def wait(state: tenacity.RetryCallState) -> float:
+            if self._replicas.any_ready(clock()):
+                return 0.0
+            error = state.outcome.exception() if state.outcome else None
+            asked_for = error.retry_after_s if isinstance(error, _Transient) else 0.0
+            return max(float(backoff(state)), asked_for * random.uniform(1.0, 1.5))
+
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception_type(_Transient),
+            wait=wait,
+            stop=tenacity.stop_before_delay(self._total_timeout_s),
+            reraise=True,
+        )
+        try:
+            return await retrying(self._attempt, ask, deadline)
+        except _Transient as error:
+            raise RetrieverUnavailable(
+                f"no retrieval server answered within {self._total_timeout_s:.3g} s: {error}"
+            ) from None
+
+    async def _attempt(self, ask: _Ask, deadline: float) -> _HttpAnswer:
+        clock = asyncio.get_running_loop().time
+        replica = self._replicas.pick(clock())
+        left = deadline - clock()
+        if left <= 0:
+            raise _Transient("no time is left")
+        try:
+            # One server that hangs must leave some time to ask another.
+            answer = await ask(replica, left if len(self._replicas) == 1 else left / 2)
+            status, headers, body = answer
+            if status in _TRANSIENT:
+                raise _Transient(
+                    f"{replica.url} answered {status}: {read_error(body)}", _retry_after(headers)
+                )
+        except _Transient as error:
+            self._replicas.failed(replica, clock(), error.retry_after_s)
+            raise
+        self._replicas.answered(replica)
+        return answer
+
+    async def _http(
+        self, method: str, url: str, seconds: float, body: bytes | None = None
+    ) -> _HttpAnswer:
+        import aiohttp
+
+        headers = {"content-type": "application/json", TIMEOUT_HEADER: f"{seconds:.3f}"}
+        limit = aiohttp.ClientTimeout(total=seconds)
+        try:
+            async with self._connections().request(
+                method, url, data=body, headers=headers, timeout=limit
+            ) as response:
+                return response.status, response.headers, await response.read()
+        except TimeoutError:
+            raise _Transient(f"{url} did not answer within {seconds:.3g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise _Transient(f"{url}: {error or type(error).__name__}") from None
+
+    def _connections(self) -> Any:
+        import aiohttp
+
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S),
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+    def _settle_rest(self, error: RetrieverUnavailable) -> None:
+        self._waiting.clear()
+        for future in self._in_flight.values():
+            future.set_result(error)
+        self._in_flight.clear()
+
+
+class RemoteRetriever:
+    """A retriever that asks servers. May be used by any number of threads and event loops at once.
+
+    `options` are those of RemoteClient.
+    """
+
+    def __init__(self, urls: str | Sequence[str], **options: Any) -> None:
+        self._client = RemoteClient(urls, **options)
+        self._thread = LoopThread("retrieval client")
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The best `k` passages for each query. Raises QueryError or RetrieverUnavailable."""
+        return self._thread.submit(self._client.search(queries, k)).result()
+
+    def search_each(self, queries: Sequence[str], k: int) -> list[Outcome]:
+        """The hits for each query, or why there are none."""
+        try:
+            return self._thread.submit(self._client.search_each(queries, k)).result()
+        except RetrieverUnavailable as error:
+            return [error] * len(queries)
+
+    async def asearch_each(self, queries: Sequence[str], k: int) -> list[Outcome]:
+        """The same for callers with an event loop."""
+        try:
+            future = self._thread.submit(self._client.search_each(queries, k))
+            return await asyncio.wrap_future(future)
+        except RetrieverUnavailable as error:
+            return [error] * len(queries)
+
+    def info(self) -> IndexInfo:
+        """What the server searches; without passages and fingerprint if it does not tell.
+
+        Raises RetrieverUnavailable.
+        """
+        return self._thread.submit(self._client.info()).result()
+
+    def close(self) -> None:
+        """Give back the connections; who still waits is told that the client was closed."""
+        self._thread.close(self._client.aclose())
+
+
+def raise_first(outcomes: Sequence[Outcome]) -> list[list[Hit]]:
+    """All hits. Raises the first error if there is one."""
+    found = []
+    for outcome in outcomes:
+        if not isinstance(outcome, list):
+            raise outcome
+        found.append(outcome)
+    return found
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    """The seconds that the server asks to wait; 0 if it does not say, or names a date."""
+    try:
+        seconds = float(headers.get("retry-after", 0))
+    except ValueError:
+        return 0.0
+    return seconds if math.isfinite(seconds) and seconds > 0 else 0.0

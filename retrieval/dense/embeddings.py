@@ -1,0 +1,115 @@
+"""The vectors of a corpus, in chunk files, so that a build that was stopped goes on where it was.
+
+Chunks begin at fixed rows of the whole corpus, whatever part of it is wanted: a shard's vectors are
+byte for byte those of the whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from prompt_coevo.retrieval.corpus import Corpus, Progress
+from prompt_coevo.retrieval.dense.encoders import Encoder, Vectors
+
+CHUNK_ROWS = 2048
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A chunk file: the row of its first vector, and which of its vectors are wanted."""
+
+    path: Path
+    first: int
+    part: slice
+
+    def __len__(self) -> int:
+        return int(self.part.stop - self.part.start)
+
+    def read(self) -> Vectors:
+        """The vectors wanted, mapped into memory."""
+        vectors: Vectors = np.load(self.path, mmap_mode="r")[self.part]
+        return vectors
+
+
+class Embeddings:
+    """The vectors of some rows of a corpus. `folder` may hold chunks of an earlier, stopped build.
+
+    A chunk's name says what is computed from what: another encoder or corpus leads to another name.
+    """
+
+    def __init__(self, corpus: Corpus, rows: range, encoder: Encoder, folder: Path) -> None:
+        self._corpus = corpus
+        self._encoder = encoder
+        self._rows = rows
+        self._folder = folder
+        self.dimension = encoder.dimension
+        before = rows.start % CHUNK_ROWS
+        firsts = range(rows.start - before, rows.stop, CHUNK_ROWS)
+        self._chunks = [self._chunk(first) for first in firsts]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Vectors]:
+        """Chunk by chunk; all must have been computed."""
+        return (chunk.read() for chunk in self._chunks)
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with the texts, the encoder, and which rows it is."""
+        named = [[chunk.path.name, chunk.part.start, chunk.part.stop] for chunk in self._chunks]
+        return hashlib.sha256(json.dumps(named).encode()).hexdigest()
+
+    def compute(self, progress: Progress) -> None:
+        """Compute the chunks that are not there yet; `progress` is told the rows done, and how many."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        done = 0
+        for chunk in self._chunks:
+            texts = self._texts(chunk.first)
+            if not _is_whole(chunk.path, (len(texts), self.dimension)):
+                _write(chunk.path, self._encoder.encode_passages(texts))
+            done += len(chunk)
+            progress(done, len(self))
+
+    def sample(self, count: int) -> Vectors:
+        """About `count` vectors, evenly spread, or all of them."""
+        step = max(1, len(self) // count)
+        return np.concatenate([np.asarray(vectors[::step]) for vectors in self])
+
+    def _chunk(self, first: int) -> Chunk:
+        texts = self._texts(first)
+        part = slice(max(self._rows.start - first, 0), min(self._rows.stop - first, len(texts)))
+        return Chunk(self._folder / f"{first:010}-{self._key(texts)}.npy", first, part)
+
+    def _key(self, texts: Sequence[str]) -> str:
+        encoder = self._encoder
+        key = [encoder.sha256, encoder.numbers, asdict(encoder.source.recipe), texts]
+        return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]
+
+    def _texts(self, first: int) -> list[str]:
+        rows = range(first, min(first + CHUNK_ROWS, len(self._corpus)))
+        return [self._corpus.passage(row).contents for row in rows]
+
+
+def _is_whole(path: Path, shape: tuple[int, int]) -> bool:
+    try:
+        return bool(np.load(path, mmap_mode="r").shape == shape)
+    except (OSError, ValueError):
+        return False
+
+
+def _write(path: Path, vectors: Vectors) -> None:
+    """As a whole or not at all."""
+    draft = path.with_suffix(".tmp")
+    with draft.open("wb") as file:
+        np.save(file, vectors)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)

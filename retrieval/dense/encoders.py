@@ -1,0 +1,210 @@
+"""Text encoders: any checkpoint that transformers loads, with the recipe of its kind.
+
+It runs on the GPU if torch sees one, which `CUDA_VISIBLE_DEVICES=""` prevents.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakValueDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from prompt_coevo.extras import require
+from prompt_coevo.retrieval.dense.encoder_recipes import EncoderError, EncoderSource, resolve
+
+if TYPE_CHECKING:
+    import torch
+
+Vectors: TypeAlias = npt.NDArray[np.float32]
+
+# More texts at once do not make a CPU faster; a long text counts by its tokens.
+_TEXTS_PER_BATCH, _TOKENS_PER_BATCH = 64, 8192
+_GPU_FACTOR = 8
+
+_loaded: WeakValueDictionary[EncoderSource, Encoder] = WeakValueDictionary()
+_loading = threading.Lock()
+
+
+class Encoder:
+    """Turns queries and passages into float32 vectors; `load` makes one.
+
+    The same texts in the same order give the same bytes on the same machine. A text's vector can depend
+    in its last bits on the texts next to it. Safe to use from several threads.
+    """
+
+    def __init__(self, source: EncoderSource, model: Any, tokenizer: Any, sha256: str) -> None:
+        self.source = source
+        self.sha256 = sha256
+        self.dimension = int(model.config.hidden_size)
+        self._model = model
+        self._tokenizer = tokenizer
+        self._longest = int(getattr(model.config, "max_position_embeddings", None) or 512)
+        self._lock = threading.Lock()
+        self._last: tuple[tuple[str, ...], Vectors] = (
+            (),
+            np.empty((0, self.dimension), np.float32),
+        )
+
+    @property
+    def numbers(self) -> str:
+        """Where it computes and how exactly, such as "cpu bfloat16"."""
+        return f"{self._model.device.type} {str(self._model.dtype).removeprefix('torch.')}"
+
+    def encode_queries(self, texts: Sequence[str]) -> Vectors:
+        """One row for each query. The shards of an index ask for the same queries one after another."""
+        recipe, wanted = self.source.recipe, tuple(texts)
+        last, vectors = self._last
+        if last != wanted:
+            vectors = self._encode(wanted, recipe.query_prefix, recipe.query_tokens)
+            self._last = wanted, vectors
+        return vectors.copy()
+
+    def encode_passages(self, texts: Sequence[str]) -> Vectors:
+        """One row for each passage."""
+        recipe = self.source.recipe
+        return self._encode(texts, recipe.passage_prefix, recipe.passage_tokens)
+
+    def _encode(self, texts: Sequence[str], prefix: str, limit: int) -> Vectors:
+        vectors = np.empty((len(texts), self.dimension), np.float32)
+        if not texts:
+            return vectors
+        ids = self._tokenize([prefix + text for text in texts], min(limit, self._longest))
+        scale = 1 if self._model.device.type == "cpu" else _GPU_FACTOR
+        for batch in by_length([len(tokens) for tokens in ids], scale):
+            vectors[batch] = self._forward([ids[number] for number in batch])
+        if not np.isfinite(vectors).all():
+            raise EncoderError(
+                f"the encoder {self.source.name} gave numbers that are not finite; "
+                "its weights are damaged or need more exact numbers than this machine uses"
+            )
+        return vectors
+
+    def _tokenize(self, texts: list[str], limit: int) -> list[list[int]]:
+        with self._lock:  # a fast tokenizer keeps the limit as a state
+            ids: list[list[int]] = self._tokenizer(
+                texts,
+                truncation=True,
+                max_length=limit,
+                return_attention_mask=False,
+                return_token_type_ids=False,
+            )["input_ids"]
+        return ids
+
+    def _forward(self, ids: Sequence[Sequence[int]]) -> Vectors:
+        import torch
+
+        longest = max(1, *map(len, ids))
+        padding = self._tokenizer.pad_token_id or 0
+        padded = [[*tokens, *[padding] * (longest - len(tokens))] for tokens in ids]
+        mask = torch.tensor([[1] * len(tokens) + [0] * (longest - len(tokens)) for tokens in ids])
+        device = self._model.device
+        with torch.inference_mode():
+            states = self._model(
+                input_ids=torch.tensor(padded).to(device), attention_mask=mask.to(device)
+            ).last_hidden_state.float()
+            vectors = pooled(states, mask.to(device), self.source.recipe.pooling)
+            if self.source.recipe.normalize:
+                vectors = torch.nn.functional.normalize(vectors, dim=-1)
+        found: Vectors = vectors.cpu().numpy()
+        return found
+
+
+def by_length(lengths: Sequence[int], scale: int = 1) -> Iterator[list[int]]:
+    """Batches of numbers of texts, the shortest texts first, so that little is padded."""
+    batch: list[int] = []
+    for number in sorted(range(len(lengths)), key=lengths.__getitem__):
+        tokens = lengths[number] * (len(batch) + 1)
+        if batch and (len(batch) >= scale * _TEXTS_PER_BATCH or tokens > scale * _TOKENS_PER_BATCH):
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch
+
+
+def pooled(states: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor:
+    """[texts, tokens, dimension] and [texts, tokens] → [texts, dimension]."""
+    if pooling == "cls":
+        return states[:, 0]
+    weights = mask.unsqueeze(-1).to(states.dtype)
+    return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
+
+
+def load(name: str | EncoderSource) -> Encoder:
+    """The encoder of this name (see `encoder_recipes.resolve`), loaded once while it is in use.
+
+    Raises EncoderError if it cannot be loaded, MissingExtraError without torch or transformers.
+    """
+    source = resolve(name) if isinstance(name, str) else name
+    purpose = f"the encoder {source.name!r}"
+    require("torch", "transformers", extra="encoder", purpose=purpose)
+    with _loading:
+        encoder = _loaded.get(source)
+        if encoder is None:
+            encoder = _loaded[source] = _load(source)
+    return encoder
+
+
+def _load(source: EncoderSource) -> Encoder:
+    from transformers import AutoModel, AutoTokenizer
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source.location)
+        model, report = AutoModel.from_pretrained(
+            source.location, dtype="auto", output_loading_info=True
+        )
+    except Exception as error:  # whatever a damaged file or an unreachable hub leads to
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise EncoderError(
+            f"the encoder {source.name} cannot be loaded from {source.location}: {reason[0]}; give the "
+            "folder of a checkpoint, as e5:FOLDER, or load it once where the hub can be reached"
+        ) from error
+    missing = set(report["missing_keys"])
+    if lost := sorted(name for name in missing if not name.startswith("pooler.")):
+        raise EncoderError(
+            f"the checkpoint {source.location} lacks {len(lost)} weights of its model, {lost[0]} for "
+            "one; it is no text encoder or damaged"
+        )
+    sha256 = _identity(model, tokenizer, missing)
+    device, numbers = _placement()
+    return Encoder(source, model.to(device=device, dtype=numbers).eval(), tokenizer, sha256)
+
+
+def _identity(model: Any, tokenizer: Any, missing: set[str]) -> str:
+    """A hash of the weights and the vocabulary, whatever the folder and the weights are called."""
+    import torch
+
+    digests = []
+    for name, weight in model.state_dict().items():
+        if name not in missing:
+            content = weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+            digests.append(hashlib.sha256(content.data).digest())
+    words = sorted(tokenizer.get_vocab().items())
+    return hashlib.sha256(b"".join(sorted(digests)) + repr(words).encode()).hexdigest()
+
+
+def _placement() -> tuple[str, torch.dtype]:
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda", torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    return "cpu", torch.bfloat16 if computes_bfloat16() else torch.float32
+
+
+def computes_bfloat16(cpu: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether this CPU multiplies bfloat16 itself; where it is emulated, float32 is faster."""
+    try:
+        lines = cpu.read_text("ascii", errors="replace").splitlines()
+    except OSError:
+        return False
+    named = (line for line in lines if line.lower().startswith(("flags", "features")))
+    flags = set(next(named, "").split())
+    return bool(flags & {"avx512_bf16", "amx_bf16", "bf16"})

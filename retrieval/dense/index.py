@@ -1,0 +1,205 @@
+"""Dense retrieval: passages and queries as vectors, compared by inner product.
+
+`index` is "Flat" (exact), "SQfp16" (half the memory), "HNSW32,SQ8" (a graph: a query costs little at any
+size), "IVF,SQ8" (inverted lists), whatever else faiss can make by name, or "auto": Flat up to a million
+passages, HNSW32,SQ8 beyond; where faiss sees a GPU, SQfp16 if it fits and IVF,SQ8 if not.
+
+The same build twice gives the same vectors; a graph that several cores build together differs a little
+from time to time.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from prompt_coevo.retrieval.corpus import Corpus
+from prompt_coevo.retrieval.dense.adoption import adopt
+from prompt_coevo.retrieval.dense.build import (
+    FAISS_FILE,
+    FLAT_FILE,
+    choose_type,
+    new_index,
+    write_index,
+)
+from prompt_coevo.retrieval.dense.embeddings import Embeddings
+from prompt_coevo.retrieval.dense.encoder_recipes import EncoderSource, Recipe, resolve
+from prompt_coevo.retrieval.dense.encoders import Encoder, load
+from prompt_coevo.retrieval.dense.faiss_package import load_faiss
+from prompt_coevo.retrieval.dense.gpu import free_gpu_bytes, on_gpu
+from prompt_coevo.retrieval.dense.search import (
+    FaissVectors,
+    FlatVectors,
+    VectorIndex,
+    read_faiss_index,
+)
+from prompt_coevo.retrieval.errors import IndexFileError
+
+_CHUNKS, _FINISHED = "embeddings", "finished.json"
+
+
+def build_dense(
+    corpus: Corpus,
+    folder: Path,
+    *,
+    encoder: str,
+    index: str = "auto",
+    rows: range | None = None,
+    faiss_file: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Build the index of some rows in `folder`; gives what `DenseIndex.open` wants to know.
+
+    A build that was stopped goes on where it was. `faiss_file`, an index of these rows, is adopted
+    instead of building one. `progress` counts every row twice: embedded, and in the index. Raises
+    IndexFileError for an unknown type or a file that does not fit, EncoderError if the encoder cannot
+    be loaded, FaissConflictError and MissingExtraError for what is wrong with the packages installed.
+    """
+    faiss = load_faiss()
+    rows = range(len(corpus)) if rows is None else rows
+    loaded = load(encoder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if faiss_file is not None:
+        adopt(faiss, faiss_file, folder / FAISS_FILE, corpus, rows, loaded)
+        return _details(loaded, "adopted", FAISS_FILE, len(rows))
+    kind = choose_type(index, len(corpus), len(rows), loaded.dimension, free_gpu_bytes(faiss))
+    new_index(faiss, loaded.dimension, kind)  # an unknown type must not cost hours of embedding
+    embeddings = Embeddings(corpus, rows, loaded, folder / _CHUNKS)
+    asked = {"index": index, "vectors": embeddings.fingerprint}
+    details = _finished(folder, asked)
+    if details is None:
+        file = _build(faiss, embeddings, kind, folder, progress or _ignore)
+        details = _details(loaded, kind, file, len(rows))
+        _finish(folder, asked, details)
+    shutil.rmtree(folder / _CHUNKS, ignore_errors=True)
+    return details
+
+
+def _build(
+    faiss: Any,
+    embeddings: Embeddings,
+    kind: str,
+    folder: Path,
+    progress: Callable[[int, int], None],
+) -> str:
+    embeddings.compute(lambda done, total: progress(done, 2 * total))
+    return write_index(
+        faiss, embeddings, kind, folder, lambda done, total: progress(total + done, 2 * total)
+    )
+
+
+def _ignore(done: int, total: int) -> None:
+    pass
+
+
+def _details(encoder: Encoder, index: str, file: str, vectors: int) -> dict[str, Any]:
+    return {
+        "encoder": {
+            "name": encoder.source.name,
+            "sha256": encoder.sha256,
+            "dimension": encoder.dimension,
+            "numbers": encoder.numbers,
+            "recipe": asdict(encoder.source.recipe),
+        },
+        "index": index,
+        "file": file,
+        "vectors": vectors,
+    }
+
+
+def _finished(folder: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
+    """What an earlier build for the same request has given, None if it did not come to its end."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        finished = json.loads((folder / _FINISHED).read_text("utf-8"))
+        details: dict[str, Any] = finished["details"]
+        if finished["asked"] == asked and (folder / details["file"]).is_file():
+            return details
+    return None
+
+
+def _finish(folder: Path, asked: dict[str, Any], details: dict[str, Any]) -> None:
+    """The vectors are not kept; without this note they would be computed again after a kill."""
+    draft = folder / f"{_FINISHED}.tmp"
+    draft.write_text(json.dumps({"asked": asked, "details": details}, indent=1), "utf-8")
+    draft.replace(folder / _FINISHED)
+
+
+class DenseIndex:
+    """Searches what `build_dense` made. It is not for several threads at once on a GPU."""
+
+    def __init__(self, encoder: Encoder, vectors: VectorIndex, rows: range) -> None:
+        self._encoder = encoder
+        self._vectors = vectors
+        self._rows = rows
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        corpus: Corpus,
+        details: Mapping[str, Any],
+        rows: range,
+        *,
+        encoder: str | None = None,
+    ) -> DenseIndex:
+        """Open an index and load its encoder; `encoder` names it if its checkpoint has moved.
+
+        Raises IndexFileError if index, encoder and rows do not fit together.
+        """
+        faiss = load_faiss()
+        loaded = _encoder_of(folder, details, encoder)
+        vectors = open_vectors(faiss, folder / details["file"])
+        if (vectors.count, vectors.dimension) != (len(rows), loaded.dimension):
+            raise IndexFileError(
+                f"the index {folder} has {vectors.count} vectors of {vectors.dimension} numbers, but "
+                f"{len(rows)} of {loaded.dimension} belong there; build the index again"
+            )
+        if rows.stop > len(corpus):
+            raise IndexFileError(
+                f"the index {folder} ends at row {rows.stop} of a corpus that has {len(corpus)}; "
+                "build the index again"
+            )
+        return cls(loaded, vectors, rows)
+
+    def search_rows(self, queries: Sequence[str], k: int) -> list[list[tuple[int, float]]]:
+        """For each query at most `k` rows of the corpus and their scores, the best first."""
+        if not queries:
+            return []
+        found = self._vectors.search(
+            self._encoder.encode_queries(queries), min(k, self._vectors.count)
+        )
+        scores, numbers = (part.tolist() for part in found)
+        return [self._ranking(*pair) for pair in zip(scores, numbers, strict=True)]
+
+    def close(self) -> None:
+        """Give back the vectors; the index must not be used any more."""
+        self._vectors.close()
+
+    def _ranking(self, scores: list[float], numbers: list[int]) -> list[tuple[int, float]]:
+        pairs = zip(numbers, scores, strict=True)
+        hits = [(self._rows[number], score) for number, score in pairs if number >= 0]
+        return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
+
+
+def _encoder_of(folder: Path, details: Mapping[str, Any], name: str | None) -> Encoder:
+    wanted = details["encoder"]
+    source = resolve(name or wanted["name"])
+    encoder = load(EncoderSource(source.name, source.location, Recipe(**wanted["recipe"])))
+    if encoder.sha256 != wanted["sha256"]:
+        raise IndexFileError(
+            f"the index {folder} was built with another encoder than {source.name} is now; "
+            "bring the old checkpoint back or build the index again"
+        )
+    return encoder
+
+
+def open_vectors(faiss: Any, path: Path) -> VectorIndex:
+    """An index file of this package or of faiss, without its encoder. Raises IndexFileError."""
+    if path.name == FLAT_FILE:
+        return on_gpu(faiss, FlatVectors(faiss, path))
+    return on_gpu(faiss, FaissVectors(faiss, read_faiss_index(faiss, path)))

@@ -1,0 +1,1 @@
+"""An index: its files, how it is built and opened."""

@@ -1,0 +1,1 @@
+"""The retrieval server, in Search-R1's format."""

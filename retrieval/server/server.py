@@ -1,0 +1,93 @@
+"""The retrieval server as a whole: its socket, its process limits, and running it."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from prompt_coevo.errors import HostError
+from prompt_coevo.extras import require
+from prompt_coevo.retrieval.retriever import Retriever
+from prompt_coevo.retrieval.server.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from prompt_coevo.retrieval.server.service import RetrievalService
+
+_KEEP_ALIVE_S = 75
+_GRACE_S = 10
+
+
+class RetrievalServer:
+    """A retriever behind HTTP, at `address`; it listens from the beginning.
+
+    Raises HostError if the port cannot be had, MissingExtraError without the packages that it needs.
+    """
+
+    def __init__(self, retriever: Retriever, settings: ServerSettings) -> None:
+        require("orjson", "starlette", "uvicorn", extra="retrieval", purpose="a retrieval server")
+        import uvicorn
+
+        from prompt_coevo.retrieval.server.service import RetrievalService
+
+        _allow_open_files(settings.max_connections)
+        self._service = RetrievalService(retriever, settings)
+        self._listener = _listen(settings.host, settings.port)
+        self._server = uvicorn.Server(_config(self._service, self.stop))
+        host, port = self._listener.getsockname()[:2]
+        self.address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def run(self) -> None:
+        """Serve until `stop`, SIGINT or SIGTERM. Raises what the first search raised if it failed."""
+        with self._listener:
+            self._server.run(sockets=[self._listener])
+        if self._service.failure is not None:
+            raise self._service.failure
+
+    def stop(self) -> None:
+        """Let `run` return once the requests under way are answered. From any thread."""
+        self._server.should_exit = True
+
+
+def _config(service: RetrievalService, failed: Callable[[], None]) -> Any:
+    import uvicorn
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+    from prompt_coevo.retrieval.server.app import RetrievalApp
+
+    return uvicorn.Config(
+        RetrievalApp(service, failed),
+        http=lambda **state: service.connections.guard(AutoHTTPProtocol(**state)),
+        ws="none",
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=_GRACE_S,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise HostError(
+            f"port {port} of {host} cannot be listened on: {error.strerror or error}; "
+            "give the server another host or port"
+        ) from None
+
+
+def _allow_open_files(connections: int) -> None:
+    """Every connection is an open file, and the usual limit is 1024."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + 512
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

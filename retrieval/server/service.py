@@ -1,0 +1,135 @@
+"""What a retrieval server does: answers to requests, whatever brings them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from prompt_coevo.retrieval.batcher import Batcher
+from prompt_coevo.retrieval.retriever import IndexInfo, Retriever
+from prompt_coevo.retrieval.server.body import Receive, read_body
+from prompt_coevo.retrieval.server.connections import Connections
+from prompt_coevo.retrieval.server.errors import NotReady, status_and_sentence
+from prompt_coevo.retrieval.server.metrics import Metrics
+from prompt_coevo.retrieval.server.settings import ServerSettings
+from prompt_coevo.retrieval.wire import (
+    FINGERPRINT_HEADER,
+    TIMEOUT_HEADER,
+    read_request,
+    write_error,
+    write_health,
+    write_reply,
+)
+from prompt_coevo.retrieval.worker import Worker
+
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+_WARM_UP_QUERY = "who wrote the first novel about a white whale"
+_TIMEOUT = TIMEOUT_HEADER.encode()
+_JSON = (b"content-type", b"application/json")
+_TEXT = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is sent back."""
+
+    body: bytes
+    status: int = 200
+    headers: Headers = field(default_factory=lambda: [_JSON])
+
+
+class RetrievalService:
+    """One index behind HTTP. `info` is None, and nothing is answered, until a first search worked."""
+
+    def __init__(self, retriever: Retriever, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.connections = Connections(settings.max_connections, settings.read_timeout_s)
+        self.metrics = Metrics()
+        self.info: IndexInfo | None = None
+        self.failure: Exception | None = None
+        self._retriever = retriever
+        self._worker = Worker("retrieval search")
+        self._batcher = Batcher(
+            retriever.search,
+            self._worker,
+            max_batch=settings.max_batch,
+            max_waiting=settings.max_waiting,
+            observe=self.metrics.batch_queries.observe,
+        )
+        self._headers = [_JSON]
+
+    async def warm_up(self) -> None:
+        """One search, so that no client waits for what is loaded by the first one."""
+
+        def first_search() -> IndexInfo:
+            self._retriever.search([_WARM_UP_QUERY], self.settings.default_k)
+            return self._retriever.info()
+
+        info = await asyncio.wrap_future(self._worker.submit(first_search))
+        self._headers = [_JSON, (FINGERPRINT_HEADER.encode(), info.fingerprint.encode())]
+        self.info = info
+
+    async def retrieve(self, headers: Mapping[bytes, bytes], receive: Receive) -> Answer:
+        """Search-R1's endpoint."""
+        started = time.perf_counter()
+        try:
+            answer = await self._search(headers, receive)
+        except Exception as error:
+            answer = _refusal(error)
+        self.metrics.requests[answer.status] += 1
+        self.metrics.request_seconds.observe(time.perf_counter() - started)
+        return answer
+
+    def health(self) -> Answer:
+        """What is searched; 503 as long as nothing can be."""
+        return _refusal(self._not_ready()) if self.info is None else Answer(write_health(self.info))
+
+    def show_metrics(self) -> Answer:
+        """Prometheus' text format."""
+        text = self.metrics.text(waiting=self._batcher.waiting, connections=len(self.connections))
+        return Answer(text.encode(), headers=[_TEXT])
+
+    def close(self) -> None:
+        """End the worker thread once its search is done."""
+        self._worker.close()
+
+    async def _search(self, headers: Mapping[bytes, bytes], receive: Receive) -> Answer:
+        settings = self.settings
+        body = await read_body(
+            headers, receive, max_bytes=settings.max_body_bytes, timeout_s=settings.read_timeout_s
+        )
+        if self.info is None:
+            raise self._not_ready()
+        wanted = read_request(body, default_k=settings.default_k, limits=settings.limits)
+        queries = [query for query in wanted.queries if query.strip()]
+        deadline_s = _deadline(headers.get(_TIMEOUT), settings.deadline_s)
+        found = await self._batcher.search(queries, wanted.k, deadline_s=deadline_s)
+        if len(queries) < len(wanted.queries):
+            hits = iter(found)
+            found = [next(hits) if query.strip() else [] for query in wanted.queries]
+        self.metrics.queries += len(queries)
+        return Answer(write_reply(found, wanted.return_scores), headers=self._headers)
+
+    def _not_ready(self) -> NotReady:
+        if self.failure is not None:
+            return NotReady(f"the first search failed: {self.failure}")
+        return NotReady("the server is warming up; ask again later")
+
+
+def _deadline(patience: bytes | None, longest: float) -> float:
+    """Not longer than the client will wait, if it says so."""
+    try:
+        seconds = float(patience or longest)
+    except ValueError:
+        return longest
+    return min(seconds, longest) if seconds > 0 else longest
+
+
+def _refusal(error: Exception) -> Answer:
+    status, sentence = status_and_sentence(error)
+    headers = [_JSON, (b"retry-after", b"1")] if status == 503 else [_JSON]
+    return Answer(write_error(sentence), status, headers)

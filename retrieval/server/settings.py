@@ -1,0 +1,48 @@
+"""What a retrieval server allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.retrieval.retriever import Limits
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """Raises SettingsError for values that cannot work."""
+
+    host: str = "127.0.0.1"
+    """Loopback: whoever reaches the port may search."""
+    port: int = 8000
+    """0: any free one."""
+    default_k: int = 3
+    """Passages per query for clients that do not say."""
+    max_batch: int = 256
+    """Queries in one search."""
+    max_waiting: int = 16_384
+    """Queries that may wait; an INSPO step has up to 10 240."""
+    deadline_s: float = 30.0
+    """For one request, from its arrival."""
+    read_timeout_s: float = 10.0
+    """For a client to send its whole request, or to take what was sent to it."""
+    max_body_bytes: int = 16 * 2**20
+    max_connections: int = 4096
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if setting.name not in ("host", "port", "limits") and not value > 0:
+                raise SettingsError(f"{setting.name} must be above 0, but is {value}")
+        if not 0 <= self.port < 2**16:
+            raise SettingsError(f"port must be from 0 to 65535, but is {self.port}")
+        if self.default_k > self.limits.max_k:
+            raise SettingsError(
+                f"default_k is {self.default_k}, but max_k allows no more than {self.limits.max_k}"
+            )
+        if self.limits.max_queries > self.max_waiting:
+            raise SettingsError(
+                f"a request may have {self.limits.max_queries} queries, but only {self.max_waiting} may "
+                "wait; raise max_waiting or lower max_queries"
+            )

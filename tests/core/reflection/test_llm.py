@@ -1,0 +1,274 @@
+"""The real litellm against a local server (a stand-in for a remote LLM)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.extras import MissingExtraError
+from prompt_coevo.reflection import litellm_model as llm
+from prompt_coevo.reflection.litellm_model import LiteLLMModel
+from prompt_coevo.reflection.models import build_language_model
+from prompt_coevo.reflection.redact import redact
+from prompt_coevo.settings.reflection import ReflectionSettings
+from standins.openai_server import Dropped, Raw, Server, Slow, Trickle, openai_server
+
+KEY = "sk-very-secret"
+
+
+def model(server: Server, name: str = "openai/test", **changes: Any) -> LiteLLMModel:
+    values = {"api_base": server.base, "api_key": KEY, "total_timeout_s": 20.0}
+    return LiteLLMModel(name, ReflectionSettings(**{**values, **changes}))
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llm, "_FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(llm, "_LONGEST_WAIT_S", 0.05)
+
+
+def test_replies_come_in_the_order_of_the_prompts() -> None:
+    with openai_server(lambda body: "echo " + body["messages"][0]["content"]) as server:
+        replies = model(server, temperature=0.3, max_tokens=77).complete(["a", "b", "c"])
+    assert [reply.text for reply in replies] == ["echo a", "echo b", "echo c"]
+    assert {reply.finish_reason for reply in replies} == {"stop"}
+    assert replies[0].usage.prompt_tokens == 11
+    assert replies[0].usage.completion_tokens == 7
+    assert {body["temperature"] for body in server.requests} == {0.3}
+    assert {body["max_tokens"] for body in server.requests} == {77}
+    assert set(server.keys) == {f"Bearer {KEY}"}
+
+
+def test_no_more_calls_at_once_than_the_limit() -> None:
+    with openai_server(Slow(0.1, "fine")) as server:
+        start = time.monotonic()
+        replies = model(server, concurrency=2).complete(["a"] * 6)
+        assert time.monotonic() - start > 0.3
+    assert {reply.text for reply in replies} == {"fine"}
+
+
+@pytest.mark.parametrize("first", [429, 500, 503, Dropped(), Raw("<html>", 502, "text/html")])
+def test_what_may_pass_is_tried_again(first: Any) -> None:
+    with openai_server(first, first, "fine") as server:
+        (reply,) = model(server).complete(["a"])
+    assert reply.text == "fine"
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 501])
+def test_other_errors_are_not_tried_again(status: int) -> None:
+    with openai_server(status) as server:
+        (reply,) = model(server).complete(["a"])
+    assert reply.text is None
+    assert reply.error is not None
+    assert len(server.requests) == 1
+
+
+def test_the_server_may_say_how_long_to_wait() -> None:
+    busy = Raw('{"error": {"message": "slow down"}}', 429, headers={"Retry-After": "0.4"})
+    with openai_server(busy, "fine") as server:
+        start = time.monotonic()
+        (reply,) = model(server).complete(["a"])
+        assert time.monotonic() - start > 0.4
+    assert reply.text == "fine"
+
+
+@pytest.mark.parametrize("asked", ["3600", "Wed, 21 Oct 2026 07:28:00 GMT"])
+def test_a_wait_beyond_the_total_time_limit_is_not_waited_for(asked: str) -> None:
+    busy = Raw('{"error": {"message": "slow down"}}', 429, headers={"Retry-After": asked})
+    with openai_server(busy) as server:
+        start = time.monotonic()
+        (reply,) = model(server, total_timeout_s=0.3).complete(["a"])
+        assert time.monotonic() - start < 1.0
+    assert reply.error is not None
+
+
+def test_endless_rate_limits_end_at_the_total_time_limit() -> None:
+    with openai_server(429) as server:
+        (reply,) = model(server, total_timeout_s=0.3).complete(["a"])
+    assert reply.error is not None
+    assert "RateLimitError" in reply.error
+    assert len(server.requests) > 1
+
+
+@pytest.mark.parametrize("answer", [Slow(10), Trickle()])
+@pytest.mark.parametrize("timeout_s", [0.2, 30.0])
+def test_a_call_ends_within_the_total_time_limit(answer: Any, timeout_s: float) -> None:
+    with openai_server(answer) as server:
+        start = time.monotonic()
+        (reply,) = model(server, timeout_s=timeout_s, total_timeout_s=0.6).complete(["a"])
+        assert time.monotonic() - start < 0.6 + llm._GRACE_S + 0.4
+    assert reply.error is not None
+    assert "Timeout" in reply.error
+
+
+def test_no_server_at_all() -> None:
+    with openai_server("x") as server:
+        pass
+    (reply,) = model(server, total_timeout_s=0.3).complete(["a"])
+    assert reply.text is None
+    assert reply.error
+    assert "Connection error" in reply.error
+
+
+@pytest.mark.parametrize("content", [None, ""])
+def test_a_reply_without_content_is_empty(content: str | None) -> None:
+    with openai_server({"content": content, "finish_reason": "length"}) as server:
+        (reply,) = model(server).complete(["a"])
+    assert (reply.text, reply.finish_reason, reply.error) == ("", "length", None)
+    assert reply.usage.completion_tokens == 7
+
+
+HTML = "<!DOCTYPE html><html><body>Welcome</body></html>"
+COMPLETION = {"id": "1", "object": "chat.completion", "created": 1, "model": "test"}
+
+
+@pytest.mark.parametrize("name", ["openai/test", "hosted_vllm/test", "lm_studio/test"])
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [
+        (Raw(HTML, content_type="text/html"), "HTML, not JSON"),
+        (Raw("hello", content_type="text/plain"), "something else than a completion"),
+        (Raw(""), "something else than a completion"),
+        (Raw('{"id":'), "something else than a completion"),
+        (Raw("{}"), None),
+        (Raw("[]"), None),
+        (Raw(json.dumps({**COMPLETION, "choices": []})), "without choices"),
+        (Raw(json.dumps({**COMPLETION, "choices": None})), None),
+        (Raw(json.dumps({**COMPLETION, "choices": [{"index": 0}]})), None),
+    ],
+)
+def test_an_address_without_an_api_is_named_once(name: str, answer: Raw, what: str | None) -> None:
+    with openai_server(answer) as server:
+        (reply,) = model(server, name).complete(["a"])
+    assert reply.error is not None
+    assert reply.error.startswith(f"{server.base} answered {what or ''}")
+    assert reply.error.endswith(
+        ": is reflection.api_base the address of an OpenAI-compatible server, usually ending in /v1?"
+    )
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [404, 405, 501])
+def test_an_error_page_of_a_web_server_is_no_api_either(status: int) -> None:
+    with openai_server(Raw(HTML, status, "text/html")) as server:
+        (reply,) = model(server).complete(["a"])
+    assert reply.error is not None
+    assert f"{server.base} answered HTML, not JSON" in reply.error
+
+
+def test_the_finish_reason_is_kept() -> None:
+    with openai_server({"content": "half a", "finish_reason": "length"}) as server:
+        (reply,) = model(server).complete(["a"])
+    assert reply.finish_reason == "length"
+
+
+def wrong_key(*keys: str, status: int = 401) -> Raw:
+    """As real servers answer: with the key in the message."""
+    return Raw(json.dumps({"error": {"message": f"Incorrect API key provided: {keys}"}}), status)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403])
+def test_the_key_is_in_no_error(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOMEBODYS_API_KEY", "in-the-environment")
+    monkeypatch.setenv("hf_token", "hf-also-secret ")
+    answer = wrong_key(KEY, "in-the-environment", "hf-also-secret", status=status)
+    with openai_server(answer) as server:
+        asked = model(server)
+        (reply,) = asked.complete(["a"])
+    assert reply.error is not None
+    assert reply.error.count("[api key]") == 3
+    for secret in ("very-secret", "in-the-environment", "also-secret"):
+        assert secret not in repr((reply, asked, vars(asked)))
+
+
+def test_the_providers_own_variable_is_used_and_kept_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-provider")
+    with openai_server(wrong_key("sk-of-the-provider")) as server:
+        (reply,) = model(server, api_key=None).complete(["a"])
+    assert server.keys == ["Bearer sk-of-the-provider"]
+    assert reply.error is not None
+    assert "of-the-provider" not in reply.error
+
+
+def test_redaction_spares_dummies_and_takes_passwords_out_of_addresses() -> None:
+    assert redact("x is wrong", "x", "") == "x is wrong"
+    assert redact("http://me:pw@host/v1 failed") == "http://host/v1 failed"
+    assert redact("abcd abcdefgh", "abcd", "abcdefgh") == "[api key] [api key]"
+
+
+@pytest.mark.parametrize("version", ["1.82.7", "1.82.8"])
+def test_versions_reported_as_malware_are_never_imported(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(llm, "version", lambda name: version)
+    with pytest.raises(MissingExtraError, match=f"litellm {version} is installed, .* malware"):
+        LiteLLMModel("openai/test", ReflectionSettings())
+
+
+@pytest.mark.parametrize(
+    "reflection",
+    [
+        {"model": "openai/test", "max_usd": 5},
+        {"model": "ollama/llama3", "max_usd": 5},
+        {"model": "self", "max_usd": 5},
+        {"function": len, "max_usd": 5},
+    ],
+)
+def test_a_budget_in_dollars_needs_a_price(reflection: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match=r"reflection.max_usd = 5 cannot be kept.*no price for"):
+        build_language_model(ReflectionSettings(**reflection), "some/checkpoint")
+
+
+def test_a_model_with_a_price_is_counted_by_the_name_that_was_asked_for() -> None:
+    with openai_server("fine") as server:
+        asked = model(server, "openai/gpt-4o-mini", max_usd=5)
+        assert asked.has_price
+        server.answers = [lambda body: body.update(model="a name of its own") or "fine"]
+        (reply,) = asked.complete(["a"])
+    assert reply.usage.usd == pytest.approx((11 * 0.15 + 7 * 0.6) / 1e6)
+
+
+def test_importing_the_module_does_not_import_litellm() -> None:
+    code = "import sys, prompt_coevo.reflection.litellm_model; sys.exit('litellm' in sys.modules)"
+    assert subprocess.run([sys.executable, "-P", "-c", code], check=False).returncode == 0
+
+
+def test_without_litellm_the_error_names_the_command() -> None:
+    code = (
+        "import sys; sys.modules['litellm'] = None\n"
+        "from prompt_coevo import Coevolution, Settings\n"
+        "Coevolution.from_settings(Settings(reflection={'model': 'openai/x'}))"
+    )
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PROMPT_COEVO_")}
+    run = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert run.stderr.strip().splitlines()[-1] == (
+        "prompt_coevo.extras.MissingExtraError: a reflection model needs the package 'litellm', which is "
+        "not installed; run: pip install 'prompt-coevo[llm]'"
+    )
+
+
+def test_an_attempt_that_comes_too_late_is_a_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 100.0])  # seconds: the deadline is reckoned at 0
+    with openai_server("late") as server:
+        late = model(server, total_timeout_s=0.05)
+        monkeypatch.setattr(llm, "time", SimpleNamespace(monotonic=lambda: next(clock, 100.0)))
+        (reply,) = late.complete(["a"])
+    assert reply.error == "TimeoutError: no time is left of reflection.total_timeout_s"
+    assert server.requests == []

@@ -1,0 +1,231 @@
+"""Budgets and threads at the one place where every call to the reflection model passes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from prompt_coevo.engine.journal import Journal
+from prompt_coevo.proposals import Reply, Usage
+from prompt_coevo.reflection import paid_replies
+from prompt_coevo.reflection.function_model import FunctionModel
+from prompt_coevo.reflection.paid_replies import PaidReplies
+from prompt_coevo.reflection.spending import Spending
+from prompt_coevo.threads import in_thread
+from prompt_coevo.types import Rollout
+
+
+class Priced:
+    """Answers every prompt, at a price."""
+
+    def __init__(self, pause: float = 0.0) -> None:
+        self.asked: list[str] = []
+        self._pause = pause
+
+    def complete(self, prompts: Sequence[str]) -> list[Reply]:
+        self.asked += prompts
+        time.sleep(self._pause)
+        return [Reply(f"re: {prompt}", "stop", None, Usage(30, 20, 0.5)) for prompt in prompts]
+
+
+class Ledger:
+    def __init__(self, model: Any, **limits: float) -> None:
+        self.recorded: list[dict[str, Any]] = []
+        self.notes: list[tuple[str, dict[str, Any]]] = []
+        self.paid = PaidReplies(
+            model,
+            {"model": "m"},
+            self.recorded.extend,
+            Spending(limits),
+            lambda event, **fields: self.notes.append((event, fields)),
+        )
+
+
+def texts(replies: list[Reply]) -> list[str | None]:
+    return [reply.text for reply in replies]
+
+
+def test_the_first_prompts_that_fit_are_asked() -> None:
+    model = Priced()
+    ledger = Ledger(model, max_calls=3)
+    ledger.paid.complete(["a"])
+    replies = ledger.paid.complete(["b", "c", "d", "e"])
+    assert texts(replies) == ["re: b", "re: c", None, None]
+    assert {reply.error for reply in replies[2:]} == {
+        "the budget reflection.max_calls = 3 is spent"
+    }
+    assert model.asked == ["a", "b", "c"]
+    assert len(ledger.recorded) == 3
+    assert ledger.paid.totals["calls"] == 3
+    assert ledger.paid.totals["errors"] == 0
+    assert ledger.notes == [
+        ("budget_warning", {"name": "reflection.max_calls", "spent": 3, "limit": 3}),
+        ("budget_spent", {"name": "reflection.max_calls", "spent": 3, "limit": 3}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limits", "batches"),
+    [({"max_total_tokens": 120}, 3), ({"max_usd": 1.0}, 2), ({"max_seconds": 3}, 3)],
+)
+def test_a_cap_that_is_reached_starts_no_further_call(
+    limits: dict[str, float], batches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_second_each = SimpleNamespace(monotonic=itertools.count().__next__)
+    monkeypatch.setattr(paid_replies, "time", one_second_each)
+    model = Priced()
+    ledger = Ledger(model, **limits)
+    replies = [ledger.paid.complete([f"{n}"])[0] for n in range(5)]
+    assert len(model.asked) == batches
+    assert [reply.text is None for reply in replies] == [n >= batches for n in range(5)]
+    assert [event for event, _ in ledger.notes].count("budget_spent") == 1
+
+
+def test_warnings_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    ledger = Ledger(Priced(), max_calls=10)
+    with caplog.at_level(logging.WARNING, "prompt_coevo"):
+        for n in range(20):
+            ledger.paid.complete([f"{n}"])
+    assert [record.getMessage() for record in caplog.records] == [
+        "8 of the budget reflection.max_calls = 10 is used",
+        "the budget reflection.max_calls = 10 is spent: evolution stops, training goes on",
+    ]
+
+
+def test_replies_of_an_earlier_attempt_are_given_even_under_a_spent_budget_and_count() -> None:
+    first = Ledger(Priced())
+    first.paid.complete(["a", "b"])
+    model = Priced()
+    second = Ledger(model, max_calls=5)
+    second.paid.totals.update(calls=5)
+    second.paid.reuse(first.recorded)
+    replies = second.paid.complete(["a", "c", "b"])
+    assert texts(replies) == ["re: a", None, "re: b"]
+    assert model.asked == []
+    assert second.paid.totals["calls"] == 7
+
+
+def test_a_model_that_raises_leaves_no_call_under_way() -> None:
+    class Broken:
+        def complete(self, prompts: Sequence[str]) -> list[Reply]:
+            raise KeyboardInterrupt
+
+    ledger = Ledger(Broken(), max_calls=2)
+    with pytest.raises(KeyboardInterrupt):
+        ledger.paid.complete(["a"])
+    assert ledger.paid.totals["calls"] == 1
+    assert ledger.paid._under_way == 0
+
+
+def test_two_threads_never_exceed_the_calls_together() -> None:
+    model = Priced(pause=0.02)
+    ledger = Ledger(model, max_calls=25)
+    asked = [
+        in_thread(lambda n=n: [ledger.paid.complete([f"{n} {i}"] * 2) for i in range(5)])
+        for n in range(4)
+    ]
+    replies = [reply for future in asked for batch in future.result(30) for reply in batch]
+    assert len(replies) == 40
+    assert sum(reply.text is not None for reply in replies) == len(model.asked) == 25
+    assert ledger.paid.totals["calls"] == len(ledger.recorded) == 25
+    assert ledger.paid.totals["usd"] == 12.5
+
+
+def test_a_call_does_not_wait_for_another_threads_call() -> None:
+    release = threading.Event()
+
+    class Waiting(Priced):
+        def complete(self, prompts: Sequence[str]) -> list[Reply]:
+            if prompts == ["slow"]:
+                release.wait(30)
+            return super().complete(prompts)
+
+    ledger = Ledger(Waiting())
+    slow = in_thread(lambda: ledger.paid.complete(["slow"]))
+    assert texts(ledger.paid.complete(["fast"])) == ["re: fast"]
+    assert not slow.done()
+    release.set()
+    assert texts(slow.result(30)) == ["re: slow"]
+
+
+def test_a_function_is_asked_by_one_thread_at_a_time() -> None:
+    running: list[int] = []
+    at_once: list[int] = []
+
+    def function(prompt: str) -> str:
+        running.append(1)
+        at_once.append(len(running))
+        time.sleep(0.01)
+        running.pop()
+        return prompt
+
+    model = FunctionModel(function)
+    for future in [in_thread(lambda: model.complete(["a", "b", "c"])) for _ in range(3)]:
+        future.result(30)
+    assert set(at_once) == {1}
+
+
+def test_lines_of_several_threads_stay_whole(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    text = "x" * 20_000
+    writers = [
+        in_thread(
+            lambda n=n: [journal.write([{"event": f"{n}", "text": text}] * 3) for _ in range(10)]
+        )
+        for n in range(4)
+    ]
+    for writer in writers:
+        writer.result(30)
+    lines = (tmp_path / "events.jsonl").read_text().splitlines()
+    assert len(lines) == 120
+    assert all(json.loads(line)["text"] == text for line in lines)
+
+
+P2O = {"minibatch_size": 2, "dev_size": 4, "beam_width": 2, "search_budget": 60}
+
+
+def test_evolution_stops_and_training_goes_on(
+    make_engine: Any, keyed_policy: Any, tmp_path: Path
+) -> None:
+    calls: list[str] = []
+
+    def reply(prompt: str) -> str:
+        calls.append(prompt)
+        return f"<template>k{len(calls)}</template>"
+
+    def start() -> Any:
+        return make_engine(
+            output_dir=tmp_path, p2o=P2O, reflection={"function": reply, "max_calls": 3}
+        )
+
+    def epoch(engine: Any) -> None:
+        policy = keyed_policy(8)
+        plan = engine.plan(sorted(policy.questions), 2)
+        engine.observe([Rollout(assignment, "", 0.0) for assignment in plan])
+        engine.step_end(policy)
+        engine.epoch_end(policy)
+
+    engine = start()
+    epoch(engine)
+    epoch(engine)
+    assert len(calls) == 3
+    assert engine.metrics()["coevo/reflection_calls"] == 3
+    assert engine.metrics()["coevo/reflection_seconds"] > 0
+    resumed = start()
+    resumed.load_state_dict(engine.state_dict())
+    epoch(resumed)
+    assert len(calls) == 3
+    lines = (tmp_path / "coevo" / "events.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    assert [e["spent"] for e in events if e["event"] == "budget_spent"] == [3]
+    refused = [e["error"] for e in events if e["event"] == "reflection_error"]
+    assert set(refused) == {"the budget reflection.max_calls = 3 is spent"}

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prompt_coevo.reflection.spending import NOTHING, Spending
+from prompt_coevo.settings.reflection import ReflectionSettings
+
+
+def totals(**changes: float) -> dict[str, float]:
+    return {**NOTHING, **changes}
+
+
+def test_without_caps_everything_is_affordable() -> None:
+    spending = Spending.from_settings(ReflectionSettings())
+    assert spending.affordable(1000, totals(calls=10**9, usd=1e9)) == 1000
+    assert spending.events(totals(), totals(calls=10**9)) == []
+
+
+@pytest.mark.parametrize(
+    ("done", "under_way", "wanted", "affordable"),
+    [(0, 0, 4, 4), (7, 0, 4, 3), (7, 2, 4, 1), (7, 3, 4, 0), (10, 0, 1, 0), (12, 0, 1, 0)],
+)
+def test_the_number_of_calls_is_never_exceeded(
+    done: int, under_way: int, wanted: int, affordable: int
+) -> None:
+    assert (
+        Spending({"max_calls": 10}).affordable(wanted, totals(calls=done), under_way) == affordable
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "below", "reached"),
+    [
+        (
+            "max_total_tokens",
+            100,
+            {"prompt_tokens": 99},
+            {"prompt_tokens": 60, "completion_tokens": 40},
+        ),
+        ("max_usd", 2.0, {"usd": 1.99}, {"usd": 2.0}),
+        ("max_seconds", 60, {"seconds": 59.9}, {"seconds": 61.0}),
+    ],
+)
+def test_what_is_known_afterwards_stops_the_next_call(
+    name: str, limit: float, below: dict[str, Any], reached: dict[str, Any]
+) -> None:
+    spending = Spending.from_settings(ReflectionSettings(**{name: limit}))
+    assert spending.affordable(5, totals(**below)) == 5
+    assert spending.affordable(5, totals(**reached)) == 0
+    refusal = f"the budget reflection.{name} = {limit:g} is spent"
+    assert spending.refusal(totals(**reached)) == refusal
+
+
+def test_each_mark_is_passed_once() -> None:
+    spending = Spending({"max_calls": 10, "max_usd": 1.0}, warn_at=0.5)
+    steps = [totals(calls=n, usd=n / 100) for n in (0, 4, 5, 6, 10, 10)]
+    events = [
+        [event.event for event in spending.events(before, after)]
+        for before, after in pairwise(steps)
+    ]
+    assert events == [[], ["budget_warning"], [], ["budget_spent"], []]
+
+
+def test_events_speak_plainly() -> None:
+    spending = Spending({"max_usd": 1.0})
+    warning, spent = spending.events(totals(), totals(usd=1.25))
+    assert str(warning) == "1.25 of the budget reflection.max_usd = 1 is used"
+    assert str(spent) == (
+        "the budget reflection.max_usd = 1 is spent: evolution stops, training goes on"
+    )
+
+
+@given(
+    limit=st.integers(1, 50),
+    batches=st.lists(st.integers(0, 20), max_size=30),
+    done=st.integers(0, 60),
+)
+def test_no_series_of_batches_breaks_the_cap(limit: int, batches: list[int], done: int) -> None:
+    spending, calls = Spending({"max_calls": limit}), done
+    for wanted in batches:
+        allowed = spending.affordable(wanted, totals(calls=calls))
+        assert 0 <= allowed <= wanted
+        calls += allowed
+    assert calls <= max(limit, done)

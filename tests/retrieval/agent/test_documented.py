@@ -1,0 +1,19 @@
+"""The settings of the search agent are documented as they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "search-agent.md"
+
+
+def test_every_setting_is_documented() -> None:
+    rows = []
+    for name, field in SearchAgentSettings.model_fields.items():
+        default = "none" if field.default is None else json.dumps(field.default)
+        rows.append(f"| `{name}` | `{default}` | {' '.join((field.description or '').split())} |")
+    table = "\n".join(["| setting | default | |", "|---|---|---|", *rows])
+    assert f"{table}\n\n" in DOCUMENT.read_text("utf-8")

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from helpers.passages import passages, queries, write_corpus
+from prompt_coevo.retrieval.errors import CorpusError, IndexFileError, QueryError
+from prompt_coevo.retrieval.index import layout, manifest
+from prompt_coevo.retrieval.index.build import Request, build
+from prompt_coevo.retrieval.index.open import open_index
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    return write_corpus(tmp_path / "corpus.jsonl", 300)
+
+
+def test_what_is_built_can_be_searched(corpus: Path, tmp_path: Path) -> None:
+    made = build(corpus, tmp_path / "deep" / "index")
+    index = open_index(tmp_path / "deep" / "index")
+    query, right = queries(1, 300)[0]
+    hits = index.search([query, query], 3)[1]
+    assert [hit.rank for hit in hits] == [1, 2, 3]
+    assert hits[0].id == right
+    assert hits[0].contents == list(passages(300))[int(right)]["contents"]
+    assert hits[0].score >= hits[1].score
+    told = index.info()
+    assert (told.kind, told.passages, told.fingerprint) == ("bm25", 300, made.fingerprint)
+    index.close()
+
+
+@pytest.mark.parametrize(("asked", "k"), [([" "], 3), (["x"], 0), (["x"], 1000)])
+def test_what_cannot_be_searched_is_refused(
+    corpus: Path, tmp_path: Path, asked: list[str], k: int
+) -> None:
+    build(corpus, tmp_path / "index")
+    with pytest.raises(QueryError):
+        open_index(tmp_path / "index").search(asked, k)
+
+
+def test_the_same_build_gives_the_same_index(corpus: Path, tmp_path: Path) -> None:
+    one, two = (build(corpus, tmp_path / name, Request(shards=2)) for name in "ab")
+    assert one.files == two.files
+    assert one.fingerprint == two.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("request_", "problem"),
+    [
+        (Request("sparse"), "no index of kind 'sparse'; known kinds: bm25, dense, hybrid"),
+        (Request(shards=0), "one shard or more, but not 0"),
+        (Request(faiss_file=Path("x")), "has no effect on a bm25 index"),
+        (Request("dense", faiss_file=Path("x"), shards=2), "leave shards at 1"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(
+    corpus: Path, tmp_path: Path, request_: Request, problem: str
+) -> None:
+    with pytest.raises(IndexFileError, match=problem):
+        build(corpus, tmp_path / "index", request_)
+    assert not (tmp_path / "index").exists()
+
+
+def test_more_shards_than_passages_are_refused(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="300 passages cannot be cut into 301 shards"):
+        build(corpus, tmp_path / "index", Request(shards=301))
+    assert build(corpus, tmp_path / "index", Request(shards=300))
+
+
+def test_an_index_is_replaced_only_if_that_is_asked_for(corpus: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    first = build(corpus, folder, Request(shards=3))
+    other = write_corpus(tmp_path / "other.jsonl", 20, seed=1)
+    with pytest.raises(IndexFileError, match=r"holds an index already; .* --force"):
+        build(other, folder)
+    assert manifest.verify(folder) == first
+    made = build(other, folder, force=True)
+    assert manifest.verify(folder) == made
+    assert {path.name for path in folder.iterdir()} == {"manifest.json", "offsets.npy", "shard-000"}
+
+
+def test_an_index_is_not_lost_for_a_corpus_that_cannot_be_used(
+    corpus: Path, tmp_path: Path
+) -> None:
+    made = build(corpus, tmp_path / "index")
+    (tmp_path / "bad.jsonl").write_text("{}\n")
+    with pytest.raises(CorpusError):
+        build(tmp_path / "bad.jsonl", tmp_path / "index", force=True)
+    assert manifest.verify(tmp_path / "index") == made
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_other_peoples_files_are_left_alone(corpus: Path, tmp_path: Path, force: bool) -> None:
+    folder = tmp_path / "index"
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("years of work")
+    with pytest.raises(IndexFileError, match=r"is there and is no index; choose a folder"):
+        build(corpus, folder, force=force)
+    assert [path.name for path in folder.iterdir()] == ["thesis.txt"]
+
+
+def test_a_place_that_cannot_be_written_is_named(corpus: Path) -> None:
+    with pytest.raises(IndexFileError, match=r"cannot be written: Not a directory \(.*corpus"):
+        build(corpus, corpus / "index")
+
+
+class Stopped(Exception):
+    pass
+
+
+def stop_in(stage: str) -> Callable[[str], Callable[[int, int], None]]:
+    def stages(name: str) -> Callable[[int, int], None]:
+        def progress(done: int, total: int) -> None:
+            if name == stage:
+                raise Stopped
+
+        return progress
+
+    return stages
+
+
+@pytest.mark.parametrize("stage", ["checking the corpus", "building bm25", "hashing the index"])
+def test_a_build_that_was_stopped_is_no_index_and_goes_on(
+    corpus: Path, tmp_path: Path, stage: str
+) -> None:
+    folder = tmp_path / "index"
+    with pytest.raises(Stopped):
+        build(corpus, folder, stages=stop_in(stage))
+    with pytest.raises(IndexFileError, match="holds no complete index"):
+        open_index(folder)
+    made = build(corpus, folder)
+    assert made.fingerprint == build(corpus, tmp_path / "clean").fingerprint
+    assert not layout.request_path(folder).exists()
+
+
+def test_nothing_of_another_build_is_kept(corpus: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    with pytest.raises(Stopped):
+        build(corpus, folder, Request(shards=5), stages=stop_in("hashing the index"))
+    assert build(corpus, folder, Request(shards=2)).fingerprint == (
+        build(corpus, tmp_path / "clean", Request(shards=2)).fingerprint
+    )
+
+
+def test_a_build_that_is_killed_goes_on(tmp_path: Path) -> None:
+    corpus, folder = write_corpus(tmp_path / "corpus.jsonl", 60_000), tmp_path / "index"
+    code = (
+        "from pathlib import Path; from prompt_coevo.retrieval.index.build import build; "
+        f"build(Path({str(corpus)!r}), Path({str(folder)!r}))"
+    )
+    process = subprocess.Popen([sys.executable, "-P", "-c", code])
+    while not layout.work_folder(folder).exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    with pytest.raises(IndexFileError, match="holds no complete index"):
+        open_index(folder)
+    build(corpus, folder)
+    assert manifest.verify(folder)
+    assert not layout.work_folder(folder).exists()
+
+
+def test_a_hybrid_index_has_both_and_survives_a_stop(tmp_path: Path) -> None:
+    for package in ("faiss", "torch", "transformers"):
+        pytest.importorskip(package)
+    from helpers.tiny_encoder import save_tiny_encoder
+
+    corpus = write_corpus(tmp_path / "corpus.jsonl", 200)
+    texts = (passage["contents"] for passage in passages(200))
+    encoder = save_tiny_encoder(tmp_path / "encoder", texts)
+    request = Request("hybrid", encoder=f"mean:{encoder}", index="Flat", shards=2)
+    with pytest.raises(Stopped):
+        build(corpus, tmp_path / "index", request, stages=stop_in("building bm25"))
+    made = build(corpus, tmp_path / "index", request)
+    assert made == manifest.verify(tmp_path / "index")
+    assert made.bm25 is not None
+    assert len(made.dense) == 2
+    whole = Request("hybrid", encoder=f"mean:{encoder}", index="Flat")
+    build(corpus, tmp_path / "whole", whole)
+    asked = queries(30, 200)
+    found = open_index(tmp_path / "index").search([query for query, _ in asked], 3)
+    right = [
+        own_id in [hit.id for hit in hits] for hits, (_, own_id) in zip(found, asked, strict=True)
+    ]
+    assert sum(right) > 5
+    expected = open_index(tmp_path / "whole").search([query for query, _ in asked], 3)
+    assert [[hit.id for hit in hits] for hits in found] == [
+        [hit.id for hit in hits] for hits in expected
+    ]
+    shutil.rmtree(tmp_path / "encoder")
+    with pytest.raises(ValueError, match="encoder"):
+        open_index(tmp_path / "index")

@@ -1,0 +1,319 @@
+"""Servers and clients that die, stall, lie or come in crowds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+import pytest
+
+from helpers.retrieval_server import EchoRetriever, ServerProcess, echo, free_port, serving
+from prompt_coevo.retrieval.agent.tool import SearchTool
+from prompt_coevo.retrieval.client.client import RemoteRetriever
+from prompt_coevo.retrieval.outcome import Outage, Refused
+from prompt_coevo.retrieval.server.settings import ServerSettings
+
+STEP = 10_240
+
+
+@pytest.fixture
+def retriever() -> EchoRetriever:
+    return EchoRetriever()
+
+
+@contextlib.contextmanager
+def connected(address: str) -> Iterator[socket.socket]:
+    parts = urlsplit(address)
+    with socket.create_connection((parts.hostname, parts.port), timeout=60) as client:
+        yield client
+
+
+def everything(client: socket.socket) -> bytes:
+    """What the server says until it ends the connection."""
+    parts = []
+    with contextlib.suppress(ConnectionError):
+        while part := client.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def post(address: str, body: Any) -> Any:
+    request = Request(f"{address}/retrieve", json.dumps(body).encode())
+    with urlopen(request, timeout=60) as response:
+        return json.load(response)["result"]
+
+
+def is_well(address: str) -> bool:
+    remote = RemoteRetriever(address)
+    found = remote.search(["a"], 1)
+    remote.close()
+    return found == [echo("a", 1)]
+
+
+def test_a_whole_step_at_once_is_answered(retriever: EchoRetriever) -> None:
+    queries = [f"question {number}" for number in range(STEP)]
+    with serving(retriever) as address:
+        remote = RemoteRetriever(address)
+        results = SearchTool(remote, k=3).search(queries)
+        remote.close()
+    assert results == [echo(query, 3) for query in queries]
+    assert sorted(retriever.asked) == sorted(queries)
+
+
+def test_a_whole_step_of_concurrent_rollouts_is_answered(retriever: EchoRetriever) -> None:
+    queries = [f"question {number}" for number in range(STEP)]
+
+    async def rollouts(tool: SearchTool) -> list[Any]:
+        return await asyncio.gather(*(tool.asearch(query) for query in queries))
+
+    with serving(retriever) as address:
+        remote = RemoteRetriever(address)
+        results = asyncio.run(rollouts(SearchTool(remote, k=1)))
+        remote.close()
+    assert results == [echo(query, 1) for query in queries]
+
+
+def test_a_whole_step_by_a_plain_client_is_answered(retriever: EchoRetriever) -> None:
+    """As Search-R1's trainer does it: all queries of a turn in one request, four at a time here."""
+    parts = [[f"{part} {number}" for number in range(STEP // 4)] for part in range(4)]
+    with serving(retriever) as address, ThreadPoolExecutor(4) as threads:
+        assert is_well(address)
+        asked = [
+            threads.submit(post, address, {"queries": part, "topk": 1, "return_scores": True})
+            for part in parts
+        ]
+        for part, future in zip(parts, asked, strict=True):
+            contents = [items[0]["document"]["contents"] for items in future.result()]
+            assert contents == [echo(query, 1)[0].contents for query in part]
+
+
+def test_a_killed_server_is_used_again_when_it_is_back() -> None:
+    """SIGKILL in the middle of a stream of searches, from threads: each gets its right answer."""
+    with ServerProcess() as server, ThreadPoolExecutor(8) as threads:
+        remote = RemoteRetriever(server.address, cache_size=0, max_batch=4)
+        tool = SearchTool(remote, k=1)
+        done = threading.Semaphore(0)
+
+        def rollout(number: int) -> list[Any]:
+            results = []
+            for turn in range(60):
+                results += tool.search([f"{number} {turn}"])
+                done.release()
+            return results
+
+        rollouts = [threads.submit(rollout, number) for number in range(8)]
+        for _ in range(80):
+            done.acquire()
+        server.kill()
+        server.start()
+        for number, future in enumerate(rollouts):
+            assert future.result() == [echo(f"{number} {turn}", 1) for turn in range(60)]
+        remote.close()
+
+
+def test_a_server_killed_for_longer_is_waited_for_or_told() -> None:
+    with ServerProcess() as server, ThreadPoolExecutor(4) as threads:
+        remote = RemoteRetriever(server.address, total_timeout_s=0.3)
+        waits, tells = SearchTool(remote, k=1), SearchTool(remote, k=1, on_outage="observe")
+        assert waits.search(["a"]) == [echo("a", 1)]
+        server.kill()
+        (told,) = tells.search(["b"])
+        assert isinstance(told, Outage)
+        waiting = threads.submit(waits.search, ["c"])
+        (told,) = tells.search(["d"])
+        assert isinstance(told, Outage)
+        assert not waiting.done()
+        server.start()
+        assert waiting.result() == [echo("c", 1)]
+        assert tells.search(["b"]) == [echo("b", 1)]
+        remote.close()
+
+
+def test_one_of_two_replicas_is_killed() -> None:
+    with ServerProcess() as first, ServerProcess() as second:
+        remote = RemoteRetriever([first.address, second.address], cache_size=0)
+        tool = SearchTool(remote, k=1, on_outage="raise")
+        for number in range(200):
+            if number == 50:
+                first.kill()
+            if number == 100:
+                first.start()
+                second.kill()
+            assert tool.search([f"q{number}"]) == [echo(f"q{number}", 1)]
+        remote.close()
+
+
+def test_a_body_of_100_mb_is_refused(retriever: EchoRetriever) -> None:
+    with serving(retriever) as address, connected(address) as client:
+        size = 100 * 2**20
+        client.sendall(b"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % size)
+        with contextlib.suppress(ConnectionError):
+            for _ in range(100):
+                client.sendall(b" " * 2**20)
+        assert client.recv(1000).startswith(b"HTTP/1.1 413 ")
+        assert is_well(address)
+
+
+def test_a_chunked_body_without_end_is_refused(retriever: EchoRetriever) -> None:
+    with serving(retriever, ServerSettings(max_body_bytes=2**20)) as address:
+        with connected(address) as client:
+            client.sendall(
+                b"POST /retrieve HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+            )
+            chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+            with contextlib.suppress(ConnectionError):
+                for _ in range(64):
+                    client.sendall(chunk)
+            assert client.recv(1000).startswith(b"HTTP/1.1 413 ")
+        assert is_well(address)
+
+
+def test_a_query_of_1_mb_is_refused_by_server_and_client(retriever: EchoRetriever) -> None:
+    query = "word " * 200_000
+    with serving(retriever) as address:
+        assert is_well(address)
+        with connected(address) as client:
+            body = json.dumps({"queries": [query]}).encode()
+            head = b"POST /retrieve HTTP/1.1\r\nhost: x\r\nconnection: close\r\n"
+            client.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+            answer = everything(client)
+        assert answer.startswith(b"HTTP/1.1 422 ")
+        assert b"has 1000000 characters" in answer
+        remote = RemoteRetriever(address)
+        results = SearchTool(remote, k=1).search(["a", query])
+        remote.close()
+    assert results[0] == echo("a", 1)
+    assert isinstance(results[1], Refused)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-",
+        b"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\nx",
+    ],
+    ids=["nothing", "half a head", "a request, then silence after its answer"],
+)
+def test_a_silent_client_is_sent_away(retriever: EchoRetriever, sent: bytes) -> None:
+    with serving(retriever, ServerSettings(read_timeout_s=0.2)) as address:
+        with connected(address) as client:
+            client.sendall(sent)
+            if sent.endswith(b"x"):
+                assert client.recv(1000)
+                client.sendall(b"POST /retr")
+            everything(client)
+        assert is_well(address)
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(retriever: EchoRetriever) -> None:
+    with serving(retriever, ServerSettings(read_timeout_s=0.2)) as address:
+        with connected(address) as client:
+            client.sendall(b"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-length: 99\r\n\r\n{")
+            assert client.recv(1000).startswith(b"HTTP/1.1 408 ")
+        assert is_well(address)
+
+
+def test_a_client_that_does_not_read_is_sent_away(retriever: EchoRetriever) -> None:
+    """Its answers fill all buffers; the server drops them and the connection."""
+    with serving(retriever, ServerSettings(read_timeout_s=0.2)) as address:
+        assert is_well(address)
+        with connected(address) as client:
+            body = json.dumps({"queries": ["word " * 1000] * 40, "topk": 100}).encode()
+            head = b"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body)
+            client.sendall(head + body)
+            while connections(address) > 1:
+                pass
+            received = everything(client)
+        assert len(received) < 40 * 100 * 5000
+        assert is_well(address)
+
+
+def connections(address: str) -> int:
+    name = "prompt_coevo_retrieval_connections "
+    with urlopen(f"{address}/metrics", timeout=60) as response:
+        lines = response.read().decode().splitlines()
+    return int(next(line for line in lines if line.startswith(name)).split()[1])
+
+
+def test_too_many_clients_are_told_to_come_again(retriever: EchoRetriever) -> None:
+    with serving(retriever, ServerSettings(max_connections=3)) as address:
+        with contextlib.ExitStack() as stack:
+            crowd = [stack.enter_context(connected(address)) for _ in range(3)]
+            for client in crowd:
+                client.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+                assert client.recv(1000).startswith(b"HTTP/1.1 ")
+            with connected(address) as late:
+                late.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+                answer = everything(late)
+            assert answer.startswith(b"HTTP/1.1 503 ")
+            assert b"retry-after: 1" in answer
+            assert b"too many clients" in answer
+        assert is_well(address)
+
+
+def test_a_crowd_of_connections_is_served(retriever: EchoRetriever) -> None:
+    """As slime's rollouts do it: every query on a connection of its own."""
+    with serving(retriever) as address, ThreadPoolExecutor(64) as threads:
+        assert is_well(address)
+        asked = [threads.submit(post, address, {"queries": [f"q{n}"]}) for n in range(500)]
+        for number, future in enumerate(asked):
+            assert [item["id"] for item in future.result()[0]] == [
+                hit.id for hit in echo(f"q{number}", 3)
+            ]
+
+
+def test_clients_that_hang_up_disturb_nobody(retriever: EchoRetriever) -> None:
+    reset = struct.pack("ii", 1, 0)
+    with serving(retriever) as address:
+        assert is_well(address)
+        retriever.gate.clear()
+        for number in range(20):
+            with connected(address) as client:
+                body = json.dumps({"queries": [f"gone {number}"]}).encode()
+                head = b"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n"
+                client.sendall(head % len(body) + (body if number % 2 else body[:5]))
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+        retriever.gate.set()
+        assert is_well(address)
+
+
+@pytest.mark.parametrize(
+    "sent", [b"\x16\x03\x01\x02\x00\x01", b"SSH-2.0-x\r\n\r\n", b"GET /%ff%00 HTTP/9\r\n\r\n"]
+)
+def test_other_protocols_disturb_nobody(retriever: EchoRetriever, sent: bytes) -> None:
+    with serving(retriever, ServerSettings(read_timeout_s=0.2)) as address:
+        with connected(address) as client:
+            client.sendall(sent)
+            everything(client)
+        assert is_well(address)
+
+
+def test_a_server_that_speaks_something_else_is_an_outage() -> None:
+    """Whatever listens at the address: the rollout is told, and told what came back."""
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)) as listener, ThreadPoolExecutor(1) as threads:
+
+        def talk() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    client, _ = listener.accept()
+                    with client:
+                        client.sendall(b"220 mail.example.org ESMTP\r\n")
+
+        talking = threads.submit(talk)
+        remote = RemoteRetriever(f"http://127.0.0.1:{port}", total_timeout_s=0.3)
+        (result,) = SearchTool(remote, on_outage="observe").search(["a"])
+        assert isinstance(result, Outage)
+        remote.close()
+        listener.shutdown(socket.SHUT_RDWR)
+        talking.result()

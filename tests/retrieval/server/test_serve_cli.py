@@ -1,0 +1,158 @@
+"""The commands `serve` and `bench`, with real processes and a real index."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from helpers.passages import queries, write_corpus
+from helpers.retrieval_server import EchoRetriever, free_port, serving
+from prompt_coevo.cli import main
+from prompt_coevo.retrieval.client.bench import Load
+from prompt_coevo.retrieval.client.client import RemoteRetriever
+from prompt_coevo.retrieval.errors import QueryError
+from prompt_coevo.retrieval.index.build import Request, build
+from prompt_coevo.retrieval.index.open import open_index
+
+TOOL = [sys.executable, "-P", "-c", "from prompt_coevo.cli import main; main()", "retrieval"]
+COUNT = 300
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("served")
+    build(write_corpus(folder / "corpus.jsonl", COUNT), folder / "index", Request("bm25"))
+    return folder / "index"
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command line in this process: exit status, output, errors."""
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["prompt-coevo", "retrieval", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        shown = capsys.readouterr()
+        return int(ended.value.code or 0), shown.out, shown.err
+
+    return command
+
+
+@pytest.fixture
+def served(index: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    process = subprocess.Popen(
+        [*TOOL, "serve", str(index), "--port", "0", "--max-k", "200", "--topk", "2"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    word, address = process.stdout.readline().split()
+    assert word == "serving"
+    yield address, process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_an_index_is_served_as_it_is_searched_here(
+    index: Path, served: tuple[str, subprocess.Popen[str]]
+) -> None:
+    address, process = served
+    texts = [text for text, _ in queries(40, of=COUNT)]
+    remote, here = RemoteRetriever(address), open_index(index)
+    assert remote.info().fingerprint == here.info().fingerprint
+    assert remote.search(texts, 5) == here.search(texts, 5)
+    assert remote.search(texts[:1], 100)
+    with pytest.raises(QueryError):
+        remote.search(texts[:1], 101)
+    remote.close()
+    here.close()
+    process.send_signal(signal.SIGINT)
+    assert process.wait() in (0, 130, -signal.SIGINT)
+
+
+def test_a_folder_without_index_and_a_setting_that_cannot_work_are_one_sentence(
+    run: Run, index: Path, tmp_path: Path
+) -> None:
+    for arguments in (("serve", str(tmp_path)), ("serve", str(index), "--deadline", "-1")):
+        status, _, errors = run(*arguments)
+        assert status == 2
+        assert errors.startswith("error: ")
+        assert errors.count("\n") == 1
+
+
+def test_bench_reports_rate_and_latency(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "queries.txt"
+    file.write_text("who wrote it\n\nwhere was it\n")
+    retriever = EchoRetriever()
+    with serving(retriever) as address:
+        warmed_up(address)
+        common = ("--clients", "4", "--seconds", "0.3")
+        status, output, errors = run(
+            "bench", address, *common, "--queries", str(file), "--topk", "1"
+        )
+        assert status == 0, errors
+        assert "queries per second, 4 clients" in output
+        assert "p99" in output
+        assert set(retriever.asked) == {"who wrote it", "where was it"}
+        assert run("bench", address, *common)[0] == 0
+
+
+def test_bench_tells_what_went_wrong(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "none.txt").write_text("\n")
+    (tmp_path / "boom.txt").write_text("boom\n")
+    common = ("--clients", "1", "--seconds", "0.2")
+    with serving(EchoRetriever()) as address:
+        warmed_up(address)
+        broken = run("bench", address, *common, "--queries", str(tmp_path / "boom.txt"))
+        empty = run("bench", address, *common, "--queries", str(tmp_path / "none.txt"))
+        missing = run("bench", address, *common, "--queries", str(tmp_path / "missing"))
+    away = run("bench", f"http://127.0.0.1:{free_port()}", *common)
+    assert (broken[0], "the index broke" in broken[2]) == (1, True)
+    assert (empty[0], "has no queries" in empty[2]) == (2, True)
+    assert (missing[0], "cannot be read" in missing[2]) == (2, True)
+    assert (away[0], "cannot be asked" in away[2]) == (2, True)
+
+
+def warmed_up(address: str) -> None:
+    remote = RemoteRetriever(address)
+    remote.info()
+    remote.close()
+
+
+def test_latencies_of_a_load() -> None:
+    load = Load(2, 2.0, [0.4, 0.1, 0.2, 0.3], {})
+    assert load.queries_per_s == 2.0
+    assert [load.latency_s(quantile) for quantile in (0.0, 0.5, 0.99, 1.0)] == [0.1, 0.3, 0.4, 0.4]
+
+
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("prompt_coevo.cli", {"starlette", "uvicorn", "aiohttp", "orjson", "faiss"}),
+        (
+            "prompt_coevo.retrieval.client.client",
+            {"aiohttp", "orjson", "tenacity", "numpy", "starlette"},
+        ),
+        (
+            "prompt_coevo.retrieval.agent.tool",
+            {"aiohttp", "orjson", "tenacity", "numpy", "starlette"},
+        ),
+        ("prompt_coevo.retrieval.server.server", {"uvicorn", "orjson", "starlette", "numpy"}),
+    ],
+)
+def test_importing_loads_nothing_that_may_be_missing(module: str, heavy: set[str]) -> None:
+    code = f"import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
+    output = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert not heavy & set(json.loads(output))
