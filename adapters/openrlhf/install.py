@@ -20,10 +20,7 @@ def install(values: dict[str, Any]) -> None:
     """
     check_version()
     settings = Settings(**values)
-    # Names, plugins and extras. It writes nothing; the model and the dataset are read later.
-    Coevolution.from_settings(
-        settings, initial_policy="not known yet", system_message=lambda: "not known yet"
-    )
+    Coevolution.check(settings)
 
     import openrlhf.trainer.ppo_trainer as sync
     import openrlhf.trainer.ppo_trainer_async as asynchronous

@@ -72,7 +72,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
             },
         )
         # Prompts that may be exchanged later are looked at from the first batch on.
-        self._checks_prompts = settings.context_distillation and "p2o" in settings.algorithms
+        self._checks_prompts = self.engine.may_distil
         if self._checks_prompts:
             self._check_questions()
         self._policy = OpenRLHFPolicy(self, self._questions, lambda: self.engine.policy_version)

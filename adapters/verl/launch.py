@@ -9,6 +9,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from prompt_coevo.adapters.verl.group import TRAINER_MODE, read_settings
+from prompt_coevo.algorithms import may_distil
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import CoevoError, HostError
 from prompt_coevo.extras import MissingExtraError
@@ -23,8 +24,7 @@ class LaunchCheck(Callback):
             _check_mode(config)
             settings = read_settings(config.coevo)
             check_config(config, settings)
-            # Names, plugins and extras. It writes nothing, and the dataset is read later.
-            Coevolution.from_settings(settings, system_message=lambda: "not known yet")
+            Coevolution.check(settings)
         except CoevoError as error:
             # Hydra turns a callback's exceptions into warnings and goes on.
             raise SystemExit(f"error: {error}") from None
@@ -77,7 +77,7 @@ def check_config(config: DictConfig, settings: Settings) -> None:
             "algorithm.filter_groups with trainer.v1.sampler.custom_sampler would drop groups where "
             "+coevo cannot see them, so no question would ever be hard; leave one of them out"
         )
-    if "p2o" in settings.algorithms and settings.context_distillation:
+    if may_distil(settings):
         _check_distillation(config, settings)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from prompt_coevo.algorithms import BuiltinAlgorithms
+from prompt_coevo.algorithms import BuiltinAlgorithms, may_distil
 from prompt_coevo.candidates.gates import Gates, rough_token_count
 from prompt_coevo.engine.journal import Journal
 from prompt_coevo.engine.journal_sink import JournalSink
@@ -92,6 +92,20 @@ class Coevolution:
         engine = cls(settings, folder, count_tokens, initial_policy, system_message)
         engine._register_plugins(plugins or {})
         return engine
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        """Find what is wrong with the settings before a dataset or a model is loaded; nothing is written.
+
+        Raises SettingsError, PluginError or MissingExtraError.
+        """
+        unknown = "not known yet"
+        cls.from_settings(settings, initial_policy=unknown, system_message=lambda: unknown)
+
+    @property
+    def may_distil(self) -> bool:
+        """Whether a trained prompt may differ from the one rolled out."""
+        return may_distil(self._settings)
 
     # The calls of a door
 
