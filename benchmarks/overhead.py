@@ -26,7 +26,7 @@ from transformers import TrainerCallback
 
 from prompt_coevo import hookimpl
 from prompt_coevo.adapters.trl import CoevoCallback, attach
-from prompt_coevo.types import Candidate
+from prompt_coevo.types import Candidate, MemberPlan
 
 ROLLOUTS, GROUP = 512, 8
 WRAPPED = ("_generate_and_score_completions", "_generate", "_calculate_rewards")
@@ -38,10 +38,10 @@ class HalfTemplated:
     templates = (Candidate("dax means reverse .", "template"), Candidate("note .", "template"))
 
     @hookimpl
-    def coevo_assign_template(self, question_id: str, group_size: int) -> Any:
+    def coevo_plan_group(self, question_id: str, group_size: int) -> Any:
         if int(question_id, 16) % 2:
             return None
-        return [self.templates[member % 2] for member in range(group_size)]
+        return [MemberPlan(template=self.templates[member % 2]) for member in range(group_size)]
 
 
 class Clock(TrainerCallback):

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from prompt_coevo import Coevolution, Settings, hookimpl
+from prompt_coevo import Coevolution, Settings, hookimpl, hookspecs
 from prompt_coevo.algorithms.p2o.search import SearchRequest, SearchResult
 from prompt_coevo.types import Question, Rollout, RolloutRequest
 
@@ -90,8 +90,8 @@ def search(backend: dict[str, Any], budget: int, seed: int) -> dict[str, float]:
     engine = Coevolution.from_settings(settings, plugins={"rounds": rounds})
     ids = tuple(f"q{number}" for number in range(QUESTIONS))
     started = time.perf_counter()
-    result: SearchResult = engine.ask(
-        "coevo_search", request=SearchRequest(0, ids, policy, settings.p2o)
+    result: SearchResult = engine.desk.ask(
+        hookspecs.coevo_search, request=SearchRequest(0, ids, policy, settings.p2o)
     )
     seconds = time.perf_counter() - started
     assert not result.failed, result.stopped

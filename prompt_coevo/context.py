@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from prompt_coevo.proposals import Proposer, RecordedModel
 from prompt_coevo.types import PolicyVersion
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from prompt_coevo.settings import Settings
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Context(Protocol):
@@ -24,16 +28,19 @@ class Context(Protocol):
         """The version of the host's current weights."""
         ...
 
-    def ask(self, hook: str, **arguments: Any) -> Any:
-        """The first answer of the hook's providers that is not None; one that raises is passed over."""
+    def ask(self, hook: Callable[P, R | None], *args: P.args, **kwargs: P.kwargs) -> R | None:
+        """The first answer of a hook's providers that is not None; one that raises is passed over.
+
+        The hook is named by its specification: `context.ask(hookspecs.coevo_propose, requests=...)`.
+        """
         ...
 
-    def tell(self, event: str, **arguments: Any) -> None:
+    def tell(self, event: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
         """Call every listener of an event hook; one that raises is reported and does no harm."""
         ...
 
-    def veto(self, **arguments: Any) -> str | None:
-        """Ask every `coevo_check_candidate`: the first reason to reject the candidate, or None."""
+    def veto(self, hook: Callable[P, str | None], *args: P.args, **kwargs: P.kwargs) -> str | None:
+        """As `ask`, for a gate: one that raises is a reason to reject."""
         ...
 
     def note(self, event: str, **fields: Any) -> None:
@@ -45,7 +52,7 @@ class Context(Protocol):
         ...
 
     def proposer(self, name: str) -> Proposer:
-        """The registered proposer of this name. Raises SettingsError if it is unknown or cannot work."""
+        """The proposer of this name. Raises SettingsError if it is unknown or cannot work."""
         ...
 
     def section(self, plugin: str) -> BaseModel:

@@ -1,12 +1,15 @@
 """Every hook, typed. `docs/hooks.md` documents each of them; a test holds the two together.
 
+A hook is called by its specification, `context.ask(hookspecs.coevo_propose, requests=...)`, so a wrong
+name, argument or result is a type error.
+
 Three kinds. *One provider answers*: the first result that is not None counts. *Everyone acts*: all
 plugins are called. *Everyone may listen*: events; a listener that raises is reported and does no harm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from prompt_coevo.markers import hookspec
@@ -21,23 +24,10 @@ if TYPE_CHECKING:
     from prompt_coevo.candidates.trials import ScoredPool, Trial
     from prompt_coevo.policy import Policy
     from prompt_coevo.proposals import Proposal, ProposalRequest, Reply
-    from prompt_coevo.types import Candidate, Group
-
-
-# Registration
+    from prompt_coevo.types import Candidate, Group, MemberPlan
 
 
 @hookspec
-def coevo_register_algorithms(register: Callable[[str, Callable[..., Any]], None]) -> None:
-    """Offer algorithms: call `register(name, factory)`; `factory(context)` returns a plugin."""
-
-
-@hookspec
-def coevo_register_proposers(register: Callable[[str, Callable[..., Any]], None]) -> None:
-    """Offer proposers: call `register(name, factory)`; `factory(context)` returns a Proposer."""
-
-
-@hookspec(firstresult=True)
 def coevo_settings_model() -> type[BaseModel] | None:
     """The model of this plugin's section under `settings.plugins`."""
 
@@ -45,16 +35,15 @@ def coevo_settings_model() -> type[BaseModel] | None:
 # One provider answers
 
 
-@hookspec(firstresult=True)
-def coevo_assign_instruction(question_id: str, round: int, group: int) -> Candidate | None:
-    """The instruction that this group of rollouts runs under."""
-
-
-@hookspec(firstresult=True)
-def coevo_assign_template(
+@hookspec
+def coevo_plan_group(
     question_id: str, round: int, group: int, group_size: int
-) -> Sequence[Candidate] | None:
-    """One template per rollout of this group; the empty template leaves a rollout as it is."""
+) -> Sequence[MemberPlan] | None:
+    """What every rollout of this group runs under, or None: nothing to add.
+
+    Each part (instruction, template) has one provider: a stranger's plugin before a method, and two
+    that both claim a part are an error.
+    """
 
 
 @hookspec(firstresult=True)
@@ -95,7 +84,7 @@ def coevo_search(request: SearchRequest) -> SearchResult | None:
 @hookspec(firstresult=True)
 def coevo_check_candidate(
     candidate: Candidate,
-    parent: Candidate,
+    parents: Sequence[Candidate],
     reply: Reply,
     known: Collection[str],
     leak_guard: LeakGuard,
@@ -174,8 +163,13 @@ def coevo_after_population_changed(
 
 
 @hookspec
-def coevo_after_templates_assigned(cover: TemplateCover | None, result: SearchResult) -> None:
-    """A search is over; `cover` holds the templates in use from now on, None if there are none."""
+def coevo_after_templates_assigned(
+    cover: TemplateCover | None, result: SearchResult | None
+) -> None:
+    """`cover` holds the templates in use from now on, None if there are none.
+
+    `result` is the search that found them, None if there was none to make or it failed.
+    """
 
 
 @hookspec

@@ -1,4 +1,4 @@
-"""The pluggy markers: decorate a plugin's hooks with `hookimpl`."""
+"""The pluggy markers: decorate a plugin's hooks with `hookimpl`. And the interface's version."""
 
 from __future__ import annotations
 
@@ -6,7 +6,21 @@ from typing import Final
 
 import pluggy
 
+from prompt_coevo.errors import PluginError
+
 PROJECT: Final = "prompt_coevo"
+
+INTERFACE: Final = 2
+"""Counts the versions of the interface for plugins: hooks, methods, and what they are built with."""
 
 hookspec: Final = pluggy.HookspecMarker(PROJECT)
 hookimpl: Final = pluggy.HookimplMarker(PROJECT)
+
+
+def check_interface(what: str, needed: int) -> None:
+    """Raise PluginError if `what` was written for a newer interface than this one."""
+    if needed > INTERFACE:
+        raise PluginError(
+            f"{what} needs interface {needed} of prompt_coevo, this version has {INTERFACE}; "
+            "upgrade prompt-coevo, or install an older version of the plugin"
+        )

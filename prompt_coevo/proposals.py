@@ -27,18 +27,23 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class ProposalRequest:
-    """Write `count` new candidates from `parent`, given trajectories on which it failed.
+    """Write `count` new candidates from `parents` (usually one), given trajectories that failed.
 
     `proposer` names who is to answer. `history` holds candidates with their scores, for proposers
     that learn from these instead.
     """
 
     kind: CandidateKind
-    parent: Candidate
+    parents: tuple[Candidate, ...]
     failures: tuple[Trajectory, ...]
     proposer: str = "propose_improvement"
     count: int = 1
     history: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def parent(self) -> Candidate:
+        """The first parent."""
+        return self.parents[0]
 
 
 @dataclass(frozen=True)

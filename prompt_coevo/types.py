@@ -26,11 +26,15 @@ class PolicyVersion(NamedTuple):
 
 @dataclass(frozen=True)
 class Question:
-    """One dataset row `x`: its id, its prompt (string or chat) and its ground truth, if known."""
+    """One dataset row `x`: its id, its prompt (string or chat) and its ground truth, if known.
+
+    `columns` holds the other columns of the row that the setting `row_columns` names.
+    """
 
     id: str
     prompt: Prompt
     ground_truth: str | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,19 @@ class Candidate:
 
 EMPTY_TEMPLATE = Candidate(text="", kind="template", origin="empty")
 """`ε`, the empty template of P2O eq. 3: the question as it is."""
+
+
+@dataclass(frozen=True)
+class MemberPlan:
+    """What a method wants one rollout of a group to run under. None leaves a part to the others.
+
+    `distill` and `placement` go with the template; without them the settings' own count.
+    """
+
+    instruction: Candidate | None = None
+    template: Candidate | None = None
+    distill: bool | None = None
+    placement: Placement | None = None
 
 
 @dataclass(frozen=True)
@@ -142,13 +159,20 @@ class RolloutRequest:
 
 @dataclass(frozen=True)
 class Rollout:
-    """One sampled completion with its reward and the version of the weights that wrote it."""
+    """One sampled completion with its reward and the version of the weights that wrote it.
+
+    A reward of another numeric type, such as numpy's, becomes a float: rewards end up in JSON.
+    """
 
     assignment: Assignment
     completion: str
     reward: float
     status: RolloutStatus = "ok"
     policy_version: PolicyVersion = PolicyVersion()
+
+    def __post_init__(self) -> None:
+        if type(self.reward) is not float:
+            object.__setattr__(self, "reward", float(self.reward))
 
     @classmethod
     def scored(
@@ -188,4 +212,5 @@ class Group:
     def mean_reward(self) -> float | None:
         """Mean reward over the rollouts that are fit to judge by; None if there is none."""
         rewards = [rollout.reward for rollout in self.rollouts if rollout.fit]
-        return sum(rewards) / len(rewards) if rewards else None
+        # Exact, so that the order of the rollouts does not decide whether a question is hard.
+        return math.fsum(rewards) / len(rewards) if rewards else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from prompt_coevo.errors import HostError
 from prompt_coevo.placement import Placement
 from prompt_coevo.policy import Policy
 from prompt_coevo.types import Assignment, Candidate, Rollout, RolloutRequest, Sampling
@@ -41,9 +42,20 @@ class Evaluator:
             for member, (candidate, question_id) in enumerate(missing.values())
         ]
         if requests:
-            self._done.update(zip(missing, self._policy.rollout(requests), strict=True))
+            self._done.update(zip(missing, self._rolled_out(requests), strict=True))
             self.rollouts += len(requests)
         return [self._done[candidate.id, question_id, sampling] for candidate, question_id in jobs]
+
+    def _rolled_out(self, requests: Sequence[RolloutRequest]) -> Sequence[Rollout]:
+        """Raises HostError if the answer is not one rollout per request, in order: it would corrupt
+        every score unnoticed."""
+        rollouts = self._policy.rollout(requests)
+        if [one.assignment for one in rollouts] != [one.assignment for one in requests]:
+            raise HostError(
+                f"policy.rollout answered {len(requests)} requests with {len(rollouts)} rollouts that do "
+                "not carry the requests' assignments in order; return one rollout per request, in order"
+            )
+        return rollouts
 
     def _assignment(self, candidate: Candidate, question_id: str, member: int) -> Assignment:
         is_template = candidate.kind == "template"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from prompt_coevo.candidates.leaks import LeakGuard
@@ -49,7 +49,7 @@ def check(
     text: str,
     *,
     finish_reason: str | None = None,
-    parent: str = "",
+    parents: Sequence[str] = (),
     known: Collection[str] = (),
     required_tags: Iterable[str] = (),
     max_tokens: int | None = None,
@@ -59,10 +59,10 @@ def check(
     """Accept a candidate's text or say why not; the first failing check names the reason.
 
     In this order: the reply was cut off (`finish_reason == "length"`); code fences do not close;
-    control or text-direction characters; one of our own tags that is neither in `parent` (a user's
-    instruction may have it) nor in `required_tags`; empty; equal to a text in `known`; one of
-    `required_tags` is missing; more than `max_tokens` tokens; a leak that is not in `parent` already
-    (prompts may share a phrase with the user's instruction). Never raises on any text.
+    control or text-direction characters; one of our own tags that is neither in one of `parents` (a
+    user's instruction may have it) nor in `required_tags`; empty; equal to a text in `known`; one of
+    `required_tags` is missing; more than `max_tokens` tokens; a leak that is not in one of `parents`
+    already (prompts may share a phrase with the user's instruction). Never raises on any text.
     """
     required_tags = tuple(required_tags)
     if finish_reason == "length":
@@ -71,7 +71,7 @@ def check(
         return rejected("a code fence does not close")
     if (forbidden := _FORBIDDEN.search(text)) is not None:
         return rejected(f"it contains the control character U+{ord(forbidden[0]):04X}")
-    if (own := _own_tag(text, [parent, *required_tags])) is not None:
+    if (own := _own_tag(text, [*parents, *required_tags])) is not None:
         return rejected(f"it contains one of our own tags, {own}")
     if not text.strip():
         return rejected("it is empty")
@@ -82,7 +82,7 @@ def check(
             return rejected(f"the required tag {tag!r} is missing")
     if max_tokens is not None and _too_long(text, max_tokens, count_tokens):
         return rejected(f"it is longer than {max_tokens} tokens")
-    if leak_guard is not None and (leak := leak_guard.find(text, parent)) is not None:
+    if leak_guard is not None and (leak := leak_guard.find(text, "\n".join(parents))) is not None:
         return rejected(leak)
     return ACCEPTED
 
@@ -110,7 +110,7 @@ class Gates:
     def coevo_check_candidate(
         self,
         candidate: Candidate,
-        parent: Candidate,
+        parents: Sequence[Candidate],
         reply: Reply,
         known: Collection[str],
         leak_guard: LeakGuard,
@@ -118,7 +118,7 @@ class Gates:
         verdict = check(
             candidate.text,
             finish_reason=reply.finish_reason,
-            parent=parent.text,
+            parents=[parent.text for parent in parents],
             known=known,
             required_tags=self._settings.required_tags,
             max_tokens=self._settings.max_candidate_tokens,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from prompt_coevo import hookspecs
 from prompt_coevo.candidates.leaks import LeakGuard
 from prompt_coevo.context import Context
 from prompt_coevo.proposals import Proposal, ProposalRequest
@@ -16,13 +17,12 @@ class ProposerUnavailable(Exception):
 
 def announce(context: Context, requests: Sequence[ProposalRequest]) -> None:
     """Tell the listeners that proposers are about to be asked."""
-    context.tell("coevo_before_candidates_proposed", requests=requests)
+    context.tell(hookspecs.coevo_before_candidates_proposed, requests=requests)
 
 
 def propose(context: Context, requests: Sequence[ProposalRequest]) -> Sequence[Proposal] | None:
     """Ask the proposers and nothing else, so that it can be done in the background."""
-    proposals: Sequence[Proposal] | None = context.ask("coevo_propose", requests=requests)
-    return proposals
+    return context.ask(hookspecs.coevo_propose, requests=requests)
 
 
 class CandidateSource:
@@ -54,7 +54,7 @@ class CandidateSource:
             raise ProposerUnavailable("no proposer answered")
         for proposal in proposals:
             if proposal.failed:
-                self._context.tell("coevo_on_reflection_error", proposal=proposal)
+                self._context.tell(hookspecs.coevo_on_reflection_error, proposal=proposal)
         if all(proposal.failed for proposal in proposals):
             raise ProposerUnavailable(f"the reflection model failed: {proposals[0].reply.error}")
         return [self._accepted(proposal, known) for proposal in proposals]
@@ -66,8 +66,9 @@ class CandidateSource:
         for text in proposal.texts:
             candidate = self._candidate(text, proposal.request)
             reason = self._context.veto(
+                hookspecs.coevo_check_candidate,
                 candidate=candidate,
-                parent=proposal.request.parent,
+                parents=proposal.request.parents,
                 reply=proposal.reply,
                 known=known,
                 leak_guard=self._leak_guard,
@@ -83,7 +84,7 @@ class CandidateSource:
             text,
             request.kind,
             origin=request.proposer,
-            parents=(request.parent.id,),
+            parents=tuple(parent.id for parent in request.parents),
             created=self._context.policy_version,
         )
 
@@ -91,5 +92,8 @@ class CandidateSource:
         self, candidate: Candidate | None, proposal: Proposal, reason: str | None
     ) -> None:
         self._context.tell(
-            "coevo_after_candidate_checked", candidate=candidate, proposal=proposal, reason=reason
+            hookspecs.coevo_after_candidate_checked,
+            candidate=candidate,
+            proposal=proposal,
+            reason=reason,
         )

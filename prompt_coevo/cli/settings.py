@@ -9,8 +9,7 @@ from pathlib import Path
 import typer
 
 from prompt_coevo.settings import Settings, setting_fields
-from prompt_coevo.settings.inspo import InspoSettings
-from prompt_coevo.settings.p2o import P2OSettings
+from prompt_coevo.settings.method import Workload, methods_of
 
 
 def show(
@@ -32,47 +31,23 @@ def show(
     values = settings.model_dump(mode="json", exclude={"reflection": {"function"}})
     typer.echo(json.dumps(values, indent=2))
     if questions is not None:
-        typer.echo(_estimate(settings, questions, group_size), err=True)
+        typer.echo(_estimate(settings, Workload(questions, group_size)), err=True)
 
 
-def _estimate(settings: Settings, questions: int, group_size: int) -> str:
-    training = questions * group_size
-    lines = [f"an epoch: {training} training rollouts"]
-    if "p2o" in settings.algorithms:
-        lines.append(_p2o_estimate(settings.p2o, training))
-    if "inspo" in settings.algorithms:
-        lines.append(_inspo_estimate(settings.inspo))
+def _estimate(settings: Settings, workload: Workload) -> str:
+    lines = [f"an epoch: {workload.rollouts} training rollouts"]
+    for method in methods_of(settings).values():
+        cost = method.estimate(settings.section(method.section), workload)
+        if cost is not None:
+            lines.append(
+                f"{method.name}, {cost.when}: at most {cost.rollouts} rollouts outside training "
+                f"({cost.rollouts / workload.rollouts:.0%} of an epoch's) and {cost.calls} reflection calls"
+            )
     return "\n".join(lines)
 
 
-def _p2o_estimate(p2o: P2OSettings, training: int) -> str:
-    calls = p2o.search_budget // p2o.minibatch_size  # an attempt costs at least B
-    return (
-        f"p2o, after an epoch: at most {p2o.search_budget} search rollouts "
-        f"({p2o.search_budget / training:.0%}), with fewer than {calls} reflection calls"
-    )
-
-
-def _inspo_estimate(inspo: InspoSettings) -> str:
-    evolutions = len(range(inspo.evolve_every, inspo.evolve_until, inspo.evolve_every))
-    if inspo.evolution == "off":
-        return "inspo: no evolutions"
-    tried = inspo.rounds * inspo.candidates_per_call + inspo.parents
-    if (
-        inspo.reflection == "overlapped"
-    ):  # every round meets other weights, so its parent runs again
-        tried = inspo.rounds * (inspo.candidates_per_call + 1)
-    rollouts = evolutions * tried * inspo.verify_size if inspo.verify else 0
-    if inspo.evolution != "online":
-        rollouts += (evolutions + 1) * inspo.population_size * inspo.verify_size
-    return (
-        f"inspo, in the whole run: {evolutions} evolutions with at most {rollouts} verification rollouts "
-        f"and {evolutions * inspo.rounds} reflection calls, and those for the paraphrases"
-    )
-
-
 def _rows() -> Iterator[str]:
-    for name, field in setting_fields(Settings):
+    for name, field in setting_fields():
         default = field.get_default(call_default_factory=True)
         text = "none" if default is None else json.dumps(default, ensure_ascii=False, default=str)
         description = " ".join((field.description or "").split()).replace("|", "\\|")

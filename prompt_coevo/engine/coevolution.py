@@ -5,31 +5,20 @@ from __future__ import annotations
 import json
 import logging
 import math
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
-from prompt_coevo.algorithms import BuiltinAlgorithms, may_distil
-from prompt_coevo.candidates.gates import Gates, rough_token_count
-from prompt_coevo.engine.journal import Journal
-from prompt_coevo.engine.journal_sink import JournalSink
-from prompt_coevo.engine.plugins import Plugins
+from prompt_coevo import hookspecs
+from prompt_coevo.candidates.gates import rough_token_count
+from prompt_coevo.engine.desk import Desk
+from prompt_coevo.engine.planning import Planner, check_claims
 from prompt_coevo.engine.rounds import OpenRounds
-from prompt_coevo.engine.state import seal, unseal, write_json, write_text
-from prompt_coevo.errors import PluginError, SettingsError, StateError
+from prompt_coevo.engine.state import seal, unseal, write_json
+from prompt_coevo.errors import StateError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.policy import Policy
-from prompt_coevo.proposals import Proposer
-from prompt_coevo.reflection.models import build_language_model
-from prompt_coevo.reflection.paid_replies import PaidReplies
-from prompt_coevo.reflection.proposers import BuiltinProposers
-from prompt_coevo.reflection.proposers.named import NamedProposers
-from prompt_coevo.reflection.redact import redact
-from prompt_coevo.reflection.spending import Spending
-from prompt_coevo.settings import Settings, parse_section
+from prompt_coevo.settings import Settings, may_distil
 from prompt_coevo.types import Assignment, Candidate, PolicyVersion, Rollout
 
 logger = logging.getLogger(PROJECT)
@@ -43,31 +32,23 @@ class Coevolution:
     checkpoint, `metrics` in its logs; `end` is the last call. See `docs/adapters.md`.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        folder: Path | None,
-        count_tokens: Callable[[str], int],
-        initial_policy: str,
-        system_message: Callable[[], str | None],
-    ) -> None:
+    def __init__(self, desk: Desk) -> None:
         """For `from_settings`."""
-        self._settings = settings
-        self._folder = folder
-        self._journal = Journal(folder)
-        self._count_tokens = count_tokens
-        self._counting = threading.Lock()
-        self._initial_policy = initial_policy
-        self._system_message = system_message
-        attempts = (event.get("attempt", 0) for event in self._journal.read())
-        self._attempt = 1 + max(attempts, default=-1)
-        self._step = self._round = self._saved = 0
+        self.desk = desk
+        """What the plugins of the run see."""
+        self._plugins = desk.plugins
+        settings = desk.settings
+        check_claims(desk.methods)
+        self._planner = Planner(
+            desk.methods, settings.placement.build(), distill=settings.context_distillation
+        )
+        attempts = (event.get("attempt", 0) for event in desk.journal.read())
+        desk.policy_version = PolicyVersion(1 + max(attempts, default=-1))
+        self._round = self._saved = 0
         self.epochs = 0
         """Epochs that `epoch_end` has closed."""
         self._rounds = OpenRounds()
-        self._model: PaidReplies | None = None
-        self._proposers: dict[str, Proposer] = {}
-        self._plugins = Plugins(on_error=self._report_plugin_error)
+        self._colliding: set[str] = set()
 
     @classmethod
     def from_settings(
@@ -89,8 +70,9 @@ class Coevolution:
         installed ones. Raises SettingsError, PluginError or MissingExtraError.
         """
         folder = output_dir / "coevo" if output_dir else None
-        engine = cls(settings, folder, count_tokens, initial_policy, system_message)
-        engine._register_plugins(plugins or {})
+        desk = Desk(settings, folder, count_tokens, initial_policy, system_message)
+        engine = cls(desk)
+        desk.furnish(plugins or {})
         return engine
 
     @classmethod
@@ -103,289 +85,193 @@ class Coevolution:
         cls.from_settings(settings, initial_policy=unknown, system_message=lambda: unknown)
 
     @property
+    def settings(self) -> Settings:
+        return self.desk.settings
+
+    @property
+    def policy_version(self) -> PolicyVersion:
+        """The version of the host's current weights."""
+        return self.desk.policy_version
+
+    @property
     def may_distil(self) -> bool:
         """Whether a trained prompt may differ from the one rolled out."""
-        return may_distil(self._settings)
+        return may_distil(self.settings)
 
     # The calls of a door
 
     def begin(self, policy: Policy) -> None:
         """Training begins, after a state was loaded if there is one. May ask `policy` for rollouts."""
-        self._plugins.each("coevo_train_begin", policy=policy)
+        self._plugins.each(hookspecs.coevo_train_begin, policy=policy)
 
     def plan(self, question_ids: Sequence[str], group_size: int) -> list[Assignment]:
         """What the rollouts of the next generation round run under.
 
         One id per group; returns `len(question_ids) * group_size` assignments, group after group.
+        Raises PluginError if two plugins plan the same part of a rollout.
         """
         number, self._round = self._round, self._round + 1
-        placement = self._settings.placement.build()
-        plan = []
+        plan: list[Assignment] = []
         for group, question_id in enumerate(question_ids):
-            where: dict[str, Any] = {"question_id": question_id, "round": number, "group": group}
-            instruction = self.ask("coevo_assign_instruction", **where)
-            templates = self._templates(where, group_size)
-            plan += [
-                Assignment(
-                    **where,
-                    member=member,
-                    instruction=instruction,
-                    template=template,
-                    distill=self._settings.context_distillation,
-                    placement=placement,
-                )
-                for member, template in enumerate(templates)
-            ]
+            offers = self._plugins.by_plugin(
+                hookspecs.coevo_plan_group,
+                question_id=question_id,
+                round=number,
+                group=group,
+                group_size=group_size,
+            )
+            plan += self._planner.group(question_id, (number, group), group_size, offers)
         self._rounds.open(number, plan)
         return plan
 
     def observe(self, rollouts: Sequence[Rollout]) -> None:
-        """Take in the scored rollouts of planned rounds, whole groups at a time.
+        """Take in scored rollouts, in any order; a group counts once its last rollout is there.
 
-        Raises HostError if an assignment is not the one that was planned.
+        Raises HostError if an assignment is not one that was planned, or comes a second time.
         """
-        self._plugins.each("coevo_observe", groups=self._rounds.close(rollouts))
+        groups = self._rounds.close(rollouts)
+        if groups:
+            self._plugins.each(hookspecs.coevo_observe, groups=groups)
 
     def step_end(self, policy: Policy, *, last: bool = False) -> None:
         """The weights were updated once, for the last time if `last`. May ask `policy` for rollouts."""
-        self._step += 1
-        self._plugins.each("coevo_step_end", policy=policy, last=last)
+        attempt, step = self.policy_version
+        self.desk.policy_version = PolicyVersion(attempt, step + 1)
+        self._plugins.each(hookspecs.coevo_step_end, policy=policy, last=last)
 
     def epoch_end(self, policy: Policy) -> None:
         """An epoch is over and another one follows. May ask `policy` for rollouts."""
         self.epochs += 1
-        self._plugins.each("coevo_epoch_end", policy=policy)
+        self._plugins.each(hookspecs.coevo_epoch_end, policy=policy)
         self._write_view()
 
     def evaluation_instruction(self) -> Candidate | None:
         """The instruction that the host's evaluation runs under, if any."""
-        instruction: Candidate | None = self.ask("coevo_evaluation_instruction")
-        return instruction
+        return self._plugins.first(hookspecs.coevo_evaluation_instruction)
 
     def end(self, policy: Policy) -> None:
         """Training is over. May ask `policy` for rollouts."""
-        self._plugins.each("coevo_train_end", policy=policy)
-        self.note("training_ended", metrics=self.metrics())
+        self._plugins.each(hookspecs.coevo_train_end, policy=policy)
+        self.desk.note("training_ended", metrics=self.metrics())
         self._write_view()
 
     def state_dict(self) -> dict[str, Any]:
         """The whole state as JSON values, for the host's checkpoint."""
         # Before the plugins are asked: a reply that comes in meanwhile counts as unknown to the state.
         self._saved += 1
-        self.note("state_saving", save=self._save)
+        self.desk.note("state_saving", save=self._save)
         state = self._sealed_state()
-        self.tell("coevo_on_state_saved", state=state)
+        self._plugins.each(hookspecs.coevo_on_state_saved, state=state)
         self._write_view(state)
         return state
 
     def load_state_dict(self, state: Mapping[str, Any], where: str = "the given state") -> None:
         """Go on from a checkpoint, as another attempt. Raises StateError if the state does not fit."""
         payload = unseal(state, where)
-        for name in payload["plugins"]:
-            if not self._plugins.has(name):
-                raise StateError(
-                    f"{where} holds the state of {name!r}, which is not active in this run; "
-                    f"add it to the settings, or start without this checkpoint"
-                )
-        self._attempt = max(self._attempt, payload["attempt"] + 1)
-        self._step, self._round = payload["step"], payload["round"]
+        self._check_names(payload["plugins"], where)
+        attempt = max(self.policy_version.attempt, payload["attempt"] + 1)
+        self.desk.policy_version = PolicyVersion(attempt, payload["step"])
+        self._round = payload["round"]
         self.epochs = payload["epochs"]
         self._rounds.clear()
-        if self._model is not None:
-            self._model.totals.update(payload["reflection"])
-            self._model.reuse(self._replies_since(payload["save"]))
+        if self.desk.model is not None:
+            self.desk.model.totals.update(payload["reflection"])
+            self.desk.model.reuse(self._replies_since(payload["save"]))
         for name, plugin_state in payload["plugins"].items():
             try:
-                self._plugins.only(name, "coevo_load_state", state=plugin_state)
+                self._plugins.only(name, hookspecs.coevo_load_state, state=plugin_state)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise StateError(
                     f"{where} holds a state of {name!r} that it cannot read: {error!r}; "
                     "resume with the version that wrote it"
                 ) from error
-        self.note("resumed")
+        self.desk.note("resumed")
 
     def metrics(self) -> dict[str, float]:
-        """Finite numbers for the host's own logger."""
+        """Finite numbers for the host's own logger. Of two that share a name the first one counts."""
         merged: dict[str, float] = {}
-        for values in self._plugins.each("coevo_metrics").values():
-            merged.update({k: float(v) for k, v in (values or {}).items() if math.isfinite(v)})
-        if self._model is not None:
-            merged.update(
-                {f"reflection_{name}": float(value) for name, value in self._model.totals.items()}
-            )
+        for plugin, values in self._plugins.by_plugin(hookspecs.coevo_metrics).items():
+            for name, value in (values or {}).items():
+                if name in merged:
+                    self._warn_of_collision(name, plugin)
+                elif math.isfinite(value):
+                    merged[name] = float(value)
+        if self.desk.model is not None:
+            totals = self.desk.model.totals
+            merged.update({f"reflection_{name}": float(value) for name, value in totals.items()})
         return {f"coevo/{name}": value for name, value in merged.items()}
-
-    # What plugins see (context.Context)
-
-    @property
-    def settings(self) -> Settings:
-        return self._settings
-
-    @property
-    def policy_version(self) -> PolicyVersion:
-        return PolicyVersion(self._attempt, self._step)
-
-    def ask(self, hook: str, **arguments: Any) -> Any:
-        return self._plugins.first(hook, **arguments)
-
-    def tell(self, event: str, **arguments: Any) -> None:
-        self._plugins.each(event, **arguments)
-
-    def veto(self, **arguments: Any) -> str | None:
-        try:
-            reason: str | None = self._plugins.first(
-                "coevo_check_candidate", strict=True, **arguments
-            )
-        except Exception as error:  # a gate that cannot answer does not let anything through
-            return f"a gate raised {type(error).__name__}: {error}"
-        return reason
-
-    def note(self, event: str, **fields: Any) -> None:
-        self._journal.write([self._stamped(event, fields)])
-
-    def count_tokens(self, text: str) -> int:
-        # Proposers count in the background, and a tokenizer may not be thread-safe.
-        with self._counting:
-            return self._count_tokens(text)
-
-    def system_message(self) -> str | None:
-        return self._system_message()
-
-    def publish(self, name: str, text: str) -> None:
-        if self._folder is None:
-            return
-        try:
-            write_text(self._folder / name, text)
-        except OSError as error:
-            logger.warning("%s cannot be written: %s", self._folder / name, error)
-
-    def language_model(self) -> PaidReplies:
-        if self._model is None:
-            reflection = self._settings.reflection
-            identity = {
-                "model": reflection.model,
-                "temperature": reflection.temperature,
-                "max_tokens": reflection.max_tokens,
-            }
-            model = build_language_model(reflection, self._initial_policy)
-            self._model = PaidReplies(
-                model,
-                identity,
-                self._record_replies,
-                Spending.from_settings(reflection),
-                self.note,
-            )
-        return self._model
-
-    def proposer(self, name: str) -> Proposer:
-        if name not in self._proposers:
-            self._proposers[name] = self._component("proposer", name)(self)
-        return self._proposers[name]
-
-    def section(self, plugin: str) -> BaseModel:
-        model = self._plugins.only(plugin, "coevo_settings_model")
-        if model is None:
-            raise SettingsError(
-                f"plugins.{plugin} sets nothing: no active plugin of that name has settings; "
-                f"active: {', '.join(self._plugins.names)}"
-            )
-        return parse_section(model, f"plugins.{plugin}", self._settings.plugins.get(plugin, {}))
 
     # Inside
 
-    def _register_plugins(self, given: Mapping[str, object]) -> None:
-        self._plugins.register(BuiltinAlgorithms(), "builtin_algorithms")
-        self._plugins.register(BuiltinProposers(), "builtin_proposers")
-        self._plugins.register(Gates(self), "gates")
-        self._plugins.register(NamedProposers(self), "named_proposers")
-        self._plugins.register(JournalSink(self.note), "journal")
-        self._plugins.load_entry_points()
-        for name, plugin in given.items():
-            self._plugins.register(plugin, name)
-        for name in self._settings.algorithms:
-            self._plugins.register(self._component("algorithm", name)(self), name)
-        for name in self._settings.plugins:
-            self.section(name)
-        for name in self._settings.reflection.meta_prompts:
-            self._component("proposer", name)
+    def _check_names(self, saved: Mapping[str, Any], where: str) -> None:
+        for name in saved:
+            if name not in self._plugins.names:
+                raise StateError(
+                    f"{where} holds the state of {name!r}, which is not active in this run; "
+                    f"add it to the settings, or start without this checkpoint"
+                )
+        for method in self.desk.methods.values():
+            if method.name not in saved and self._plugins.implements(
+                method.name, hookspecs.coevo_state
+            ):
+                raise StateError(
+                    f"{where} holds no state of {method.name!r}, which would start anew in the middle of "
+                    "the run; resume from another checkpoint, or start without this one"
+                )
 
-    def _component(self, kind: str, name: str) -> Callable[..., Any]:
-        """The factory registered under a name. Raises SettingsError that lists the known names."""
-        known: dict[str, Callable[..., Any]] = {}
-        self._plugins.each(f"coevo_register_{kind}s", register=known.__setitem__)
-        if name not in known:
-            raise SettingsError(f"there is no {kind} {name!r}; known: {', '.join(sorted(known))}")
-        return known[name]
-
-    def _templates(self, where: dict[str, Any], group_size: int) -> Sequence[Candidate | None]:
-        templates: Sequence[Candidate] | None = self.ask(
-            "coevo_assign_template", **where, group_size=group_size
-        )
-        if templates is None:
-            return [None] * group_size
-        if len(templates) != group_size:
-            raise PluginError(
-                f"coevo_assign_template answered {len(templates)} templates for a group of "
-                f"{group_size}; it must answer one per rollout"
-            )
-        return templates
-
-    def _record_replies(self, replies: list[dict[str, Any]]) -> None:
-        self._journal.write([self._stamped("reply", reply) for reply in replies], sync=True)
+    def _warn_of_collision(self, name: str, plugin: str) -> None:
+        if name not in self._colliding:
+            self._colliding.add(name)
+            logger.warning("the metric %r of the plugin %r is another one's already", name, plugin)
+            self.desk.note("metric_collides", metric=name, plugin=plugin)
 
     @property
     def _save(self) -> str:
         """Names the latest copy of the state that was given out."""
-        return f"{self._attempt}.{self._saved}"
+        return f"{self.policy_version.attempt}.{self._saved}"
 
     def _replies_since(self, save: str) -> list[dict[str, Any]]:
         """The replies in the journal that came in after this copy of the state was taken."""
         replies: list[dict[str, Any]] = []
-        for event in self._journal.read():
-            if event.get("event") == "reply" and event.get("step", -1) >= self._step:
+        for event in self.desk.journal.read():
+            if event.get("event") == "reply" and event.get("step", -1) >= self.policy_version.step:
                 replies.append(event)
             elif event.get("event") == "state_saving" and event.get("save") == save:
                 replies.clear()  # the state knows these
         return replies
 
-    def _stamped(self, event: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-        return {"event": event, "attempt": self._attempt, "step": self._step, **fields}
-
-    def _report_plugin_error(self, plugin: str, hook: str, error: Exception) -> None:
-        text = redact(f"{type(error).__name__}: {error}")
-        self.note("plugin_error", plugin=plugin, hook=hook, error=text)
-
     def _sealed_state(self) -> dict[str, Any]:
+        attempt, step = self.policy_version
         return seal(
             {
-                "attempt": self._attempt,
+                "attempt": attempt,
                 "save": self._save,
-                "step": self._step,
+                "step": step,
                 "round": self._round,
                 "epochs": self.epochs,
                 "plugins": self._plugin_states(),
-                "reflection": dict(self._model.totals) if self._model else {},
+                "reflection": dict(self.desk.model.totals) if self.desk.model else {},
             }
         )
 
     def _plugin_states(self) -> dict[str, Any]:
         """Without those that cannot be written down: a bad plugin must not cost the checkpoint."""
         states = {}
-        for name, state in self._plugins.each("coevo_state").items():
+        for name, state in self._plugins.by_plugin(hookspecs.coevo_state).items():
             try:
                 json.dumps(state, allow_nan=False)
             except (TypeError, ValueError) as error:
-                logger.error("the state of plugin %r is no JSON and is not saved: %s", name, error)
-                self._report_plugin_error(name, "coevo_state", error)
+                self._plugins.report(name, "coevo_state", error)
             else:
                 states[name] = state
-        return {name: state for name, state in states.items() if state is not None}
+        return states
 
     def _write_view(self, state: Mapping[str, Any] | None = None) -> None:
         """`state.json`: for people to read; only the copy in the host's checkpoint is ever loaded."""
-        if self._folder is None:
+        folder = self.desk.folder
+        if folder is None:
             return
         try:
-            write_json(self._folder / "state.json", state or self._sealed_state())
+            write_json(folder / "state.json", state or self._sealed_state())
         except OSError as error:
             logger.warning("the readable state cannot be written: %s", error)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from prompt_coevo.algorithms.p2o.cover import TemplateCover
 from prompt_coevo.algorithms.p2o.search import SearchResult
 from prompt_coevo.candidates.trials import Trial
+from prompt_coevo.context import Context
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.proposals import Proposal
 from prompt_coevo.types import Candidate
@@ -19,8 +20,8 @@ _LONGEST_TEXT = 100_000
 class JournalSink:
     """The plugin that turns event hooks into journal lines."""
 
-    def __init__(self, note: Callable[..., None]) -> None:
-        self._note = note
+    def __init__(self, context: Context) -> None:
+        self._note = context.note
 
     @hookimpl
     def coevo_after_candidate_checked(
@@ -64,8 +65,10 @@ class JournalSink:
 
     @hookimpl
     def coevo_after_templates_assigned(
-        self, cover: TemplateCover | None, result: SearchResult
+        self, cover: TemplateCover | None, result: SearchResult | None
     ) -> None:
+        if result is None:
+            return  # the method has said why
         pool = result.pool
         self._note(
             "templates_assigned",

@@ -2,121 +2,197 @@
 
 from __future__ import annotations
 
+import functools
 import logging
-import os
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final, ParamSpec, TypeVar
 
 import pluggy
 
 from prompt_coevo import hookspecs
 from prompt_coevo.errors import CoevoError, PluginError
-from prompt_coevo.markers import PROJECT
-from prompt_coevo.settings.sources import DISABLE_PLUGINS_VARIABLE
+from prompt_coevo.markers import INTERFACE, PROJECT, check_interface
+from prompt_coevo.registry import DISABLE_PLUGINS_VARIABLE, disabled_plugins
 
 logger = logging.getLogger(PROJECT)
 
+P = ParamSpec("P")
+R = TypeVar("R")
+Report = Callable[[str, str, Exception], None]
+
+_MARK: Final = f"{PROJECT}_impl"
+
+# A gate that cannot answer must not let anything through, so its error is the caller's.
+_RAISES: Final = frozenset({"coevo_check_candidate"})
+
 
 class Plugins:
-    """Loads plugins and calls their hooks, each plugin on its own.
+    """Loads plugins and calls their hooks, in pluggy's way: the last one registered is asked first.
 
-    A plugin that raises is reported through the log and `on_error(plugin name, hook, error)`, and
-    passed over, so that it cannot stop a training run. Errors that prompt_coevo raises on purpose
-    (CoevoError) pass through.
+    A hook is named by its specification, `plugins.first(hookspecs.coevo_propose, requests=...)`, so
+    that a type checker knows its arguments and its result. A plugin that raises is reported through
+    the log and `on_error(plugin name, hook, error)`, and passed over, so that it cannot stop a
+    training run. Errors that prompt_coevo raises on purpose (CoevoError) pass through.
     """
 
-    def __init__(self, on_error: Callable[[str, str, Exception], None] | None = None) -> None:
+    def __init__(self, on_error: Report | None = None) -> None:
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(hookspecs)
         self._on_error = on_error
+        self._given: dict[str, object] = {}
+        self._answering = ""
+        self._answered: list[str] = []
 
     def register(self, plugin: object, name: str) -> None:
-        """Add a plugin. Raises PluginError if the name is taken or a hook does not fit its spec."""
-        try:
-            hash(plugin)  # pluggy needs it only later, at the first call of a hook
-            self._manager.register(plugin, name)
-            self._manager.check_pending()
-        except TypeError as error:
+        """Add a plugin.
+
+        Raises PluginError if the name is taken, the same object was added before, a hook does not fit
+        its specification, or the plugin needs a newer interface.
+        """
+        if name in self._given:
             raise PluginError(
-                f"the plugin {name!r} cannot be registered: {error}; "
-                "if it is a dataclass, make it @dataclass(eq=False)"
-            ) from error
-        except (ValueError, pluggy.PluginValidationError) as error:
+                f"the plugin {name!r} cannot be registered: the name is taken by a "
+                f"{type(self._given[name]).__name__}; give it another one"
+            )
+        if any(plugin is other for other in self._given.values()):
+            raise PluginError(
+                f"the plugin {name!r} cannot be registered: the same object has another name already"
+            )
+        check_interface(f"the plugin {name!r}", getattr(plugin, "coevo_interface", INTERFACE))
+        try:
+            self._manager.register(_Guarded(plugin, name, self), name)
+            self._manager.check_pending()
+        except (TypeError, ValueError, pluggy.PluginValidationError) as error:
             raise PluginError(f"the plugin {name!r} cannot be registered: {error}") from error
+        self._given[name] = plugin
 
     def load_entry_points(self) -> None:
-        """Add the installed third-party plugins, unless PROMPT_COEVO_DISABLE_PLUGINS is set."""
-        if os.environ.get(DISABLE_PLUGINS_VARIABLE, "").lower() in ("1", "true", "yes", "all"):
+        """Add the installed third-party plugins, but those that PROMPT_COEVO_DISABLE_PLUGINS names."""
+        disabled = disabled_plugins()
+        if disabled is None:
             return
-        for name in os.environ.get(DISABLE_PLUGINS_VARIABLE, "").split(","):
-            if name.strip():
-                self._manager.set_blocked(name.strip())
-        try:
-            self._manager.load_setuptools_entrypoints(PROJECT)
-            self._manager.check_pending()
-        except Exception as error:
-            raise PluginError(
-                f"an installed plugin cannot be loaded: {error}; "
-                f"uninstall it, or switch it off with {DISABLE_PLUGINS_VARIABLE}=its-name"
-            ) from error
+        for entry in entry_points(group=PROJECT):
+            if entry.name not in disabled:
+                self.register(_loaded(entry), entry.name)
 
     @property
     def names(self) -> list[str]:
-        return [name for name, plugin in self._manager.list_name_plugin() if plugin is not None]
+        return list(self._given)
 
-    def has(self, name: str) -> bool:
-        return self._manager.has_plugin(name)
-
-    def first(self, hook: str, *, strict: bool = False, **arguments: Any) -> Any:
-        """The first result that is not None. A plugin that raises is passed over, unless `strict`."""
-        calls = ((name, call()) for name, call in self._calls(hook, arguments))
-        for _, result in calls if strict else self._results(hook, arguments):
-            if result is not None:
-                return result
-        return None
-
-    def each(self, hook: str, **arguments: Any) -> dict[str, Any]:
-        """The results by plugin name, of all plugins that implement the hook and do not raise."""
-        return dict(self._results(hook, arguments))
-
-    def only(self, name: str, hook: str, **arguments: Any) -> Any:
-        """The result of one plugin's hook, None if it does not implement it. Errors pass through."""
-        for plugin_name, call in self._calls(hook, arguments):
-            if plugin_name == name:
-                return call()
-        return None
-
-    def _results(self, hook: str, arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-        for name, call in self._calls(hook, arguments):
-            try:
-                yield name, call()
-            except CoevoError:
-                raise
-            except Exception as error:
-                logger.exception("the plugin %r raised in %s", name, hook)
-                if self._on_error is not None:
-                    self._on_error(name, hook, error)
-
-    def _calls(
-        self, hook: str, arguments: dict[str, Any]
-    ) -> Iterator[tuple[str, Callable[[], Any]]]:
-        """One call per implementing plugin, in pluggy's order; hook wrappers wrap each of them."""
-        caller: pluggy.HookCaller = getattr(self._manager.hook, hook)
-        implementations = [
-            implementation
-            for implementation in reversed(caller.get_hookimpls())
-            if not (implementation.wrapper or implementation.hookwrapper)
-        ]
-        plugins = [implementation.plugin for implementation in implementations]
-        for implementation in implementations:
-            others = [plugin for plugin in plugins if plugin is not implementation.plugin]
-            one = self._manager.subset_hook_caller(hook, others)
-            yield implementation.plugin_name, partial(_call_one, one, arguments)
-
-
-def _call_one(caller: pluggy.HookCaller, arguments: dict[str, Any]) -> Any:
-    result = caller(**arguments)
-    if caller.spec is not None and caller.spec.opts.get("firstresult"):
+    def first(self, hook: Callable[P, R | None], *args: P.args, **kwargs: P.kwargs) -> R | None:
+        """The first result that is not None, of a hook that one provider answers."""
+        result: R | None = self._call(hook, kwargs)
         return result
-    return result[0] if result else None
+
+    def each(self, hook: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Call all plugins that implement the hook."""
+        self.first(hook, *args, **kwargs)
+
+    def by_plugin(
+        self, hook: Callable[P, R | None], *args: P.args, **kwargs: P.kwargs
+    ) -> dict[str, R]:
+        """The results by plugin name, in the order of asking, of those that answer and do not raise.
+
+        Raises PluginError if a hook wrapper answers with another number of results than it got.
+        """
+        self._answering, self._answered = hook.__name__, []
+        results: Sequence[R] = self._call(hook, kwargs) or []
+        if len(results) != len(self._answered):
+            raise PluginError(
+                f"a wrapper of {hook.__name__} answers {len(results)} results for those of "
+                f"{len(self._answered)} plugins; it must answer one each, in their order"
+            )
+        return dict(zip(self._answered, results, strict=True))
+
+    def only(
+        self, name: str, hook: Callable[P, R | None], *args: P.args, **kwargs: P.kwargs
+    ) -> R | None:
+        """The result of one plugin's hook, None if it does not implement it. Errors pass through."""
+        caller: pluggy.HookCaller = getattr(self._manager.hook, hook.__name__)
+        for one in caller.get_hookimpls():
+            if one.plugin_name == name:
+                method: Callable[..., R] = getattr(self._given[name], hook.__name__)
+                return method(**{argument: kwargs[argument] for argument in one.argnames})
+        return None
+
+    def implements(self, name: str, hook: Callable[..., object]) -> bool:
+        """Whether the plugin of this name has the hook."""
+        return hasattr(getattr(self._given[name], hook.__name__, None), _MARK)
+
+    def report(self, plugin: str, hook: str, error: Exception) -> None:
+        """Say in the log and to `on_error` that a plugin raised."""
+        logger.error("the plugin %r raised in %s", plugin, hook, exc_info=error)
+        if self._on_error is not None:
+            self._on_error(plugin, hook, error)
+
+    def answered(self, plugin: str, hook: str) -> None:
+        """A plugin has answered; pluggy's results alone do not say which."""
+        if hook == self._answering:
+            self._answered.append(plugin)
+
+    def _call(self, hook: Callable[..., object], arguments: Mapping[str, object]) -> Any:
+        try:
+            return getattr(self._manager.hook, hook.__name__)(**arguments)
+        except CoevoError:
+            raise
+        except Exception as error:
+            if hook.__name__ in _RAISES:
+                raise
+            self.report("a hook wrapper", hook.__name__, error)  # plugins are guarded one by one
+            return None
+
+
+class _Guarded:
+    """A plugin whose hooks report what they raise and answer None.
+
+    pluggy sees this in the plugin's place, so that order, first results and wrappers are its own.
+    """
+
+    def __init__(self, plugin: object, name: str, manager: Plugins) -> None:
+        for attribute in dir(plugin):
+            method = getattr(plugin, attribute, None)
+            options = getattr(method, _MARK, None)
+            if callable(method) and isinstance(options, dict):
+                setattr(self, attribute, _guarded(method, options, name, manager))
+
+
+def _guarded(
+    method: Callable[..., Any], options: Mapping[str, Any], name: str, manager: Plugins
+) -> Callable[..., Any]:
+    if options.get("wrapper") or options.get("hookwrapper"):
+
+        @functools.wraps(method)
+        def around(*args: Any, **kwargs: Any) -> Any:
+            return (yield from method(*args, **kwargs))
+
+        return around
+    hook: str = options.get("specname") or method.__name__
+
+    @functools.wraps(method)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = method(*args, **kwargs)
+        except CoevoError:
+            raise
+        except Exception as error:
+            if hook in _RAISES:
+                raise
+            manager.report(name, hook, error)
+            return None
+        if result is not None:
+            manager.answered(name, hook)
+        return result
+
+    return guarded
+
+
+def _loaded(entry: EntryPoint) -> object:
+    try:
+        plugin: object = entry.load()
+    except Exception as error:
+        raise PluginError(
+            f"the installed plugin {entry.name!r} cannot be loaded: {error}; "
+            f"uninstall it, or switch it off with {DISABLE_PLUGINS_VARIABLE}={entry.name}"
+        ) from error
+    return plugin

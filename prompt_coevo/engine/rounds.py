@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Group, Rollout
@@ -12,47 +12,73 @@ from prompt_coevo.types import Assignment, Group, Rollout
 _KEPT_ROLLOUTS = 200_000
 
 
+@dataclass
+class _OpenGroup:
+    """A group under way: what was planned and what has come back, by member."""
+
+    planned: dict[int, Assignment] = field(default_factory=dict)
+    arrived: dict[int, Rollout] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        return len(self.arrived) == len(self.planned)
+
+    def closed(self) -> Group:
+        """In the order of the plan, so that no decision depends on which rollout came first."""
+        rollouts = tuple(self.arrived[member] for member in sorted(self.arrived))
+        return Group(rollouts[0].assignment.question_id, rollouts)
+
+
 class OpenRounds:
     """Remembers every plan until it is observed, and checks that rollouts come back as planned."""
 
     def __init__(self) -> None:
-        self._plans: dict[int, dict[tuple[int, int], Assignment]] = {}
+        self._groups: dict[tuple[int, int], _OpenGroup] = {}
         self._size = 0
 
     def open(self, number: int, plan: Sequence[Assignment]) -> None:
-        """Remember a round; the oldest ones are forgotten if there are too many."""
-        self._plans[number] = {(planned.group, planned.member): planned for planned in plan}
+        """Remember a round; the oldest groups are forgotten if there are too many rollouts."""
+        for planned in plan:
+            group = self._groups.setdefault((number, planned.group), _OpenGroup())
+            group.planned[planned.member] = planned
         self._size += len(plan)
-        while self._size > _KEPT_ROLLOUTS and len(self._plans) > 1:
-            self._forget(min(self._plans))
+        while self._size > _KEPT_ROLLOUTS and (oldest := next(iter(self._groups)))[0] != number:
+            self._forget(oldest)
 
     def close(self, rollouts: Sequence[Rollout]) -> list[Group]:
-        """The rollouts as groups, in the order of rounds and groups; their rounds are over.
+        """The groups that are complete now, in the order of rounds and groups.
 
-        A host may have dropped groups. Raises HostError for an assignment that was not planned.
+        Rollouts may come in any order and a group in parts; a host that drops a whole group never
+        mentions it. Raises HostError for a rollout that was not planned, or that came before.
         """
-        groups: defaultdict[tuple[int, int], list[Rollout]] = defaultdict(list)
         for rollout in rollouts:
-            self._check(rollout.assignment)
-            groups[rollout.assignment.round, rollout.assignment.group].append(rollout)
-        for number in {number for number, _ in groups}:
-            self._forget(number)
-        return [
-            Group(members[0].assignment.question_id, tuple(members))
-            for _, members in sorted(groups.items())
-        ]
+            self._take(rollout)
+        touched = {(one.assignment.round, one.assignment.group) for one in rollouts}
+        complete = sorted(where for where in touched if self._groups[where].complete)
+        groups = [self._groups[where].closed() for where in complete]
+        for where in complete:
+            self._forget(where)
+        return groups
 
     def clear(self) -> None:
-        self._plans.clear()
+        self._groups.clear()
         self._size = 0
 
-    def _forget(self, number: int) -> None:
-        self._size -= len(self._plans.pop(number))
+    def _forget(self, where: tuple[int, int]) -> None:
+        self._size -= len(self._groups.pop(where).planned)
 
-    def _check(self, assignment: Assignment) -> None:
-        plan = self._plans.get(assignment.round, {})
-        if plan.get((assignment.group, assignment.member)) != assignment:
+    def _take(self, rollout: Rollout) -> None:
+        planned = rollout.assignment
+        group = self._groups.get((planned.round, planned.group), _OpenGroup())
+        if group.planned.get(planned.member) != planned:
             raise HostError(
-                f"a rollout of question {assignment.question_id!r} in round {assignment.round} came "
-                "back with an assignment that was never planned; the host mixed up its rows"
+                f"a rollout of question {planned.question_id!r} in round {planned.round} came "
+                "back with an assignment that was never planned, or whose group is complete already; the "
+                "host mixed up its rows"
             )
+        if planned.member in group.arrived:
+            raise HostError(
+                f"the rollout {planned.member} of question {planned.question_id!r} in round "
+                f"{planned.round} came back twice; hand every rollout on once"
+            )
+        group.arrived[planned.member] = rollout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from prompt_coevo import registry
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.proposals import LanguageModel
 from prompt_coevo.reflection.function_model import FunctionModel
@@ -11,21 +12,44 @@ from prompt_coevo.settings.reflection import ReflectionSettings
 
 
 def build_language_model(reflection: ReflectionSettings, initial_policy: str) -> LanguageModel:
-    """A function, the initial policy, or a litellm model.
+    """A function, the initial policy, a litellm model, or a stranger's: `reflection.backend`.
 
     Raises SettingsError if none is set, or if there is a budget in dollars for one without a price.
     """
+    factory = registry.load("models", _backend(reflection), "reflection.backend")
+    model: LanguageModel = factory(reflection, initial_policy)
+    return model
+
+
+def function_model(reflection: ReflectionSettings, initial_policy: str) -> LanguageModel:
+    """The backend `function`."""
+    assert reflection.function is not None  # the settings have seen to it
+    _refuse_dollars(reflection, "a reflection.function")
+    return FunctionModel(reflection.function, reflection.concurrency or 1)
+
+
+def self_model(reflection: ReflectionSettings, initial_policy: str) -> LanguageModel:
+    """The backend `self`."""
+    _refuse_dollars(reflection, 'reflection.model = "self"')
+    return LocalModel(initial_policy, reflection)
+
+
+def litellm_model(reflection: ReflectionSettings, initial_policy: str) -> LanguageModel:
+    """The backend `litellm`."""
+    assert reflection.model is not None  # the settings have seen to it
+    model = LiteLLMModel(reflection.model, reflection)
+    if not model.has_price:
+        _refuse_dollars(reflection, f"reflection.model = {reflection.model!r}")
+    return model
+
+
+def _backend(reflection: ReflectionSettings) -> str:
+    if reflection.backend is not None:
+        return reflection.backend
     if reflection.function is not None:
-        _refuse_dollars(reflection, "a reflection.function")
-        return FunctionModel(reflection.function, reflection.concurrency or 1)
-    if reflection.model == "self":
-        _refuse_dollars(reflection, 'reflection.model = "self"')
-        return LocalModel(initial_policy, reflection)
+        return "function"
     if reflection.model is not None:
-        model = LiteLLMModel(reflection.model, reflection)
-        if not model.has_price:
-            _refuse_dollars(reflection, f"reflection.model = {reflection.model!r}")
-        return model
+        return "self" if reflection.model == "self" else "litellm"
     raise SettingsError(
         "no reflection model is set, so nobody can write candidates; set reflection.model to a "
         'litellm model name or "self", or reflection.function to a function from prompt to reply'

@@ -10,6 +10,9 @@ from prompt_coevo.settings.section import Section
 class GateSettings(Section):
     """What a candidate must satisfy before any rollout is spent on it."""
 
+    active: tuple[str, ...] = ("text",)
+    """The gates, by name: the built-in `text`, those of installed packages, or `module:attribute` of a
+    factory. Doors add gates of their own."""
     max_candidate_tokens: int = Field(default=1024, ge=1)
     """Longest candidate, in tokens of the policy."""
     required_tags: tuple[str, ...] = ()

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ValidationError, create_model, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -22,10 +23,10 @@ from pydantic_settings import (
 )
 from pydantic_settings.exceptions import SettingsError as SourceError
 
+from prompt_coevo import registry
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings.gates import GateSettings
-from prompt_coevo.settings.inspo import InspoSettings
-from prompt_coevo.settings.p2o import P2OSettings
+from prompt_coevo.settings.method import load_method, methods_of
 from prompt_coevo.settings.placement import PlacementSettings
 from prompt_coevo.settings.reflection import ReflectionSettings
 from prompt_coevo.settings.section import Section
@@ -37,12 +38,12 @@ from prompt_coevo.settings.sources import (
     read_preset,
 )
 
-METHODS: Final[dict[str, list[str]]] = {
-    "p2o": ["p2o"],
-    "inspo": ["inspo"],
-    "both": ["inspo", "p2o"],
-}
-"""What a door's one flag may say, and the algorithms that it stands for."""
+if TYPE_CHECKING:
+    from prompt_coevo.algorithms.inspo.settings import InspoSettings
+    from prompt_coevo.algorithms.p2o.settings import P2OSettings
+
+S = TypeVar("S", bound=Section)
+M = TypeVar("M", bound=BaseModel)
 
 
 class Settings(BaseSettings):
@@ -73,6 +74,8 @@ class Settings(BaseSettings):
     ground_truth_column: str | None = "auto"
     """The column with the right answer; `auto` looks for a common name, None shows none to the
     reflection model."""
+    row_columns: tuple[str, ...] = ()
+    """Further columns of the dataset that methods may read, such as a solution."""
     context_distillation: bool = True
     """Train on the question without its template (P2O eq. 5). Off is an ablation."""
     distill_ratio: Literal["clean", "band", "templated"] = "clean"
@@ -82,10 +85,18 @@ class Settings(BaseSettings):
     placement: PlacementSettings = PlacementSettings()
     reflection: ReflectionSettings = ReflectionSettings()
     gates: GateSettings = GateSettings()
-    p2o: P2OSettings = P2OSettings()
-    inspo: InspoSettings = InspoSettings()
+    sinks: tuple[str, ...] = ("journal",)
+    """Who writes down what happens, by name: the built-in `journal`, sinks of installed packages, or
+    `module:attribute` of a factory."""
     plugins: dict[str, dict[str, Any]] = {}
     """Settings of third-party plugins, by plugin name; each plugin checks its own."""
+
+    if TYPE_CHECKING:  # the sections of the built-in methods; see `opened`
+        p2o: P2OSettings
+        inspo: InspoSettings
+
+    def __new__(cls, *args: Any, **values: Any) -> Self:
+        return super().__new__(cls.opened())
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -104,7 +115,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        check_environment(os.environ, cls)
+        check_environment(os.environ, settings_cls)
         arguments = _without_defaults(init_settings())
         environment = env_settings()
         file = read_file(_first("config_file", arguments, environment))
@@ -121,57 +132,134 @@ class Settings(BaseSettings):
             return tuple(name.strip() for name in names.split(",") if name.strip())
         return names
 
-    @model_validator(mode="after")
-    def _sections_in_use(self) -> Settings:
-        # An outside algorithm may read a built-in one's section, so only built-in ones are judged.
-        if set(self.algorithms) <= {"p2o", "inspo"}:
-            for name in {"p2o", "inspo"} - set(self.algorithms):
-                if name in self.model_fields_set and getattr(self, name).model_fields_set:
-                    raise ValueError(
-                        f'settings under {name} have no effect without "{name}" in algorithms; '
-                        "add it or leave them out"
-                    )
-        return self
+    @classmethod
+    def opened(cls) -> type[Self]:
+        """This class with a section for every method that can be chosen, under the method's name.
+
+        Which methods there are is known when settings are made, not when this module is loaded. The
+        objects of this class are of that one.
+        """
+        return _opened(cls, tuple(registry.names("methods")))
+
+    def section(self, model: type[S]) -> S:
+        """A method's own section. Raises SettingsError if the settings hold none of that type."""
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if type(value) is model:
+                return value
+        for name in self.algorithms:
+            method = load_method(name)
+            if method.section is model:  # given by its place, so it has no section of its own name
+                values = self.plugins.get(method.name, {})
+                return parse_section(model, f"plugins.{method.name}", values)
+        raise SettingsError(f"no method of this run has the section {model.__name__}")
 
     @model_validator(mode="after")
-    def _combinations(self) -> Settings:
+    def _no_problems(self) -> Self:
+        problems = [*self._unknown_methods()] or [
+            *self._idle_sections(),
+            *self._of_distillation(),
+            *self._of_overlap(),
+        ]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _unknown_methods(self) -> Iterator[str]:
+        for name in self.algorithms:
+            try:
+                load_method(name)
+            except SettingsError as error:
+                yield str(error)
+
+    def _idle_sections(self) -> Iterator[str]:
+        names = set(registry.names("methods"))
+        # An outside method may read a built-in one's section, so only built-in ones are judged.
+        if not set(self.algorithms) <= names:
+            return
+        for name in sorted(names - set(self.algorithms)):
+            if name in self.model_fields_set and getattr(self, name).model_fields_set:
+                yield (
+                    f'settings under {name} have no effect without "{name}" in algorithms; '
+                    "add it or leave them out"
+                )
+
+    def _of_distillation(self) -> Iterator[str]:
         low, high = self.distill_band
         if not 0 <= low < high:
-            raise ValueError(
-                f"distill_band must be two numbers with 0 <= low < high, but is {low}, {high}"
-            )
+            yield f"distill_band must be two numbers with 0 <= low < high, but is {low}, {high}"
         if not self.context_distillation and self.distill_ratio != "clean":
-            raise ValueError(
-                f"distill_ratio = {self.distill_ratio!r} has no effect without context "
-                "distillation; "
+            yield (
+                f"distill_ratio = {self.distill_ratio!r} has no effect without context distillation; "
                 "set context_distillation = true or leave distill_ratio out"
             )
-        self._check_overlap()
         if "distill_band" in self.model_fields_set and self.distill_ratio != "band":
-            raise ValueError(
+            yield (
                 'distill_band has no effect unless distill_ratio = "band"; set that or leave it out'
             )
-        return self
+        idle = {"context_distillation", "distill_ratio"} & self.model_fields_set
+        if idle and not any(method.may_distil for method in methods_of(self).values()):
+            yield (
+                f"{min(idle)} has no effect with algorithms = {', '.join(self.algorithms) or 'none'}, "
+                "which put no template into a prompt; leave it out"
+            )
 
-    def _check_overlap(self) -> None:
+    def _of_overlap(self) -> Iterator[str]:
         overlapped = "inspo" in self.algorithms and self.inspo.reflection == "overlapped"
         if overlapped and self.reflection.model == "self":
-            raise ValueError(
+            yield (
                 'inspo.reflection = "overlapped" cannot go with reflection.model = "self": it would '
                 "generate while training does, with the same random state; serve the model and name it "
                 "by reflection.api_base, or leave the overlap out"
             )
         limited = "total_timeout_s" in self.reflection.model_fields_set
         if self.reflection.function is not None and limited and not overlapped:
-            raise ValueError(
+            yield (
                 "reflection.total_timeout_s has no effect with a reflection.function, unless "
                 'inspo.reflection = "overlapped"; leave it out'
             )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        closed = next(kind for kind in type(self).__mro__ if kind not in _OPENED)
+        return _restored, (closed, self.__getstate__())
 
-def setting_fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every setting by its dotted name, sections resolved."""
-    for name, field in model.model_fields.items():
+
+_OPENED: set[type[Settings]] = set()
+
+
+@cache
+def _opened(closed: type[Any], names: tuple[str, ...]) -> type[Any]:
+    if closed in _OPENED:
+        return closed
+    methods = [load_method(name) for name in names]
+    fields: dict[str, Any] = {one.name: (one.section, one.section()) for one in methods}
+    made = create_model(
+        closed.__name__,
+        __base__=closed,
+        __module__=closed.__module__,
+        __doc__=closed.__doc__,
+        **fields,
+    )
+    _OPENED.add(made)
+    return made
+
+
+def _restored(closed: type[Settings], state: dict[str, Any]) -> Settings:
+    settings = BaseSettings.__new__(closed.opened())
+    settings.__setstate__(state)
+    return settings
+
+
+def method_choices() -> dict[str, list[str]]:
+    """What a door's one flag may say, and the algorithms that it stands for."""
+    return {**{name: [name] for name in registry.names("methods")}, "both": ["inspo", "p2o"]}
+
+
+def setting_fields(
+    model: type[BaseModel] | None = None, prefix: str = ""
+) -> Iterator[tuple[str, FieldInfo]]:
+    """Every setting by its dotted name, sections resolved; of `Settings` if no model is given."""
+    for name, field in (model or Settings.opened()).model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, Section):
             yield from setting_fields(kind, f"{prefix}{name}.")
@@ -179,7 +267,7 @@ def setting_fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[s
             yield prefix + name, field
 
 
-def parse_section(model: type[BaseModel], name: str, values: Mapping[str, Any]) -> BaseModel:
+def parse_section(model: type[M], name: str, values: Mapping[str, Any]) -> M:
     """Check a plugin's own settings with its model. Raises SettingsError."""
     try:
         return model.model_validate(dict(values))

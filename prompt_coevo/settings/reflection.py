@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ImportString, SecretStr, model_validator
+from pydantic import Field, ImportString, SecretStr
 
 from prompt_coevo.settings.section import Section
 
@@ -20,6 +21,9 @@ class ReflectionSettings(Section):
     """`"self"` for the initial policy (P2O's self-reference), or any litellm model name (a teacher)."""
     function: ImportString[Any] | None = None
     """A callable from prompt text to reply text, or its import path, in place of a model."""
+    backend: str | None = None
+    """The kind of model: `litellm`, `self`, `function`, one that an installed package offers, or
+    `module:attribute` of a factory. Default: by `model` and `function`."""
     api_base: str | None = None
     """Base URL of an OpenAI-compatible server, such as a local vLLM."""
     api_key: SecretStr | None = None
@@ -50,26 +54,28 @@ class ReflectionSettings(Section):
     warn_at: float = Field(default=0.8, gt=0.0, le=1.0)
     """The share of a budget from which one warning is given."""
 
-    @model_validator(mode="after")
-    def _one_source(self) -> ReflectionSettings:
+    def problems(self) -> Iterator[str]:
         if self.model is not None and self.function is not None:
-            raise ValueError("reflection.model and reflection.function exclude each other: set one")
+            yield "reflection.model and reflection.function exclude each other: set one"
         if self.function is not None:
             idle = _OF_A_MODEL | _OF_A_REMOTE_MODEL | {"max_total_tokens"}
-            self._refuse(idle - {"total_timeout_s"}, "a reflection.function")
+            yield from self._idle(idle - {"total_timeout_s"}, "a reflection.function")
+        if self.backend in ("litellm", "self") and self.model is None:
+            yield f'reflection.backend = "{self.backend}" needs reflection.model'
+        if self.backend == "function" and self.function is None:
+            yield 'reflection.backend = "function" needs reflection.function'
         if "warn_at" in self.model_fields_set and not self.has_budget:
-            raise ValueError(
+            yield (
                 "reflection.warn_at has no effect without a budget; set max_calls, "
                 "max_total_tokens, max_usd or max_seconds"
             )
         if self.model == "self":
-            self._refuse({"concurrency"} | _OF_A_REMOTE_MODEL, 'reflection.model = "self"')
-        return self
+            yield from self._idle({"concurrency"} | _OF_A_REMOTE_MODEL, 'reflection.model = "self"')
 
     @property
     def has_budget(self) -> bool:
         return any((self.max_calls, self.max_total_tokens, self.max_usd, self.max_seconds))
 
-    def _refuse(self, names: set[str], where: str) -> None:
+    def _idle(self, names: set[str], where: str) -> Iterator[str]:
         for name in sorted(names & self.model_fields_set):
-            raise ValueError(f"reflection.{name} has no effect with {where}; leave it out")
+            yield f"reflection.{name} has no effect with {where}; leave it out"

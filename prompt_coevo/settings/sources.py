@@ -13,9 +13,9 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.registry import DISABLE_PLUGINS_VARIABLE
 
 ENV_PREFIX: Final = "PROMPT_COEVO_"
-DISABLE_PLUGINS_VARIABLE: Final = ENV_PREFIX + "DISABLE_PLUGINS"
 
 
 def preset_names() -> list[str]:

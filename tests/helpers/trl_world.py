@@ -8,7 +8,7 @@ from typing import Any
 from prompt_coevo import hookimpl
 from prompt_coevo.demo.splits import make_splits
 from prompt_coevo.demo.world import Task, World, reward, spell
-from prompt_coevo.types import EMPTY_TEMPLATE, Candidate
+from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, MemberPlan
 
 WORLD = World(0)
 TASKS = [t for t in make_splits(WORLD, 0, 64, 8).train if t.kind == "hard"][:8]
@@ -49,13 +49,15 @@ class FixedTemplates:
         self.templates = templates
 
     @hookimpl
-    def coevo_assign_template(self, question_id: str, group_size: int) -> list[Candidate] | None:
+    def coevo_plan_group(self, question_id: str, group_size: int) -> list[MemberPlan] | None:
         texts = self.templates.get(question_id)
         if texts is None:
             return None
         return [
-            Candidate(texts[n % len(texts)], "template")
-            if texts[n % len(texts)]
-            else EMPTY_TEMPLATE
+            MemberPlan(
+                template=Candidate(texts[n % len(texts)], "template")
+                if texts[n % len(texts)]
+                else EMPTY_TEMPLATE
+            )
             for n in range(group_size)
         ]

@@ -15,7 +15,7 @@ from helpers.trl_world import TASKS, FixedTemplates, right_hint, rows
 from prompt_coevo import hookimpl
 from prompt_coevo.adapters.trl import CoevoCallback
 from prompt_coevo.demo.model import base_policy_path
-from prompt_coevo.types import Candidate
+from prompt_coevo.types import Candidate, MemberPlan
 
 HINTS = {f"q{n}": [right_hint(task), "note please", ""] for n, task in enumerate(TASKS[:5])}
 SETTINGS = {"algorithms": (), "question_id_column": "id"}
@@ -198,8 +198,8 @@ class Instructor:
     """Gives every question an instruction, as INSPO does."""
 
     @hookimpl
-    def coevo_assign_instruction(self) -> Candidate:
-        return Candidate("please note .", "instruction")
+    def coevo_plan_group(self, group_size: int) -> list[MemberPlan]:
+        return [MemberPlan(instruction=Candidate("please note .", "instruction"))] * group_size
 
 
 def test_an_instruction_stays_in_the_trained_prompt(make_trainer: Any, tokenizer: Any) -> None:

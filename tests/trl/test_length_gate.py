@@ -6,6 +6,7 @@ import pytest
 
 from helpers.inspo_world import settings
 from helpers.trl_world import rows
+from prompt_coevo import hookspecs
 from prompt_coevo.adapters.trl import attach
 from prompt_coevo.adapters.trl.length_gate import length_gate
 from prompt_coevo.adapters.trl.questions import index_questions
@@ -61,9 +62,10 @@ def test_after_a_resume_the_instructions_in_use_still_count(
 
     def refused(engine: Any) -> str | None:
         return str(
-            engine.veto(
+            engine.desk.veto(
+                hookspecs.coevo_check_candidate,
                 candidate=Candidate("now " * 150, "template"),
-                parent=EMPTY_TEMPLATE,
+                parents=(EMPTY_TEMPLATE,),
                 reply=Reply("now"),
                 known=set(),
                 leak_guard=LeakGuard(),
@@ -88,9 +90,10 @@ def test_a_system_message_that_is_replaced_takes_no_room(make_trainer: Any) -> N
     callback = attach(trainer, settings(inspo={"instruction": None, "paraphrase": False}))
     trainer.train()
     for words, fits in ((225, True), (226, False)):
-        reason = callback.engine.veto(
+        reason = callback.engine.desk.veto(
+            hookspecs.coevo_check_candidate,
             candidate=Candidate("now " * words, "instruction"),
-            parent=Candidate("now", "instruction"),
+            parents=(Candidate("now", "instruction"),),
             reply=Reply("now"),
             known=set(),
             leak_guard=LeakGuard(),

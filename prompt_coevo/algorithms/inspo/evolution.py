@@ -13,12 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from prompt_coevo import hookspecs
 from prompt_coevo.algorithms.inspo.population import Population
 from prompt_coevo.algorithms.inspo.replay import ReplayBuffer
+from prompt_coevo.algorithms.inspo.settings import InspoSettings
 from prompt_coevo.candidates.evaluation import Evaluator
 from prompt_coevo.candidates.leaks import LeakGuard, leak_guard
 from prompt_coevo.candidates.source import CandidateSource
 from prompt_coevo.candidates.trials import Trial
+from prompt_coevo.candidates.verification import verify
 from prompt_coevo.context import Context
 from prompt_coevo.policy import Policy
 from prompt_coevo.proposals import Proposal, ProposalRequest, Trajectory
@@ -66,7 +69,7 @@ class Evolver:
 
     def __init__(self, context: Context, population: Population, buffer: ReplayBuffer) -> None:
         self._context = context
-        self._settings = context.settings.inspo
+        self._settings = context.settings.section(InspoSettings)
         self._population = population
         self._buffer = buffer
         self.rollouts = 0
@@ -94,7 +97,7 @@ class Evolver:
         chosen = self._rng("parent", *counters).integers(len(evolution.parents))
         return ProposalRequest(
             "instruction",
-            evolution.parents[int(chosen)],
+            (evolution.parents[int(chosen)],),
             tuple(
                 Trajectory.of(policy.question(one.question_id), one.completion, one.reward)
                 for one in failures
@@ -185,11 +188,8 @@ class Evolver:
             Trial.paired(parent, child, rows[0], row)
             for child, row in zip(children, rows[1:], strict=True)
         ]
-        verdicts: Sequence[bool] = self._context.ask(
-            "coevo_verify", algorithm="inspo", trials=trials
-        )
-        for trial, accepted in zip(trials, verdicts, strict=True):
-            self._context.tell("coevo_after_candidate_verified", trial=trial, accepted=accepted)
+        verdicts = verify(self._context, "inspo", trials)
+        for trial in trials:
             if trial.question_ids:
                 self.remember(trial.child, sum(trial.child_rewards) / len(trial.child_rewards))
         joining = [
@@ -217,7 +217,7 @@ class Evolver:
         added = [child for child, _ in joining]
         if added or removed:
             self._context.tell(
-                "coevo_after_population_changed",
+                hookspecs.coevo_after_population_changed,
                 population=self._population.members,
                 added=added,
                 removed=removed,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from prompt_coevo import hookspecs
+from prompt_coevo.algorithms.inspo.settings import InspoSettings
 from prompt_coevo.candidates.leaks import LeakGuard
 from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable
 from prompt_coevo.context import Context
@@ -19,11 +21,11 @@ def users_instructions(context: Context) -> list[Candidate]:
 
     Raises SettingsError if there is none.
     """
-    settings = context.settings
-    texts = list(settings.inspo.initial_population)
+    settings = context.settings.section(InspoSettings)
+    texts = list(settings.initial_population)
     if not texts:
-        one = settings.inspo.instruction
-        if one is None and settings.placement.instruction == "system":
+        one = settings.instruction
+        if one is None and context.settings.placement.instruction == "system":
             one = context.system_message()
         if one is None:
             raise SettingsError(
@@ -41,8 +43,9 @@ def check_instructions(candidates: Iterable[Candidate], context: Context) -> Non
     """
     for candidate in candidates:
         reason = context.veto(
+            hookspecs.coevo_check_candidate,
             candidate=candidate,
-            parent=candidate,
+            parents=(candidate,),
             reply=Reply(candidate.text),
             known=(),
             leak_guard=LeakGuard(),
@@ -66,7 +69,7 @@ def paraphrases(context: Context, parent: Candidate, count: int) -> list[Candida
         missing = count - len(found)
         if missing <= 0:
             break
-        request = ProposalRequest("instruction", parent, (), "paraphrase", missing)
+        request = ProposalRequest("instruction", (parent,), (), "paraphrase", missing)
         try:
             (candidates,) = source.ask([request], known)
         except ProposerUnavailable as error:

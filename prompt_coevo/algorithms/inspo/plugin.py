@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
+from prompt_coevo import hookspecs
 from prompt_coevo.algorithms.inspo.evolution import Evolver
 from prompt_coevo.algorithms.inspo.first_instructions import (
     check_instructions,
@@ -27,13 +28,14 @@ from prompt_coevo.algorithms.inspo.first_instructions import (
 from prompt_coevo.algorithms.inspo.population import Population
 from prompt_coevo.algorithms.inspo.replay import Experience, ReplayBuffer
 from prompt_coevo.algorithms.inspo.schedule import EvolutionSchedule
+from prompt_coevo.algorithms.inspo.settings import InspoSettings
 from prompt_coevo.candidates.trials import Trial
 from prompt_coevo.context import Context
 from prompt_coevo.errors import HostError
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.rng import counter_rng
-from prompt_coevo.types import Candidate, Group, Rollout
+from prompt_coevo.types import Candidate, Group, MemberPlan, Rollout
 
 BEST_FILE = "best_instruction.txt"
 _PAIRED_TAG = re.compile(r"<([A-Za-z][\w-]*)>(?=.*</\1>)", re.DOTALL)
@@ -44,7 +46,7 @@ class Inspo:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._settings = context.settings.inspo
+        self._settings = context.settings.section(InspoSettings)
         first = users_instructions(context)
         for proposer in self._proposers:
             context.proposer(proposer)  # what is missing shows before training
@@ -98,7 +100,7 @@ class Inspo:
             self._search_offline(policy)
 
     @hookimpl
-    def coevo_assign_instruction(self, question_id: str, round: int, group: int) -> Candidate:
+    def coevo_plan_group(self, round: int, group: int, group_size: int) -> Sequence[MemberPlan]:
         """Line 5: `I ~ p(. | W; P)`, for every question anew."""
         if not self._begun:
             raise HostError("a round was planned before training began; call begin(policy) first")
@@ -107,7 +109,8 @@ class Inspo:
             self._shares = self._population.members, list(accumulate(chances))
         members, upto = self._shares
         draw = counter_rng(self._context.settings.seed, "inspo/instruction", round, group).random()
-        return members[min(bisect.bisect(upto, draw), len(members) - 1)]
+        drawn = members[min(bisect.bisect(upto, draw), len(members) - 1)]
+        return [MemberPlan(instruction=drawn)] * group_size
 
     @hookimpl
     def coevo_observe(self, groups: Sequence[Group]) -> None:
@@ -173,11 +176,14 @@ class Inspo:
         return [place in top and trial.gain >= 0 for place, trial in enumerate(trials)]
 
     @hookimpl
-    def coevo_check_candidate(self, candidate: Candidate, parent: Candidate) -> str | None:
-        """A gate: the XML tags of the parent are kept."""
+    def coevo_check_candidate(
+        self, candidate: Candidate, parents: Sequence[Candidate]
+    ) -> str | None:
+        """A gate: the XML tags of the parents are kept."""
         if candidate.kind == "instruction" and self._settings.keep_tags:
             kept = set(_PAIRED_TAG.findall(candidate.text))
-            for tag in sorted(set(_PAIRED_TAG.findall(parent.text)) - kept):
+            needed = {tag for parent in parents for tag in _PAIRED_TAG.findall(parent.text)}
+            for tag in sorted(needed - kept):
                 return f"the required tag '<{tag}> ... </{tag}>' of its parent is missing"
         return None
 
@@ -245,7 +251,7 @@ class Inspo:
     ) -> None:
         self._update_choice()
         self._context.tell(
-            "coevo_after_population_changed",
+            hookspecs.coevo_after_population_changed,
             population=self._population.members,
             added=added,
             removed=removed,

@@ -96,8 +96,13 @@ class Population:
         ]
 
     def parents(self) -> list[Candidate]:
-        """The top `N_parent` by weight (Algorithm 1, line 17); on a tie the older one."""
-        return [self._members[name] for name in self._ranked()[: self._parents]]
+        """The top `N_parent` by weight (Algorithm 1, line 17); on a tie the older one.
+
+        One that was never measured weighs nothing yet, so any that was comes before it, even if its
+        rewards are negative.
+        """
+        ranked = sorted(self._ranked(), key=lambda name: not self._measured(name))
+        return [self._members[name] for name in ranked[: self._parents]]
 
     def best(self) -> Candidate | None:
         """`I*`: the highest weight among those with a window entry; None while there is none."""
@@ -135,6 +140,10 @@ class Population:
             instruction = Candidate.from_json(member["instruction"])
             self.add(instruction, member["prior"])
             self._windows[instruction.id].extend(member["window"])
+
+    def _measured(self, name: str) -> bool:
+        """Whether the weight comes from rewards: of training, or of a verification."""
+        return self.seen(name) or self._priors[name] != 0.0
 
     def _ranked(self) -> list[str]:
         """Ids by falling weight; equal ones stay in the order of age."""

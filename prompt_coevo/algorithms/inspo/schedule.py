@@ -9,6 +9,7 @@ from typing import Any
 
 from prompt_coevo.algorithms.inspo.evolution import Evolution, Evolver
 from prompt_coevo.algorithms.inspo.in_flight import InFlight
+from prompt_coevo.algorithms.inspo.settings import InspoSettings
 from prompt_coevo.candidates.source import ProposerUnavailable, announce, propose
 from prompt_coevo.context import Context
 from prompt_coevo.errors import CoevoError
@@ -30,7 +31,7 @@ class EvolutionSchedule:
 
     def __init__(self, context: Context, evolver: Evolver) -> None:
         self._context = context
-        self._settings = context.settings.inspo
+        self._settings = context.settings.section(InspoSettings)
         self._evolver = evolver
         self._flight: InFlight | None = None
         self.evolutions = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prompt_coevo.settings.p2o import Overspend
+from prompt_coevo.algorithms.p2o.settings import Overspend
 
 
 class RolloutBudget:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from prompt_coevo.types import Group
 
@@ -33,6 +33,13 @@ class HardSet:
     def ids(self) -> tuple[str, ...]:
         """The hard questions in an order that does not depend on when they were measured."""
         return tuple(sorted(self._means))
+
+    def keep_only(self, known: Collection[str]) -> list[str]:
+        """Forget all other questions and return their ids."""
+        gone = [question_id for question_id in self.ids if question_id not in known]
+        for question_id in gone:
+            del self._means[question_id]
+        return gone
 
     def __len__(self) -> int:
         return len(self._means)

@@ -17,18 +17,20 @@ from typing import Any
 
 import numpy as np
 
+from prompt_coevo import hookspecs
 from prompt_coevo.algorithms.p2o.cover import TemplateCover
 from prompt_coevo.algorithms.p2o.gepa.search import GepaSearch
 from prompt_coevo.algorithms.p2o.hard_set import HardSet
 from prompt_coevo.algorithms.p2o.pareto import select_pareto_front
 from prompt_coevo.algorithms.p2o.search import Search, SearchRequest, SearchResult
+from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.candidates.trials import ScoredPool, Trial
 from prompt_coevo.context import Context
 from prompt_coevo.extras import require
 from prompt_coevo.markers import PROJECT, hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.rng import counter_rng
-from prompt_coevo.types import Candidate, Group
+from prompt_coevo.types import Group, MemberPlan
 
 logger = logging.getLogger(PROJECT)
 
@@ -38,11 +40,12 @@ class P2O:
 
     def __init__(self, context: Context) -> None:
         # What is missing shows before training, not after an epoch.
-        context.proposer(context.settings.p2o.proposer)
-        if context.settings.p2o.search_backend == "gepa":
+        settings = context.settings.section(P2OSettings)
+        context.proposer(settings.proposer)
+        if settings.search_backend == "gepa":
             require("gepa", extra="gepa", purpose='p2o.search_backend = "gepa"')
         self._context = context
-        self._settings = context.settings.p2o
+        self._settings = settings
         self._hard = HardSet(self._settings.tau)
         self._cover: TemplateCover | None = None
         self._searches = 0
@@ -52,9 +55,7 @@ class P2O:
     # Phase 1: use the templates, find the hard questions
 
     @hookimpl
-    def coevo_assign_template(
-        self, question_id: str, round: int, group: int, group_size: int
-    ) -> Sequence[Candidate] | None:
+    def coevo_plan_group(self, question_id: str, group_size: int) -> Sequence[MemberPlan] | None:
         """Algorithm 1, lines 7 to 10: `group_size` templates for a question of the last hard set.
 
         The draw depends on the search and the question alone: the k-th rollout of a question has the
@@ -63,7 +64,8 @@ class P2O:
         if self._cover is None or question_id not in self._cover.hard_ids:
             return None
         rng = counter_rng(self._context.settings.seed, "p2o/templates", self._searches, question_id)
-        return self._cover.draw(question_id, group_size, rng, self._settings.group_templates)
+        drawn = self._cover.draw(question_id, group_size, rng, self._settings.group_templates)
+        return [MemberPlan(template=template) for template in drawn]
 
     @hookimpl
     def coevo_observe(self, groups: Sequence[Group]) -> None:
@@ -96,27 +98,29 @@ class P2O:
 
     def _evolve(self, policy: Policy) -> None:
         """Algorithm 1, lines 23 to 27: new templates for the hard questions, or none."""
-        hard_ids = self._hard.ids
+        hard_ids = self._known_hard_ids(policy)
         self._cover = None
         if len(hard_ids) < self._settings.min_hard:
-            self._context.note(
-                "search_skipped",
-                reason=f"{len(hard_ids)} hard questions, fewer than min_hard = {self._settings.min_hard}",
+            reason = (
+                f"{len(hard_ids)} hard questions, fewer than min_hard = {self._settings.min_hard}"
             )
+            self._without_templates("search_skipped", reason=reason)
             return
-        instruction = self._context.ask("coevo_best_instruction")
+        instruction = self._context.ask(hookspecs.coevo_best_instruction)
         request = SearchRequest(self._searches, hard_ids, policy, self._settings, instruction)
-        result: SearchResult | None = self._context.ask("coevo_search", request=request)
+        result = self._context.ask(hookspecs.coevo_search, request=request)
         self._searches += 1
         if result is None:
-            self._context.note("search_failed")
+            self._without_templates("search_failed")
             return
         self._totals["searches"] += 1
         self._totals["search_rollouts"] += result.rollouts
         self._cover = TemplateCover.from_pool(
             result.pool, frozenset(hard_ids), self._settings.solved_at
         )
-        self._context.tell("coevo_after_templates_assigned", cover=self._cover, result=result)
+        self._context.tell(
+            hookspecs.coevo_after_templates_assigned, cover=self._cover, result=result
+        )
         logger.log(
             logging.WARNING if result.failed else logging.INFO,
             "search %d: %d of %d proposals accepted, %d templates for %d hard questions; %s",
@@ -127,6 +131,18 @@ class P2O:
             len(hard_ids),
             result.stopped,
         )
+
+    def _known_hard_ids(self, policy: Policy) -> tuple[str, ...]:
+        """Without questions whose rows the dataset has lost since the checkpoint that is gone on from."""
+        known = set(policy.question_ids())
+        if gone := self._hard.keep_only(known):
+            self._context.note("hard_questions_gone", questions=gone)
+            logger.warning("%d hard questions are not in the dataset any more", len(gone))
+        return self._hard.ids
+
+    def _without_templates(self, event: str, **fields: str) -> None:
+        self._context.note(event, **fields)
+        self._context.tell(hookspecs.coevo_after_templates_assigned, cover=None, result=None)
 
     @hookimpl(trylast=True)
     def coevo_search(self, request: SearchRequest) -> SearchResult:

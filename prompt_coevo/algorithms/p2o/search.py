@@ -14,17 +14,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prompt_coevo import hookspecs
 from prompt_coevo.algorithms.p2o.budget import RolloutBudget
 from prompt_coevo.algorithms.p2o.hard_questions import HardQuestions
+from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.candidates.evaluation import Evaluator, Job
 from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable
 from prompt_coevo.candidates.trials import ScoredPool, Trial
+from prompt_coevo.candidates.verification import verify
 from prompt_coevo.context import Context
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.policy import Policy
 from prompt_coevo.proposals import ProposalRequest, Trajectory
 from prompt_coevo.rng import counter_rng
-from prompt_coevo.settings.p2o import P2OSettings
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, Rollout, Sampling
 
 
@@ -106,7 +108,7 @@ class Search:
         stopped, failed = "the budget is spent", False
         try:
             if not self._budget.can_score_dev():
-                raise SearchEnded("the budget cannot pay for one evaluation on the dev questions")
+                raise SearchFailed("the budget cannot pay for one evaluation on the dev questions")
             self._score_on_dev([EMPTY_TEMPLATE])
             while parents := self._next_parents():
                 self._run_wave(parents)
@@ -141,14 +143,19 @@ class Search:
 
     def _next_parents(self) -> list[Candidate]:
         """The front of this wave, as far as the budget can pay for its proposals."""
-        front: Sequence[int] = self._context.ask(
-            "coevo_select_parents",
+        front = self._context.ask(
+            hookspecs.coevo_select_parents,
             algorithm="p2o",
             pool=self._pool,
             width=self._settings.beam_width,
             rng=self._rng("front", self._wave),
         )
-        parents = [self._templates[index] for index in front]
+        size = len(self._templates)
+        if front is None or not all(0 <= row < size for row in front):
+            raise SearchFailed(
+                f"coevo_select_parents answered {front}, which are no rows of a pool of {size}"
+            )
+        parents = [self._templates[row] for row in front]
         if self._settings.front_fill and parents:
             parents = [parents[i % len(parents)] for i in range(self._settings.beam_width)]
         return parents[: self._budget.affordable(len(parents))]
@@ -187,7 +194,7 @@ class Search:
             return
         requests = [
             ProposalRequest(
-                "template", attempt.parent, self._failures(attempt), self._settings.proposer
+                "template", (attempt.parent,), self._failures(attempt), self._settings.proposer
             )
             for attempt in reflecting
         ]
@@ -223,9 +230,7 @@ class Search:
             )
         if not trials:
             return []
-        verdicts: Sequence[bool] = self._context.ask("coevo_verify", algorithm="p2o", trials=trials)
-        for trial, accepted in zip(trials, verdicts, strict=True):
-            self._context.tell("coevo_after_candidate_verified", trial=trial, accepted=accepted)
+        verdicts = verify(self._context, "p2o", trials)
         return [trial.child for trial, ok in zip(trials, verdicts, strict=True) if ok]
 
     def _score_on_dev(self, templates: list[Candidate]) -> None:

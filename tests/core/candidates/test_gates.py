@@ -54,7 +54,7 @@ def test_rejections(text: str, changes: dict[str, object], reason: str) -> None:
         ("Use:\n```\ncode\n```", {}),
         ("<search> first", {"required_tags": ["<search>"]}),
         ("<question>", {"required_tags": ["<question>"]}),
-        ("Think in <response>.", {"parent": "Answer in <response>."}),
+        ("Think in <response>.", {"parents": ["Answer in <response>."]}),
         ("<b>bold</b> <answer> a < b <current> <questionnaire>", {}),
         ("one two three", {"max_tokens": 3}),
         ("Trains: at nine and arrives at noon how", {"leak_guard": GUARD}),  # 7 words in a row
@@ -105,6 +105,6 @@ def test_what_the_parent_holds_already_is_no_leak() -> None:
     guard = LeakGuard(["please think step by step now"], ["a long ground truth"], ngram=4)
     parent = "Always think step by step now. Say a long ground truth."
     assert gates.check("think step by step now", leak_guard=guard).reason is not None
-    assert gates.check("Do think step by step now", parent=parent, leak_guard=guard)
-    assert gates.check("Say a long ground truth", parent=parent, leak_guard=guard)
-    assert not gates.check("please think step by", parent=parent, leak_guard=guard)
+    assert gates.check("Do think step by step now", parents=[parent], leak_guard=guard)
+    assert gates.check("Say a long ground truth", parents=[parent], leak_guard=guard)
+    assert not gates.check("please think step by", parents=[parent], leak_guard=guard)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prompt_coevo import Coevolution
+from prompt_coevo import Coevolution, hookspecs
 from prompt_coevo.candidates.leaks import LeakGuard
 from prompt_coevo.demo.arms import ARMS, SUITES, arm, first_instruction
 from prompt_coevo.demo.instruction_teacher import InstructionTeacher
@@ -107,8 +107,8 @@ def test_the_seed_changes_the_training_questions_alone() -> None:
 
 
 def prompt_about(engine: Any, *failures: Trajectory, parent: Candidate = EMPTY_TEMPLATE) -> str:
-    rendered: str = engine.proposer("propose_improvement").render(
-        ProposalRequest("template", parent, failures)
+    rendered: str = engine.desk.proposer("propose_improvement").render(
+        ProposalRequest("template", (parent,), failures)
     )
     return rendered
 
@@ -175,9 +175,9 @@ def instruction_prompt(engine: Any, proposer: str, parent: Candidate = FIRST) ->
         ("wug means rotate .", 0.5),
     )
     request = ProposalRequest(
-        "instruction", parent, (SOLVED_ONE_WAY,), proposer, count=6, history=history
+        "instruction", (parent,), (SOLVED_ONE_WAY,), proposer, count=6, history=history
     )
-    rendered: str = engine.proposer(proposer).render(request)
+    rendered: str = engine.desk.proposer(proposer).render(request)
     return rendered
 
 
@@ -192,9 +192,10 @@ def test_the_teachers_instructions_pass_the_gates(
     assert len(texts) == 6
     guard = LeakGuard([SOLVED_ONE_WAY.question], [SOLVED_ONE_WAY.ground_truth or ""])
     for text in texts:
-        reason = inspo_engine.veto(
+        reason = inspo_engine.desk.veto(
+            hookspecs.coevo_check_candidate,
             candidate=Candidate(text, "instruction"),
-            parent=FIRST,
+            parents=(FIRST,),
             reply=Reply(reply, "stop"),
             known={FIRST.text},
             leak_guard=guard,

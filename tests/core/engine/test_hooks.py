@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prompt_coevo import Coevolution, Settings, hookimpl
+from prompt_coevo import Coevolution, Settings, hookimpl, hookspecs
 from prompt_coevo.algorithms.p2o.search import SearchResult
 from prompt_coevo.candidates.leaks import LeakGuard
 from prompt_coevo.candidates.trials import ScoredPool
@@ -30,10 +30,6 @@ class Everything:
     def _count(self, name: str, **arguments: Any) -> None:
         self.calls[name] += 1
         self.seen[name] = arguments
-
-    @hookimpl
-    def coevo_register_proposers(self, register: Any) -> None:
-        register("mine", lambda context: self)
 
     def propose(self, requests: Any) -> list[Proposal]:
         self._count("propose")
@@ -89,8 +85,9 @@ def run_an_epoch(engine: Coevolution, policy: Any) -> None:
     engine.state_dict()
 
 
-def test_a_plugin_can_do_everything(keyed_policy: Any, tmp_path: Path) -> None:
+def test_a_plugin_can_do_everything(keyed_policy: Any, tmp_path: Path, offer: Any) -> None:
     plugin = Everything()
+    offer("proposers", "mine", lambda context: plugin)
     engine = Coevolution.from_settings(
         Settings(p2o={**P2O, "proposer": "mine"}),
         output_dir=tmp_path,
@@ -115,7 +112,9 @@ def test_events_of_a_population_reach_the_listeners_and_the_journal(tmp_path: Pa
         Settings(algorithms=()), output_dir=tmp_path, plugins={"everything": plugin}
     )
     new = Candidate("Think.", "instruction")
-    engine.tell("coevo_after_population_changed", population=[new], added=[new], removed=[])
+    engine.desk.tell(
+        hookspecs.coevo_after_population_changed, population=[new], added=[new], removed=[]
+    )
     assert plugin.seen["after_population_changed"]["population"] == [new]
     (line,) = (tmp_path / "coevo" / "events.jsonl").read_text().splitlines()
     assert json.loads(line)["added"][0]["text"] == "Think."
@@ -167,11 +166,14 @@ def test_a_proposer_that_does_not_answer_ends_the_search(
     assert any(event["event"] == "plugin_error" for event in events) == (answer is not None)
 
 
-def test_a_hook_wrapper_wraps_every_plugin() -> None:
+def test_a_hook_wrapper_runs_once_per_call() -> None:
+    runs = []
+
     class Doubler:
         @hookimpl(wrapper=True)
         def coevo_metrics(self) -> Any:
             results = yield
+            runs.append(len(results))
             return [{name: 2 * value for name, value in values.items()} for values in results]
 
     class One:
@@ -188,6 +190,7 @@ def test_a_hook_wrapper_wraps_every_plugin() -> None:
         Settings(algorithms=()), plugins={"doubler": Doubler(), "one": One(), "two": Two()}
     )
     assert engine.metrics() == {"coevo/one": 2.0, "coevo/two": 4.0}
+    assert runs == [2]
 
 
 class Curriculum:

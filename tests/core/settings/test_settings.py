@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict
 
+from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import Settings, parse_section
-from prompt_coevo.settings.p2o import P2OSettings
 from prompt_coevo.settings.sources import preset_names, preset_text
 
 

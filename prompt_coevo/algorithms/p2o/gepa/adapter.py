@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from prompt_coevo.algorithms.p2o.budget import RolloutBudget
 from prompt_coevo.algorithms.p2o.hard_questions import HardQuestions
 from prompt_coevo.algorithms.p2o.search import roll_out
+from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.candidates.evaluation import Evaluator
 from prompt_coevo.candidates.source import CandidateSource
 from prompt_coevo.proposals import ProposalRequest, Trajectory
-from prompt_coevo.settings.p2o import P2OSettings
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, Rollout, Sampling
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class TemplateAdapter:
         if not failures:
             return {}
         parent = self.candidate(candidate)
-        request = ProposalRequest("template", parent, failures, self._settings.proposer)
+        request = ProposalRequest("template", (parent,), failures, self._settings.proposer)
         try:
             [children] = self._source.ask([request], {known.text for known in self.templates})
         except Exception as error:

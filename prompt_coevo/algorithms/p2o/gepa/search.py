@@ -24,6 +24,7 @@ from prompt_coevo.algorithms.p2o.search import (
 from prompt_coevo.candidates.evaluation import Evaluator
 from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable
 from prompt_coevo.candidates.trials import ScoredPool, Trial
+from prompt_coevo.candidates.verification import verify
 from prompt_coevo.context import Context
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.markers import PROJECT
@@ -65,7 +66,7 @@ class GepaSearch:
         stopped, failed = "the budget is spent", False
         try:
             if not self._budget.can_score_dev():
-                raise SearchEnded("the budget cannot pay for one evaluation on the dev questions")
+                raise SearchFailed("the budget cannot pay for one evaluation on the dev questions")
             self._optimize()
             if self._adapter.error is not None:
                 raise self._adapter.error
@@ -130,9 +131,8 @@ class _Verification:
 
     def should_accept(self, proposal: CandidateProposal, state: GEPAState) -> bool:
         trial = self._trial(proposal, state)
-        [accepted] = self._context.ask("coevo_verify", algorithm="p2o", trials=[trial])
-        self._context.tell("coevo_after_candidate_verified", trial=trial, accepted=accepted)
-        return bool(accepted)
+        [accepted] = verify(self._context, "p2o", [trial])
+        return accepted
 
     def _trial(self, proposal: CandidateProposal, state: GEPAState) -> Trial:
         assert proposal.eval_before is not None

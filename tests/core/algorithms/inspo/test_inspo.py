@@ -20,10 +20,10 @@ from typing import Any
 
 import pytest
 
-from prompt_coevo import Coevolution, Settings, hookimpl
+from prompt_coevo import Coevolution, Settings, hookimpl, hookspecs
 from prompt_coevo.errors import HostError, SettingsError
 from prompt_coevo.proposals import Proposal, Reply
-from prompt_coevo.types import Assignment, Candidate, Rollout, RolloutRequest, Sampling
+from prompt_coevo.types import Assignment, Candidate, MemberPlan, Rollout, RolloutRequest, Sampling
 
 SEVEN = ("a", "b", "c", "d", "e", "f", "g")
 WORTH = dict(zip(SEVEN, (0.1, 0.7, 0.3, 0.6, 0.2, 0.5, 0.4), strict=True))
@@ -236,8 +236,9 @@ def test_unfit_rollouts_are_left_out_and_counted(start: Any, reward: float, stat
 def test_templated_rollouts_say_nothing_about_an_instruction(start: Any) -> None:
     class Helper:
         @hookimpl
-        def coevo_assign_template(self, question_id: str, group_size: int) -> Any:
-            return [Candidate("use k1", "template"), *[None] * (group_size - 1)]
+        def coevo_plan_group(self, group_size: int) -> list[MemberPlan]:
+            helped = MemberPlan(template=Candidate("use k1", "template"))
+            return [helped, *[MemberPlan()] * (group_size - 1)]
 
     run = start(evolution="off", plugins={"helper": Helper()}, questions=2)
     run.step(size=2)
@@ -435,9 +436,9 @@ def test_a_childs_weight_can_be_zero(start: Any) -> None:
 
 def test_a_child_is_the_best_only_after_it_was_sampled(start: Any) -> None:
     run = evolve_once(start, ["k0 k1 k2"])
-    assert run.engine.ask("coevo_best_instruction").text == "k0"
+    assert run.engine.desk.ask(hookspecs.coevo_best_instruction).text == "k0"
     run.steps(6)
-    assert run.engine.ask("coevo_best_instruction").text == "k0 k1 k2"
+    assert run.engine.desk.ask(hookspecs.coevo_best_instruction).text == "k0 k1 k2"
 
 
 def test_evolution_drops_everybody_but_parents_and_children(start: Any) -> None:
@@ -772,7 +773,7 @@ def test_the_datasets_system_message_is_the_first_instruction(policy: Any) -> No
 
 def test_a_given_instruction_goes_before_the_datasets(policy: Any) -> None:
     engine = from_dataset("Be brief.", inspo={"instruction": "Think."})
-    assert engine.ask("coevo_best_instruction").text == "Think."
+    assert engine.desk.ask(hookspecs.coevo_best_instruction).text == "Think."
 
 
 @pytest.mark.parametrize(
@@ -886,7 +887,7 @@ def test_an_evolution_after_training_leaves_its_best(start: Any) -> None:
     assert run.metric("evolutions") == 4
     (found,) = run.population
     assert len(found.split()) > 3
-    assert run.engine.ask("coevo_best_instruction").text == found
+    assert run.engine.desk.ask(hookspecs.coevo_best_instruction).text == found
     assert (run.folder / "coevo/best_instruction.txt").read_text("utf-8") == found
 
 
@@ -1026,18 +1027,15 @@ class Stuck:
     def __init__(self) -> None:
         self.release = threading.Event()
 
-    @hookimpl
-    def coevo_register_proposers(self, register: Any) -> None:
-        register("stuck", lambda context: self)
-
     def propose(self, requests: Any) -> list[Proposal]:
         self.release.wait(10)
         return [Proposal(request, ("k1",), Reply("…", "stop")) for request in requests]
 
 
-def test_a_reply_that_takes_too_long_is_given_up(overlap: Any) -> None:
+def test_a_reply_that_takes_too_long_is_given_up(overlap: Any, offer: Any) -> None:
     stuck = Stuck()
-    run = overlap(plugins={"stuck": stuck}, model={"total_timeout_s": 0.1}, proposer="stuck")
+    offer("proposers", "stuck", lambda context: stuck)
+    run = overlap(model={"total_timeout_s": 0.1}, proposer="stuck")
     run.steps(6)
     stuck.release.set()
     assert run.population == ["start"]
@@ -1111,18 +1109,15 @@ def test_parents_that_were_pruned_meanwhile_do_not_come_back(overlap: Any) -> No
 
 
 class Silent:
-    """Offers the proposer that the settings name, and then does not answer."""
-
-    @hookimpl
-    def coevo_register_proposers(self, register: Any) -> None:
-        register("silent", lambda context: self)
+    """The proposer that the settings name, which does not answer."""
 
     def propose(self, requests: Any) -> list[Proposal]:
         raise RuntimeError("no idea")
 
 
-def test_nobody_answers_and_the_run_was_resumed_meanwhile(overlap: Any) -> None:
-    settings = {"plugins": {"silent": Silent()}, "proposer": "silent", "overlap_steps": 2}
+def test_nobody_answers_and_the_run_was_resumed_meanwhile(overlap: Any, offer: Any) -> None:
+    offer("proposers", "silent", lambda context: Silent())
+    settings = {"proposer": "silent", "overlap_steps": 2}
     run = overlap(**settings)
     run.steps(4)
     time.sleep(0.05)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from helpers.searches import Recorder, assert_only_failures_were_shown, learner
-from prompt_coevo import Coevolution, Settings, hookimpl
+from prompt_coevo import Coevolution, Settings, hookimpl, hookspecs
 from prompt_coevo.algorithms.p2o.search import SearchRequest, SearchResult
 from prompt_coevo.errors import HostError, SettingsError
 from prompt_coevo.extras import MissingExtraError
@@ -64,7 +64,7 @@ def search(make_engine: Callable[..., Coevolution], events: Recorder) -> Any:
         )
         ids = tuple(sorted(policy.questions))[:hard]
         request = SearchRequest(number, ids, policy, engine.settings.p2o)
-        result: SearchResult = engine.ask("coevo_search", request=request)
+        result: SearchResult = engine.desk.ask(hookspecs.coevo_search, request=request)
         return result
 
     return run
@@ -139,7 +139,7 @@ def test_the_split_is_that_of_the_builtin_search(
 ) -> None:
     engine = make_engine(LEARNER, p2o={"dev_size": DEV, "search_budget": 100})
     request = SearchRequest(0, tuple(sorted(policy.questions))[:20], policy, engine.settings.p2o)
-    builtin = engine.ask("coevo_search", request=request)
+    builtin = engine.desk.ask(hookspecs.coevo_search, request=request)
     assert search(policy).pool.sample_ids == builtin.pool.sample_ids
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from prompt_coevo.settings.section import Section
 
@@ -58,7 +59,7 @@ class InspoSettings(Section):
     plus the difference that verification measured; `zero` is Algorithm 1, line 17."""
     keep_tags: bool = True
     """Whether every candidate must keep the XML tags of its parent."""
-    solved_at: float = 1.0
+    solved_at: float = Field(default=1.0, gt=0.0)
     """A reward below this is a failure."""
     validation_instruction: Literal["best", "none"] = "best"
     """What the host's evaluation runs under."""
@@ -71,50 +72,60 @@ class InspoSettings(Section):
     buffer_bytes: int = Field(default=16_000_000, ge=1)
     """The replay buffer's bound, in bytes of failed completions."""
 
-    @model_validator(mode="after")
-    def _combinations(self) -> InspoSettings:
+    def problems(self) -> Iterator[str]:
+        yield from self._of_the_first_instructions()
         if self.parents >= self.population_size:
-            raise ValueError(
+            yield (
                 f"inspo.parents = {self.parents} must be smaller than inspo.population_size = "
                 f"{self.population_size}, else there is no place for new instructions"
             )
-        if self.instruction is not None and self.initial_population:
-            raise ValueError(
-                "inspo.instruction and inspo.initial_population exclude each other: set one"
-            )
-        if len(self.initial_population) > self.population_size:
-            raise ValueError(
-                f"inspo.initial_population holds {len(self.initial_population)} instructions, more "
-                f"than inspo.population_size = {self.population_size}"
-            )
-        if "paraphrase" in self.model_fields_set and self.paraphrase and self.initial_population:
-            raise ValueError(
-                "inspo.paraphrase has no effect with inspo.initial_population; leave one of them out"
-            )
         if self.prune_unsampled and not self.prune:
-            raise ValueError("inspo.prune_unsampled has no effect with inspo.prune = false")
+            yield "inspo.prune_unsampled has no effect with inspo.prune = false"
         if self.evolution != "off" and self.evolve_until <= self.evolve_every:
-            raise ValueError(
+            yield (
                 f"with inspo.evolve_until = {self.evolve_until} and inspo.evolve_every = "
                 f"{self.evolve_every} there is never an evolution; raise evolve_until, or set "
                 'inspo.evolution = "off"'
             )
         if self.reflection == "overlapped":
-            self._check_overlap()
+            yield from self._of_the_overlap()
         elif self.overlap_steps is not None:
-            raise ValueError(
-                'inspo.overlap_steps has no effect unless inspo.reflection = "overlapped"'
-            )
-        return self
+            yield 'inspo.overlap_steps has no effect unless inspo.reflection = "overlapped"'
 
-    def _check_overlap(self) -> None:
-        if self.evolution != "online":
-            raise ValueError(
-                'inspo.reflection = "overlapped" has no effect unless inspo.evolution = "online"'
+    def _of_the_first_instructions(self) -> Iterator[str]:
+        if self.instruction is not None and self.initial_population:
+            yield "inspo.instruction and inspo.initial_population exclude each other: set one"
+        if len(self.initial_population) > self.population_size:
+            yield (
+                f"inspo.initial_population holds {len(self.initial_population)} instructions, more "
+                f"than inspo.population_size = {self.population_size}"
             )
+        if "paraphrase" in self.model_fields_set and self.paraphrase and self.initial_population:
+            yield (
+                "inspo.paraphrase has no effect with inspo.initial_population; leave one of them out"
+            )
+        full = self._starts_full
+        if not self.prune and self.evolution != "off" and full:
+            yield (
+                f"with inspo.prune = false {full} fill the population for good, so nothing would ever "
+                "evolve; leave places open (inspo.paraphrase = false, or a larger "
+                'inspo.population_size), or set inspo.evolution = "off"'
+            )
+
+    @property
+    def _starts_full(self) -> str:
+        """What fills the population when training begins, if something does."""
+        if self.initial_population:
+            full = len(self.initial_population) == self.population_size
+            return "the instructions of inspo.initial_population" if full else ""
+        return "the paraphrases" if self.paraphrase else ""
+
+    def _of_the_overlap(self) -> Iterator[str]:
+        if self.evolution != "online":
+            yield 'inspo.reflection = "overlapped" has no effect unless inspo.evolution = "online"'
         steps = self.overlap_steps or 1
         if steps >= self.evolve_every:
-            raise ValueError(
+            yield (
                 f"inspo.overlap_steps = {steps} must be smaller than inspo.evolve_every = "
                 f"{self.evolve_every}, else a reply comes after the next request"
             )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from prompt_coevo.settings.section import Section
 
@@ -37,7 +38,7 @@ class P2OSettings(Section):
     """Questions on which accepted templates are scored; at most half of the hard ones."""
     min_hard: int = Field(default=2, ge=2)
     """Fewer hard questions than this: no search (the authors' code uses 100)."""
-    solved_at: float = 1.0
+    solved_at: float = Field(default=1.0, gt=0.0)
     """A reward from which a question counts as solved: `C(z)` of Algorithm 2."""
     minibatch_temperature: float = Field(default=0.6, ge=0.0)
     """Sampling temperature of the minibatch rollouts."""
@@ -50,15 +51,6 @@ class P2OSettings(Section):
     max_barren_waves: int = Field(default=8, ge=1)
     """End a search after so many waves in a row that gave no candidate to try (not in the paper)."""
 
-    @field_validator("tau")
-    @classmethod
-    def _tau_above_zero(cls, tau: float) -> float:
-        if not tau > 0:
-            raise ValueError(
-                "must be greater than 0, else no question can be hard; for example 0.2"
-            )
-        return tau
-
     @field_validator("search_every")
     @classmethod
     def _positive_steps(cls, every: Any) -> Any:
@@ -66,12 +58,24 @@ class P2OSettings(Section):
             raise ValueError('must be "epoch" or a number of steps of at least 1')
         return every
 
-    @model_validator(mode="after")
-    def _settings_of_the_backend(self) -> P2OSettings:
-        ignored = _OF_THE_BUILTIN_SEARCH & self.model_fields_set
-        if self.search_backend == "gepa" and ignored:
-            raise ValueError(
-                f'p2o.{min(ignored)} has no effect with search_backend = "gepa"; leave it out '
-                "(and any preset that sets it)"
+    def problems(self) -> Iterator[str]:
+        if not self.tau > 0:
+            yield "p2o.tau must be greater than 0, else no question can be hard; for example 0.2"
+        if self.tau > self.solved_at:
+            yield (
+                f"p2o.tau = {self.tau:g} is above p2o.solved_at = {self.solved_at:g}, so a question "
+                "that is always solved would be hard; lower tau, or raise solved_at"
             )
-        return self
+        smallest = min(self.dev_size, self.min_hard // 2)
+        if self.search_budget < smallest:
+            yield (
+                f"p2o.search_budget = {self.search_budget} cannot pay for one evaluation on the {smallest} "
+                f"dev questions that p2o.min_hard = {self.min_hard} and p2o.dev_size = {self.dev_size} make "
+                "at least, so no search could begin; raise it, or lower one of them"
+            )
+        if self.search_backend == "gepa":
+            for name in sorted(_OF_THE_BUILTIN_SEARCH & self.model_fields_set):
+                yield (
+                    f'p2o.{name} has no effect with search_backend = "gepa"; leave it out '
+                    "(and any preset that sets it)"
+                )

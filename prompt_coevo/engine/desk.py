@@ -1,0 +1,173 @@
+"""The engine as its plugins see it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from pydantic import BaseModel
+
+from prompt_coevo import hookspecs, registry
+from prompt_coevo.engine.journal import Journal
+from prompt_coevo.engine.plugins import Plugins
+from prompt_coevo.engine.state import write_text
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.markers import PROJECT
+from prompt_coevo.proposals import Proposer
+from prompt_coevo.reflection.models import build_language_model
+from prompt_coevo.reflection.paid_replies import PaidReplies
+from prompt_coevo.reflection.proposers.named import NamedProposers
+from prompt_coevo.reflection.redact import redact
+from prompt_coevo.reflection.spending import Spending
+from prompt_coevo.settings import Settings, parse_section
+from prompt_coevo.settings.method import Method, methods_of
+from prompt_coevo.types import PolicyVersion
+
+logger = logging.getLogger(PROJECT)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Desk:
+    """`prompt_coevo.context.Context`: what the methods, proposers, gates and sinks of a run share.
+
+    `folder` is where the run's files go, None for nowhere. `version` is what the engine says of the
+    host's weights.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        folder: Path | None,
+        count_tokens: Callable[[str], int],
+        initial_policy: str,
+        system_message: Callable[[], str | None],
+    ) -> None:
+        self.settings = settings
+        self.folder = folder
+        self.journal = Journal(folder)
+        self.policy_version = PolicyVersion()
+        self.plugins = Plugins(on_error=self._report)
+        self.methods: Mapping[str, Method] = methods_of(settings)
+        self.model: PaidReplies | None = None
+        """The reflection model, once somebody has asked for it."""
+        self._count_tokens = count_tokens
+        self._counting = threading.Lock()
+        self._initial_policy = initial_policy
+        self._system_message = system_message
+        self._proposers: dict[str, Proposer] = {}
+
+    def furnish(self, given: Mapping[str, object]) -> None:
+        """Register what a run consists of, the last ones to be asked first: the built-in provider of
+        proposals, gates, sinks, methods; then installed plugins, and those that are `given` by name.
+
+        Raises SettingsError, PluginError, or MissingExtraError.
+        """
+        settings = self.settings
+        self.plugins.register(NamedProposers(self), "named_proposers")
+        for name in settings.gates.active:
+            self._furnish("gates", name, "gates.active")
+        for name in settings.sinks:
+            self._furnish("sinks", name, "sinks")
+        for method in self.methods.values():
+            self.plugins.register(method.build(self), method.name)
+        built_in = len(self.plugins.names)
+        self.plugins.load_entry_points()
+        for name, plugin in given.items():
+            self.plugins.register(plugin, name)
+        if not self.methods and len(self.plugins.names) == built_in:
+            raise SettingsError(
+                "algorithms names none and there is no plugin, so nothing would be evolved; "
+                f"set algorithms; known: {', '.join(registry.names('methods'))}"
+            )
+        for name in settings.plugins:
+            if name not in {method.name for method in self.methods.values()}:
+                self.section(name)
+        for name in settings.reflection.meta_prompts:
+            registry.load("proposers", name, "reflection.meta_prompts")
+
+    # What plugins call (context.Context)
+
+    def ask(self, hook: Callable[P, R | None], *args: P.args, **kwargs: P.kwargs) -> R | None:
+        return self.plugins.first(hook, *args, **kwargs)
+
+    def tell(self, event: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+        self.plugins.each(event, *args, **kwargs)
+
+    def veto(self, hook: Callable[P, str | None], *args: P.args, **kwargs: P.kwargs) -> str | None:
+        try:
+            return self.plugins.first(hook, *args, **kwargs)
+        except Exception as error:  # a gate that cannot answer does not let anything through
+            return f"a gate raised {type(error).__name__}: {error}"
+
+    def note(self, event: str, **fields: Any) -> None:
+        self.journal.write([self.stamped(event, fields)])
+
+    def count_tokens(self, text: str) -> int:
+        # Proposers count in the background, and a tokenizer may not be thread-safe.
+        with self._counting:
+            return self._count_tokens(text)
+
+    def system_message(self) -> str | None:
+        return self._system_message()
+
+    def publish(self, name: str, text: str) -> None:
+        if self.folder is None:
+            return
+        try:
+            write_text(self.folder / name, text)
+        except OSError as error:
+            logger.warning("%s cannot be written: %s", self.folder / name, error)
+
+    def language_model(self) -> PaidReplies:
+        if self.model is None:
+            reflection = self.settings.reflection
+            identity = {
+                "model": reflection.model,
+                "temperature": reflection.temperature,
+                "max_tokens": reflection.max_tokens,
+            }
+            self.model = PaidReplies(
+                build_language_model(reflection, self._initial_policy),
+                identity,
+                self._record_replies,
+                Spending.from_settings(reflection),
+                self.note,
+            )
+        return self.model
+
+    def proposer(self, name: str) -> Proposer:
+        if name not in self._proposers:
+            self._proposers[name] = registry.load("proposers", name, "proposer")(self)
+        return self._proposers[name]
+
+    def section(self, plugin: str) -> BaseModel:
+        model = self.plugins.only(plugin, hookspecs.coevo_settings_model)
+        if model is None:
+            raise SettingsError(
+                f"plugins.{plugin} sets nothing: no active plugin of that name has settings; "
+                f"active: {', '.join(self.plugins.names)}"
+            )
+        return parse_section(model, f"plugins.{plugin}", self.settings.plugins.get(plugin, {}))
+
+    # Inside
+
+    def stamped(self, event: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """A line of the journal."""
+        attempt, step = self.policy_version
+        return {"event": event, "attempt": attempt, "step": step, **fields}
+
+    def _furnish(self, kind: registry.Kind, name: str, setting: str) -> None:
+        plugin = registry.load(kind, name, setting)(self)
+        self.plugins.register(plugin, name)
+
+    def _record_replies(self, replies: list[dict[str, Any]]) -> None:
+        self.journal.write([self.stamped("reply", reply) for reply in replies], sync=True)
+
+    def _report(self, plugin: str, hook: str, error: Exception) -> None:
+        text = redact(f"{type(error).__name__}: {error}")
+        self.note("plugin_error", plugin=plugin, hook=hook, error=text)

@@ -1,0 +1,97 @@
+"""What every rollout of a group runs under, put together from what the methods plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from prompt_coevo.errors import PluginError, SettingsError
+from prompt_coevo.placement import Placement
+from prompt_coevo.settings.method import Job, Method
+from prompt_coevo.types import Assignment, MemberPlan
+
+_NOTHING: Final = MemberPlan()
+
+
+def check_claims(methods: Mapping[str, Method]) -> None:
+    """Raise SettingsError, naming both, if two methods give the same part of a plan."""
+    claimed: dict[Job, str] = {}
+    for name, method in methods.items():
+        for job in sorted(method.provides):
+            if (other := claimed.setdefault(job, name)) != name:
+                raise SettingsError(
+                    f"the algorithms {other!r} and {name!r} both give every rollout its {job}; "
+                    "leave one of them out"
+                )
+
+
+class Planner:
+    """Merges the plans of several providers, each part from one of them.
+
+    `methods` are the active ones; a plugin that is none of them comes before them. `placement` and
+    `distill` count where a provider of templates leaves them out.
+    """
+
+    def __init__(
+        self, methods: Mapping[str, Method], placement: Placement, *, distill: bool
+    ) -> None:
+        self._methods = methods
+        self._placement = placement
+        self._distill = distill
+
+    def group(
+        self,
+        question_id: str,
+        where: tuple[int, int],
+        size: int,
+        offers: Mapping[str, Sequence[MemberPlan]],
+    ) -> list[Assignment]:
+        """The assignments of one group; `where` are its round and its number.
+
+        `offers` has the plans by provider, in the order of asking. Raises PluginError for an offer of
+        the wrong length, of a part that its method does not provide, or if two plugins offer one part.
+        """
+        instructions = self._offered("instruction", size, offers)
+        templates = self._offered("template", size, offers)
+        number, group = where
+        return [
+            Assignment(
+                question_id,
+                number,
+                group,
+                member,
+                instruction=instructions[member].instruction,
+                template=part.template,
+                distill=self._distill if part.distill is None else part.distill,
+                placement=part.placement or self._placement,
+            )
+            for member, part in enumerate(templates)
+        ]
+
+    def _offered(
+        self, job: Job, size: int, offers: Mapping[str, Sequence[MemberPlan]]
+    ) -> Sequence[MemberPlan]:
+        """The one offer that counts for this part; empty plans if there is none."""
+        chosen: str | None = None
+        for name, plans in offers.items():
+            if len(plans) != size:
+                raise PluginError(
+                    f"coevo_plan_group of {name!r} answered {len(plans)} plans for a group of {size}; it "
+                    "must answer one per rollout"
+                )
+            if all(getattr(plan, job) is None for plan in plans):
+                continue
+            method = self._methods.get(name)
+            if method is not None and job not in method.provides:
+                raise PluginError(
+                    f"the method {name!r} gives rollouts a {job}, which its registration does not say; add "
+                    f"it to Method.provides"
+                )
+            if chosen is None:
+                chosen = name
+            elif method is None:
+                raise PluginError(
+                    f"the plugins {chosen!r} and {name!r} both give every rollout its {job}; "
+                    "leave one of them out"
+                )
+        return [_NOTHING] * size if chosen is None else offers[chosen]

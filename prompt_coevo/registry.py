@@ -1,0 +1,151 @@
+"""Components chosen by name: built in, installed by somebody, or given as `module:attribute`.
+
+The built-in ones are found in the same way as a stranger's, by the place that their name stands for.
+An installed package offers its own by an entry point of the group `prompt_coevo.<kind>`; a program
+that is no package calls `register`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final, Literal, TypeAlias
+
+from prompt_coevo.errors import PluginError, SettingsError
+from prompt_coevo.markers import PROJECT
+
+Kind: TypeAlias = Literal[
+    "methods", "proposers", "gates", "sinks", "models", "retrievers", "indexes"
+]
+
+DISABLE_PLUGINS_VARIABLE: Final = "PROMPT_COEVO_DISABLE_PLUGINS"
+
+_PROPOSERS: Final = "prompt_coevo.reflection.proposers"
+_MODELS: Final = "prompt_coevo.reflection.models"
+_BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
+    "methods": {
+        "inspo": "prompt_coevo.algorithms.inspo:METHOD",
+        "p2o": "prompt_coevo.algorithms.p2o:METHOD",
+    },
+    "proposers": {
+        "propose_improvement": f"{_PROPOSERS}.propose_improvement:ProposeImprovement",
+        "reflection": f"{_PROPOSERS}.instructions:Reflection",
+        "paraphrase": f"{_PROPOSERS}.instructions:Paraphrase",
+        "history": f"{_PROPOSERS}.instructions:History",
+    },
+    "gates": {"text": "prompt_coevo.candidates.gates:Gates"},
+    "sinks": {"journal": "prompt_coevo.engine.journal_sink:JournalSink"},
+    "models": {
+        "function": f"{_MODELS}:function_model",
+        "litellm": f"{_MODELS}:litellm_model",
+        "self": f"{_MODELS}:self_model",
+    },
+    "retrievers": {},
+    "indexes": {},
+}
+_registered: dict[Kind, dict[str, Any]] = {kind: {} for kind in _BUILT_IN}
+
+
+def register(kind: Kind, name: str, component: Any) -> None:
+    """Offer a component under a name, in this process. Raises PluginError if the name is taken."""
+    if name in names(kind):
+        raise PluginError(
+            f"the name {name!r} is taken among the {kind} ({_origin(kind, name)}); choose another one"
+        )
+    _registered[kind][name] = component
+
+
+def unregister(kind: Kind, name: str) -> None:
+    """Take back what `register` offered. Raises KeyError."""
+    del _registered[kind][name]
+
+
+def names(kind: Kind) -> list[str]:
+    """The names that can be chosen, sorted. Raises PluginError if two packages claim the same one."""
+    return sorted({*_registered[kind], *_BUILT_IN[kind], *_installed(kind)})
+
+
+def load(kind: Kind, name: str, setting: str = "") -> Any:
+    """The component of a name, or at `module:attribute`.
+
+    Raises SettingsError, which names the `setting` that asked, for a name that nobody offers or a
+    place that cannot be imported.
+    """
+    where = f"{setting} = {name!r}" if setting else f"the name {name!r}"
+    if ":" in name:
+        return _at(name, where)
+    if name in _registered[kind]:
+        return _registered[kind][name]
+    if name in _BUILT_IN[kind]:
+        return _at(_BUILT_IN[kind][name], where)
+    installed = _installed(kind)
+    if name in installed:
+        return _at(installed[name].value, f"{where} of the package {_package(installed[name])}")
+    raise SettingsError(
+        f"{where}: there is no such {_singular(kind)}{near(name, names(kind))}; "
+        "or give a place, module:attribute"
+    )
+
+
+def near(name: str, known: list[str]) -> str:
+    """The end of a sentence about an unknown name: the one that was probably meant, or all of them."""
+    close = difflib.get_close_matches(name.lower(), known, n=1)
+    return f"; did you mean {close[0]}?" if close else f"; known: {', '.join(known)}"
+
+
+def disabled_plugins() -> frozenset[str] | None:
+    """The strangers' plugins that are switched off by name; None if all of them are."""
+    value = os.environ.get(DISABLE_PLUGINS_VARIABLE, "")
+    if value.lower() in ("1", "true", "yes", "all"):
+        return None
+    return frozenset(name.strip() for name in value.split(",") if name.strip())
+
+
+def _installed(kind: Kind) -> dict[str, EntryPoint]:
+    disabled = disabled_plugins()
+    found: dict[str, EntryPoint] = {}
+    for entry in entry_points(group=f"{PROJECT}.{kind}") if disabled is not None else ():
+        if disabled is not None and entry.name in disabled:
+            continue
+        other = found.setdefault(entry.name, entry)
+        if other.value != entry.value:
+            raise PluginError(
+                f"the packages {_package(other)} and {_package(entry)} both offer the "
+                f"{_singular(kind)} {entry.name!r}; uninstall one of them"
+            )
+        if entry.name in _BUILT_IN[kind]:
+            raise PluginError(
+                f"the package {_package(entry)} offers the {_singular(kind)} {entry.name!r}, a name "
+                f"that is built in; uninstall it, or set {DISABLE_PLUGINS_VARIABLE}={entry.name}"
+            )
+    return found
+
+
+def _origin(kind: Kind, name: str) -> str:
+    if name in _BUILT_IN[kind]:
+        return "it is built in"
+    if name in _registered[kind]:
+        return "it was registered before"
+    return f"by the package {_package(_installed(kind)[name])}"
+
+
+def _at(place: str, where: str) -> Any:
+    module, _, attribute = place.partition(":")
+    try:
+        found = import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SettingsError(f"{where} cannot be imported from {place!r}: {error}") from error
+    return found
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist else entry.value
+
+
+def _singular(kind: Kind) -> str:
+    return "index kind" if kind == "indexes" else kind.removesuffix("s")

@@ -1,0 +1,95 @@
+"""A method: what one registration says about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from prompt_coevo import registry
+from prompt_coevo.errors import PluginError
+from prompt_coevo.markers import INTERFACE, check_interface
+from prompt_coevo.settings.section import Section
+
+if TYPE_CHECKING:
+    from prompt_coevo.context import Context
+    from prompt_coevo.settings.model import Settings
+
+Job: TypeAlias = Literal["instruction", "template"]
+"""A part of what a rollout runs under."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What the host trains on: `questions` an epoch, `group_size` rollouts of each."""
+
+    questions: int
+    group_size: int
+
+    @property
+    def rollouts(self) -> int:
+        """Training rollouts an epoch."""
+        return self.questions * self.group_size
+
+
+@dataclass(frozen=True)
+class Cost:
+    """At most so many policy rollouts outside training and calls to the reflection model.
+
+    `when` says how often: "after an epoch", "in the whole run".
+    """
+
+    when: str
+    rollouts: int
+    calls: int
+
+
+@dataclass(frozen=True)
+class Method:
+    """An algorithm that `settings.algorithms` may name, built in or not.
+
+    `section` is its part of the settings, found under its name. `plugin(context)` makes the object
+    with its hooks; as `module:attribute` it is imported when the method runs. `provides` are the parts
+    of a plan that it gives; two methods of a run must not give the same. `may_distil`: a prompt that is
+    trained on may differ from the one rolled out. `estimate` says what it costs. `interface` is the
+    version of the interface that it was written for.
+    """
+
+    name: str
+    plugin: str | Callable[[Context], object]
+    section: type[Section] = Section
+    provides: frozenset[Job] = frozenset()
+    may_distil: bool = False
+    estimate: Callable[[Any, Workload], Cost | None] = lambda section, workload: None
+    interface: int = INTERFACE
+
+    def build(self, context: Context) -> object:
+        """The plugin of a run. Raises what its constructor raises, or PluginError."""
+        factory = self.plugin
+        if isinstance(factory, str):
+            factory = registry.load("methods", factory, f"the plugin of the method {self.name}")
+        plugin: object = factory(context)
+        return plugin
+
+
+def load_method(name: str) -> Method:
+    """The method of a name. Raises SettingsError, or PluginError if what is found is no method."""
+    method = registry.load("methods", name, "algorithms")
+    if not isinstance(method, Method):
+        raise PluginError(
+            f"the method {name!r} cannot be used: what is registered is a {type(method).__name__}, not a "
+            "prompt_coevo.Method"
+        )
+    check_interface(f"the method {name!r}", method.interface)
+    return method
+
+
+def methods_of(settings: Settings) -> dict[str, Method]:
+    """The methods that a run's settings name, in their order."""
+    return {name: load_method(name) for name in settings.algorithms}
+
+
+def may_distil(settings: Settings) -> bool:
+    """Whether a prompt that this run trains on may differ from the one rolled out."""
+    methods = methods_of(settings).values()
+    return settings.context_distillation and any(method.may_distil for method in methods)
