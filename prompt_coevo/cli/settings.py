@@ -47,9 +47,12 @@ def _estimate(settings: Settings, questions: int, group_size: int) -> str:
 
 def _p2o_estimate(p2o: P2OSettings, training: int) -> str:
     calls = p2o.search_budget // p2o.minibatch_size  # an attempt costs at least B
+    # Half of the hard questions are set aside, and B cannot exceed the others.
+    enough = 2 * p2o.minibatch_size - 1
     return (
         f"p2o, after an epoch: at most {p2o.search_budget} search rollouts "
-        f"({p2o.search_budget / training:.0%}), with fewer than {calls} reflection calls"
+        f"({p2o.search_budget / training:.0%}), with fewer than {calls} reflection calls, or up to "
+        f"{p2o.search_budget} if fewer than {enough} questions are hard"
     )
 
 

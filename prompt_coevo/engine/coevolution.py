@@ -142,7 +142,8 @@ class Coevolution:
     def observe(self, rollouts: Sequence[Rollout]) -> None:
         """Take in the scored rollouts of planned rounds, whole groups at a time.
 
-        Raises HostError if an assignment is not the one that was planned.
+        The first call with any rollout of a round closes it. Raises HostError if an assignment is not
+        the one that was planned, or belongs to a round that is closed.
         """
         self._plugins.each("coevo_observe", groups=self._rounds.close(rollouts))
 
