@@ -13,19 +13,33 @@ if TYPE_CHECKING:
     from prompt_coevo.errors import CoevoError
     from prompt_coevo.markers import hookimpl
     from prompt_coevo.policy import Policy
-    from prompt_coevo.settings import Settings
-    from prompt_coevo.types import Assignment, Candidate, Question, Rollout, RolloutRequest
+    from prompt_coevo.settings.method import Cost, Method, Workload
+    from prompt_coevo.settings.model import Settings
+    from prompt_coevo.settings.section import Section
+    from prompt_coevo.types import (
+        Assignment,
+        Candidate,
+        MemberPlan,
+        Question,
+        Rollout,
+        RolloutRequest,
+    )
 
 _HOME = {
     "Assignment": "types",
     "Candidate": "types",
     "CoevoError": "errors",
     "Coevolution": "engine.coevolution",
+    "Cost": "settings.method",
+    "MemberPlan": "types",
+    "Method": "settings.method",
     "Policy": "policy",
     "Question": "types",
     "Rollout": "types",
     "RolloutRequest": "types",
-    "Settings": "settings",
+    "Section": "settings.section",
+    "Settings": "settings.model",
+    "Workload": "settings.method",
     "hookimpl": "markers",
 }
 
@@ -35,11 +49,16 @@ __all__ = [
     "Candidate",
     "CoevoError",
     "Coevolution",
+    "Cost",
+    "MemberPlan",
+    "Method",
     "Policy",
     "Question",
     "Rollout",
     "RolloutRequest",
+    "Section",
     "Settings",
+    "Workload",
     "hookimpl",
 ]
 

@@ -2,7 +2,8 @@
 
 A request is `{"queries": [text], "topk": number or null, "return_scores": bool}`. The reply is
 `{"result": [[hit]]}`, one list per query, the best hit first. With `return_scores` a hit is
-`{"document": {"id", "contents"}, "score"}`; without, it is the bare document `{"id", "contents"}`.
+`{"document": {"id", "contents"}, "score"}`; without, it is the bare document `{"id", "contents"}`. Other
+fields of a corpus's rows, which Search-R1's server sends along, are left out.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ class CoevoCallback(TrainerCallback):
     >>> trainer.add_callback(CoevoCallback(trainer, settings))  # doctest: +SKIP
 
     `settings` are a Settings object, a mapping, or nothing (environment and defaults). `plugins` are
-    registered by name. Everything that can be checked is checked here, before training: raises
-    SettingsError, DatasetError or HostError.
+    registered by name. Trainer, settings and dataset are checked here, before training: raises
+    SettingsError, DatasetError or HostError. The reflection model is not asked.
     """
 
     def __init__(
@@ -103,7 +103,10 @@ class CoevoCallback(TrainerCallback):
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The epoch before is over and another one follows: so it is never called after the last one,
-        and a run resumed between two epochs makes up for the search it missed."""
+        and a run resumed between two epochs makes up for the search it missed.
+
+        A second `train()` counts epochs from 0 again, so it closes none that the engine has not seen.
+        """
         epochs_over = int((state.epoch or 0) + 1e-6)
         self._with_policy(lambda engine: self._close_epoch(engine, epochs_over))
 

@@ -1,6 +1,7 @@
 """A gate of this door: the placed prompt and a completion must fit into the model.
 
-Nothing in TRL truncates a prompt; an overlong one fails in vLLM or runs out of positions.
+Nothing in TRL truncates a prompt; an overlong one fails in vLLM or runs out of positions. The model's
+limit is looked for at the top of its configuration; one that is in `text_config` is not found.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
                           reward_funcs=exact_match("golden_answers"))
 
 All episodes of a batch take their turns together, with one request to the server per turn. Ids are kept
-as they were sampled; what the search found is masked out of the loss.
+as they were sampled; what the search found is masked out of the loss. TRL 1.10 or newer is needed.
 """
 
 from __future__ import annotations

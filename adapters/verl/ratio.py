@@ -1,7 +1,8 @@
 """Which old log-probs distilled rows get: the setting `distill_ratio`.
 
 VeRL has computed old log-probs on the question, because that is the prompt our agent loop returned;
-the sampler's own are under the template. Only distilled rows are touched here.
+the sampler's own are under the template. Only distilled rows are touched here. With `templated` a KL in the
+reward, which VeRL computes later from the same field, is wrong for these rows.
 """
 
 from __future__ import annotations

@@ -16,8 +16,9 @@ class LeakGuard:
     """Finds training questions and ground truths in a candidate.
 
     A candidate leaks if it shares `ngram` consecutive words with a question (case and punctuation
-    aside), or holds a ground truth of at least `min_truth_chars` characters verbatim. Shorter truths
-    such as "2" would reject everything.
+    aside), or holds a ground truth of at least `min_truth_chars` characters verbatim, case and spaces
+    included. Shorter truths such as "2" would reject everything; a question of fewer words than `ngram`
+    is not looked for.
     """
 
     def __init__(

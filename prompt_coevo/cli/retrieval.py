@@ -26,7 +26,7 @@ def build(
     out: Path = typer.Option(help="The folder to build in."),
     kind: str = typer.Option("bm25", help="bm25, dense, or hybrid for both."),
     encoder: str = typer.Option("e5", help="For dense: a preset's name, or any checkpoint."),
-    index: str = typer.Option("auto", help="For dense: auto, or a type of faiss index."),
+    index: str = typer.Option("auto", help="For dense without --faiss: auto, or faiss' name."),
     faiss: Path | None = typer.Option(None, help="A faiss index of this corpus to use as it is."),
     shards: int = typer.Option(1, min=1, help="Cut the corpus into so many ranges of rows."),
     force: bool = typer.Option(False, "--force", help="Replace an index that is there."),

@@ -49,7 +49,9 @@ def serve(
     max_body_mb: int = typer.Option(16, help="Largest request in MiB; larger ones get 413."),
     max_connections: int = typer.Option(4096, help="Clients connected at once."),
     max_k: int = typer.Option(100, help="Most passages per query; more is answered by 422."),
-    max_query_chars: int = typer.Option(10_000, help="Longest query; longer ones get 422."),
+    max_query_chars: int = typer.Option(
+        10_000, help="Longest query; a longer one gets its request 422."
+    ),
     max_queries: int = typer.Option(4096, help="Most queries in one request; more get 422."),
 ) -> None:
     """Serve an index over HTTP, as Search-R1's retrieval server does: POST /retrieve.

@@ -41,7 +41,8 @@ def _estimate(settings: Settings, workload: Workload) -> str:
         if cost is not None:
             lines.append(
                 f"{method.name}, {cost.when}: at most {cost.rollouts} rollouts outside training "
-                f"({cost.rollouts / workload.rollouts:.0%} of an epoch's) and {cost.calls} reflection calls"
+                f"({cost.rollouts / workload.rollouts:.0%} of an epoch's) and {cost.calls} "
+                f"reflection calls{cost.note}"
             )
     return "\n".join(lines)
 

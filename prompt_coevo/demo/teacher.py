@@ -55,8 +55,8 @@ class Teacher:
 
     `reasoning` explains up to `explained` failures per call, by a vote over all of them, and errs at
     random with probability `error`. `random` guesses what the words mean. `filler` answers with words
-    that cannot help: the control that shows that the effect comes from what templates say. The reply
-    is a function of the prompt and the seed.
+    that cannot help: a weak control, because a search accepts almost none of them. The reply is a
+    function of the prompt and the seed.
     """
 
     def __init__(

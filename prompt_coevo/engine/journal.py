@@ -20,8 +20,8 @@ logger = logging.getLogger(PROJECT)
 class Journal:
     """Appends one JSON object per line. Without a folder it forgets everything.
 
-    A line that cannot be written (a full disk, say) is reported once and does not stop the run. Raises
-    SettingsError if the folder cannot be written to at the start.
+    A line that cannot be written (a full disk, say) is lost, which is reported the first time and does
+    not stop the run. Raises SettingsError if the folder cannot be written to at the start.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -57,7 +57,10 @@ class Journal:
             self._failed = True
 
     def read(self) -> Iterator[dict[str, Any]]:
-        """All events so far; a line cut short by a crash is passed over."""
+        """All events so far; a line cut short by a crash is passed over.
+
+        Raises UnicodeDecodeError for bytes that are no UTF-8.
+        """
         if self.path is None:
             return
         with self.path.open(encoding="utf-8") as file:

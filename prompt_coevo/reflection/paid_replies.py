@@ -1,4 +1,4 @@
-"""A language model whose replies are on disk before they are used, so that none is paid for twice."""
+"""A language model whose replies are on disk before they are used: a resumed run asks for fewer again."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ class PaidReplies:
     """Wraps a model: writes every reply down first, and answers from an earlier attempt's replies.
 
     A run that was killed and resumed decides again what it had decided after the checkpoint; the
-    same requests then get the replies already paid for, each of them once. `record(replies)` is
-    called with one dict per new reply before any of them is returned. `totals` is what all replies
-    that were given out have cost; what `spending` does not allow is not asked for and answered by an error.
-    Several threads may call at once.
+    same requests then get the replies that were recorded, each of them once. `record(replies)` is
+    called with one dict per new reply before any of them is returned, and after all calls of a batch:
+    a kill before that loses the whole batch. `totals` is what all replies that were given out have
+    cost, as far as this attempt and its checkpoint know; what `spending` does not allow is not asked
+    for and answered by an error. Several threads may call at once.
     """
 
     def __init__(

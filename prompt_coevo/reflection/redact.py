@@ -1,4 +1,4 @@
-"""Keeps keys out of error texts, and so out of the journal and the logs."""
+"""Keeps the keys that it knows out of the error texts that are given to it."""
 
 from __future__ import annotations
 

@@ -46,8 +46,10 @@ class BudgetEvent:
 class Spending:
     """The caps that are set, held against totals that the caller keeps. It remembers nothing itself.
 
-    The number of calls is known before they start and never exceeded; tokens, dollars and seconds are
-    known afterwards, so once a cap on these is reached no further call starts.
+    The number of calls is known before they start, and never exceeds the cap in these totals; tokens,
+    dollars and seconds are known afterwards, so once a cap on these is reached no further call starts.
+    Retries inside a call, and what a killed attempt asked for without recording it, are not in the
+    totals.
     """
 
     def __init__(self, limits: Mapping[str, float], warn_at: float = 0.8) -> None:

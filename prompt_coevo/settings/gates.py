@@ -19,6 +19,7 @@ class GateSettings(Section):
     """Texts that every candidate must contain."""
     leak_ngram: int = Field(default=8, ge=2)
     """A candidate must not share so many consecutive words with a question that its proposer saw or
-    that it is tried on."""
+    that it is tried on; a shorter question is not looked for."""
     leak_truth_chars: int = Field(default=12, ge=1)
-    """A ground truth of such a question, if it has so many characters, must not stand in a candidate."""
+    """A ground truth of such a question, if it has so many characters, must not stand in a candidate
+    as it is written."""

@@ -36,12 +36,13 @@ class Workload:
 class Cost:
     """At most so many policy rollouts outside training and calls to the reflection model.
 
-    `when` says how often: "after an epoch", "in the whole run".
+    `when` says how often: "after an epoch", "in the whole run"; `note` ends the sentence.
     """
 
     when: str
     rollouts: int
     calls: int
+    note: str = ""
 
 
 @dataclass(frozen=True)

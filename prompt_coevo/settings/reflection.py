@@ -43,14 +43,15 @@ class ReflectionSettings(Section):
     meta_prompts: dict[str, Path] = Field(default={})
     """Files in place of the proposers' own meta-prompts, by the proposer's name."""
     max_calls: int | None = Field(default=None, ge=1)
-    """Budget of the whole run: calls to the reflection model. When a budget is spent, evolution stops
-    and training goes on with what it has."""
+    """Budget of the run: calls to the reflection model; retries, and calls that a kill cut off, are not
+    counted. When a budget is spent, evolution stops and training goes on with what it has."""
     max_total_tokens: int | None = Field(default=None, ge=1)
-    """Budget of the whole run: tokens, of prompts and replies together."""
+    """Budget of the run, counted likewise: tokens, of prompts and replies together."""
     max_usd: float | None = Field(default=None, gt=0.0)
-    """Budget of the whole run: US dollars, by litellm's price list; refused for a model without a price."""
+    """Budget of the run, counted likewise: US dollars, by litellm's price list; refused for a model
+    without a price."""
     max_seconds: float | None = Field(default=None, gt=0.0)
-    """Budget of the whole run: seconds during which the reflection model was being asked."""
+    """Budget of the run, counted likewise: seconds during which the reflection model was being asked."""
     warn_at: float = Field(default=0.8, gt=0.0, le=1.0)
     """The share of a budget from which one warning is given."""
 

@@ -56,7 +56,8 @@ def build_dense(
     """Build the index of some rows in `folder`; gives what `DenseIndex.open` wants to know.
 
     A build that was stopped goes on where it was. `faiss_file`, an index of these rows, is adopted
-    instead of building one. `progress` counts every row twice: embedded, and in the index. Raises
+    as it is instead of building one; `index` has no effect then. `progress` counts every row twice:
+    embedded, and in the index. Raises
     IndexFileError for an unknown type or a file that does not fit, EncoderError if the encoder cannot
     be loaded, FaissConflictError and MissingExtraError for what is wrong with the packages installed.
     """

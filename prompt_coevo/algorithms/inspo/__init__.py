@@ -16,7 +16,9 @@ def _estimate(section: InspoSettings, workload: Workload) -> Cost:
     rollouts = evolutions * tried * section.verify_size if section.verify else 0
     if section.evolution != "online":
         rollouts += (evolutions + 1) * section.population_size * section.verify_size
-    return Cost("in the whole run", rollouts, evolutions * section.rounds)
+    return Cost(
+        "in the whole run", rollouts, evolutions * section.rounds, ", and those for the paraphrases"
+    )
 
 
 METHOD: Final = Method(

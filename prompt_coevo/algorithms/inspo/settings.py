@@ -28,7 +28,8 @@ class InspoSettings(Section):
     window: int = Field(default=5, ge=1)
     """`n` of eq. 6: an instruction's weight is the mean of its last so many entries."""
     prune: bool = True
-    """Off: nothing is ever dropped, the population of Fig. 3 without pruning. An ablation."""
+    """Off: nothing is ever dropped, and a full population does not evolve: Fig. 3 without pruning. An
+    ablation."""
     prune_every: int = Field(default=5, ge=1)
     """`K_p`: prune every so many steps."""
     prune_unsampled: bool = False

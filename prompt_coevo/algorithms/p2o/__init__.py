@@ -7,9 +7,11 @@ from prompt_coevo.settings.method import Cost, Method, Workload
 
 
 def _estimate(section: P2OSettings, workload: Workload) -> Cost:
-    # An attempt costs at least B, so there are fewer calls than this.
-    calls = section.search_budget // section.minibatch_size
-    return Cost("after an epoch", section.search_budget, calls)
+    budget = section.search_budget
+    # An attempt costs B. Half of the hard questions are set aside, and B cannot exceed the others.
+    enough = 2 * section.minibatch_size - 1
+    note = f", or up to {budget} if fewer than {enough} questions are hard"
+    return Cost("after an epoch", budget, budget // section.minibatch_size, note)
 
 
 METHOD: Final = Method(

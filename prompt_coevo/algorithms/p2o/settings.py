@@ -70,8 +70,8 @@ class P2OSettings(Section):
         if self.search_budget < smallest:
             yield (
                 f"p2o.search_budget = {self.search_budget} cannot pay for one evaluation on the {smallest} "
-                f"dev questions that p2o.min_hard = {self.min_hard} and p2o.dev_size = {self.dev_size} make "
-                "at least, so no search could begin; raise it, or lower one of them"
+                f"dev questions that p2o.min_hard = {self.min_hard} and p2o.dev_size = {self.dev_size} "
+                "make at least, so no search could begin; raise it, or lower one of them"
             )
         if self.search_backend == "gepa":
             for name in sorted(_OF_THE_BUILTIN_SEARCH & self.model_fields_set):

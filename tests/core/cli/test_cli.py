@@ -31,14 +31,17 @@ def test_settings_are_resolved_and_estimated() -> None:
     assert shown.returncode == 0
     assert json.loads(shown.stdout)["p2o"]["search_budget"] == 1200
     assert "an epoch: 3072 training rollouts" in shown.stderr
-    assert "p2o, after an epoch: at most 1200 search rollouts (39%)" in shown.stderr
+    assert (
+        "p2o, after an epoch: at most 1200 rollouts outside training (39% of an epoch's)"
+        in shown.stderr
+    )
 
 
 def test_an_instructions_cost_is_estimated() -> None:
     shown = run("settings", "--preset", "inspo", "--questions", "512")
     assert shown.stderr.splitlines() == [
         "an epoch: 4096 training rollouts",
-        "inspo, in the whole run: 9 evolutions with at most 55800 verification rollouts "
+        "inspo, in the whole run: at most 55800 rollouts outside training (1362% of an epoch's) "
         "and 45 reflection calls, and those for the paraphrases",
     ]
 

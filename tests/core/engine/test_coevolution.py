@@ -157,7 +157,7 @@ def test_a_killed_attempt_is_not_reused(tmp_path: Path) -> None:
     state = start().state_dict()
     killed = start()
     killed.load_state_dict(state)
-    killed.note("something")
+    killed.desk.note("something")
     resumed = start()
     resumed.load_state_dict(state)
     assert resumed.policy_version.attempt > killed.policy_version.attempt
@@ -313,7 +313,7 @@ def test_names_that_do_not_exist_name_the_known_ones() -> None:
         Settings(algorithms=("p3o",))
     with pytest.raises(
         SettingsError,
-        match="proposer = 'oracle': there is no such proposer; known: history, paraphrase, propose_improvement",
+        match="proposer = 'oracle': there is no such proposer; known: history",
     ):
         with_plugins(Settings(reflection={"function": len}, p2o={"proposer": "oracle"}))
 

@@ -44,7 +44,7 @@ class Everything:
 
     @hookimpl
     def coevo_check_candidate(
-        self, candidate: Any, parent: Any, reply: Any, known: Any, leak_guard: LeakGuard
+        self, candidate: Any, parents: Any, reply: Any, known: Any, leak_guard: LeakGuard
     ) -> None:
         self._count("check_candidate", leak=leak_guard.find("answer 3"), known=known)
 

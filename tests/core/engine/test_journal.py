@@ -1,4 +1,4 @@
-"""What a run leaves behind, and that no reply is paid for twice."""
+"""What a run leaves behind, and that no recorded reply is paid for twice."""
 
 from __future__ import annotations
 

@@ -62,8 +62,8 @@ def test_toml_and_yaml_and_the_environment_can_name_the_file(
 
 def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Settings(algorithms="p2o").algorithms == ("p2o",)
-    monkeypatch.setenv("PROMPT_COEVO_ALGORITHMS", "p2o, other")
-    assert Settings().algorithms == ("p2o", "other")
+    monkeypatch.setenv("PROMPT_COEVO_ALGORITHMS", "p2o, inspo")
+    assert Settings().algorithms == ("p2o", "inspo")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 gepa's own are: which parent comes next (its per-question best sets), the minibatches, the loop. Ours,
 as in `search.py`: the split, the rollouts, the proposer with its gates, `coevo_verify`, the accounts.
-It tries one proposal at a time and has no waves. See `docs/gepa.md`.
+It is run one proposal at a time, without gepa's own batching, so there are no waves. See `docs/gepa.md`.
 """
 
 from __future__ import annotations

@@ -324,11 +324,19 @@ def test_nothing_is_pruned_below_the_parents(start: Any) -> None:
     assert len(run.population) == 3
 
 
-def test_without_pruning_the_population_stays(start: Any) -> None:
-    run = start(initial_population=SEVEN, prune=False)
-    run.steps(16)
-    assert run.population == list(SEVEN)
-    assert run.skipped == ["the population is full and nothing is pruned"]
+@pytest.mark.parametrize(
+    ("first", "what"),
+    [
+        ({"initial_population": SEVEN}, "the instructions of inspo.initial_population"),
+        ({"instruction": "Think."}, "the paraphrases"),
+    ],
+)
+def test_without_pruning_a_full_population_would_never_evolve(
+    first: dict[str, Any], what: str
+) -> None:
+    with pytest.raises(SettingsError, match=f"{what} fill the population for good"):
+        Settings(algorithms="inspo", inspo={"prune": False, **first})
+    Settings(algorithms="inspo", inspo={"prune": False, "evolution": "off", **first})
 
 
 def test_without_pruning_a_population_is_filled(start: Any) -> None:
@@ -801,7 +809,7 @@ def test_a_missing_reflection_model_shows_before_training(start: Any, inspo: Any
 
 def test_a_proposer_that_does_not_exist(start: Any) -> None:
     known = "known: history, paraphrase, propose_improvement, reflection"
-    with pytest.raises(SettingsError, match=f"there is no proposer 'oracle'; {known}"):
+    with pytest.raises(SettingsError, match=f"'oracle': there is no such proposer; {known}"):
         start(proposer="oracle")
 
 

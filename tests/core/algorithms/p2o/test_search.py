@@ -36,7 +36,7 @@ def search(
         engine = make_engine(reply, p2o=defaults | p2o, plugins={"events": events})
         ids = tuple(sorted(policy.questions))[:hard]
         request = SearchRequest(0, ids, policy, engine.settings.p2o)
-        return Search(request, engine).run()
+        return Search(request, engine.desk).run()
 
     return run
 
@@ -253,6 +253,7 @@ def test_a_budget_below_one_dev_evaluation(search: Any, policy: Any) -> None:
     result = search(policy, search_budget=5)
     assert result.pool.candidates == ()
     assert result.stopped == "the budget cannot pay for one evaluation on the dev questions"
+    assert result.failed  # so that it is a warning
     assert policy.rollouts == 0
 
 
@@ -303,7 +304,7 @@ def test_no_reply_and_no_reward_breaks_the_accounts(
     )
     policy = _RuleFree(salt)
     request = SearchRequest(0, tuple(policy.questions), policy, engine.settings.p2o)
-    result = Search(request, engine).run()
+    result = Search(request, engine.desk).run()
     if overspend == "never":
         assert result.spent <= budget
     assert result.overshoot == max(0, result.spent - budget)
