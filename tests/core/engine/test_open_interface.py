@@ -1,0 +1,325 @@
+"""Methods, plugins and components of strangers: chosen by name, asked in order, refused in a sentence."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from prompt_coevo import (
+    Candidate,
+    Coevolution,
+    MemberPlan,
+    Method,
+    Rollout,
+    Section,
+    Settings,
+    hookimpl,
+    registry,
+)
+from prompt_coevo.errors import PluginError, SettingsError
+from prompt_coevo.placement import Placement
+from prompt_coevo.proposals import Reply
+from prompt_coevo.settings.method import Cost, may_distil
+
+Offer = Callable[[registry.Kind, str, Any], None]
+
+
+class LoudSettings(Section):
+    volume: int = 1
+    """How many exclamation marks."""
+    places: int = 2
+    """How many members of a group."""
+
+
+class Loud:
+    """Gives every member another instruction, and some a template of its own placement."""
+
+    def __init__(self, context: Any) -> None:
+        self.settings = context.settings.section(LoudSettings)
+        self.state = {"seen": 0}
+
+    @hookimpl
+    def coevo_plan_group(self, question_id: str, group_size: int) -> Sequence[MemberPlan]:
+        marks = "!" * self.settings.volume
+        return [
+            MemberPlan(
+                instruction=Candidate(f"{question_id} {member}{marks}", "instruction"),
+                template=Candidate("psst", "template") if member < self.settings.places else None,
+                distill=member == 0,
+                placement=Placement(template_layout="{{question}} {{template}}"),
+            )
+            for member in range(group_size)
+        ]
+
+    @hookimpl
+    def coevo_state(self) -> dict[str, int]:
+        return self.state
+
+
+LOUD = Method(
+    "loud",
+    plugin=Loud,
+    section=LoudSettings,
+    provides=frozenset({"instruction", "template"}),
+    may_distil=True,
+    estimate=lambda section, workload: Cost("each step", section.volume, 0),
+)
+
+
+@pytest.fixture
+def loud(offer: Offer) -> None:
+    offer("methods", "loud", LOUD)
+
+
+@pytest.fixture
+def module() -> Iterator[ModuleType]:
+    """An importable module of a stranger's."""
+    made = ModuleType("strangers_module")
+    sys.modules[made.__name__] = made
+    yield made
+    del sys.modules[made.__name__]
+
+
+def engine_of(settings: Settings, output_dir: Path | None = None, **plugins: object) -> Coevolution:
+    return Coevolution.from_settings(settings, output_dir=output_dir, plugins=plugins)
+
+
+# One registration
+
+
+@pytest.mark.usefixtures("loud")
+def test_a_method_plans_every_member_of_a_group() -> None:
+    engine = engine_of(Settings(algorithms="loud", loud={"volume": 3}))
+    first, second, third = engine.plan(["q"], 3)
+    assert [one.instruction.text for one in (first, second, third)] == [
+        "q 0!!!",
+        "q 1!!!",
+        "q 2!!!",
+    ]
+    assert first.rollout_prompt("x") == "q 0!!!\n\nx psst"
+    assert first.train_prompt("x") == "q 0!!!\n\nx"
+    assert second.train_prompt("x") == second.rollout_prompt("x") == "q 1!!!\n\nx psst"
+    assert third.templated is False
+
+
+@pytest.mark.usefixtures("loud")
+def test_a_methods_section_is_like_a_built_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROMPT_COEVO_LOUD__VOLUME", "7")
+    settings = Settings(algorithms="loud")
+    assert settings.section(LoudSettings).volume == 7
+    assert settings.model_dump()["loud"] == {"volume": 7, "places": 2}
+    assert pickle.loads(pickle.dumps(settings)) == settings
+    assert may_distil(settings)
+    with pytest.raises(
+        SettingsError, match=r"unknown setting loud\.volum; did you mean loud\.volume\?"
+    ):
+        Settings(algorithms="loud", loud={"volum": 1})
+    monkeypatch.delenv("PROMPT_COEVO_LOUD__VOLUME")
+    with pytest.raises(SettingsError, match="settings under loud have no effect"):
+        Settings(algorithms="p2o", loud={"volume": 1})
+
+
+def test_a_method_by_its_place(module: ModuleType) -> None:
+    module.LOUD = LOUD  # type: ignore[attr-defined]
+    settings = Settings(algorithms="strangers_module:LOUD", plugins={"loud": {"volume": 2}})
+    assert engine_of(settings).plan(["q"], 1)[0].instruction == Candidate("q 0!!", "instruction")
+    with pytest.raises(SettingsError, match=r"unknown setting plugins\.loud\.loudness"):
+        engine_of(Settings(algorithms="strangers_module:LOUD", plugins={"loud": {"loudness": 2}}))
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings(p2o={"tua": 0.1, "beam_widht": 3}, reflection={"modle": "x"}, sed=1)
+    for name in ("p2o.tua", "p2o.beam_widht", "reflection.modle", "sed"):
+        assert f"unknown setting {name}; did you mean" in str(caught.value)
+    with pytest.raises(SettingsError) as caught:
+        Settings(p2o={"tau": 2.0, "search_backend": "gepa", "front_fill": True, "beam_width": 2})
+    assert "p2o.tau = 2 is above" in str(caught.value)
+    assert "p2o.beam_width has no effect" in str(caught.value)
+    assert "p2o.front_fill has no effect" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"algorithms": "inspo", "distill_ratio": "clean"}, "distill_ratio has no effect"),
+        (
+            {"algorithms": "inspo", "context_distillation": True},
+            "context_distillation has no effect",
+        ),
+        ({"p2o": {"solved_at": 0.0}}, "p2o.solved_at"),
+        ({"p2o": {"tau": 7.0}}, "p2o.tau = 7 is above p2o.solved_at = 1"),
+        (
+            {"p2o": {"search_budget": 200, "min_hard": 1000}},
+            "cannot pay for one evaluation on the 300",
+        ),
+        ({"inspo": {"solved_at": -1.0}, "algorithms": "inspo"}, "inspo.solved_at"),
+        ({"reflection": {"backend": "function"}}, "needs reflection.function"),
+    ],
+)
+def test_settings_that_would_do_nothing_are_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        Settings(**values)
+
+
+def test_no_algorithm_and_no_plugin_is_an_error() -> None:
+    with pytest.raises(
+        SettingsError, match="nothing would be evolved; set algorithms; known: inspo"
+    ):
+        engine_of(Settings(algorithms=()))
+
+
+# Competition and order
+
+
+@pytest.mark.usefixtures("loud")
+def test_two_methods_with_one_job_are_named() -> None:
+    settings = Settings(algorithms=("loud", "p2o"), reflection={"function": str.upper})
+    with pytest.raises(
+        SettingsError, match="'loud' and 'p2o' both give every rollout its template"
+    ):
+        engine_of(settings)
+
+
+class Instructions:
+    def __init__(self, text: str) -> None:
+        self.candidate = Candidate(text, "instruction")
+
+    @hookimpl
+    def coevo_plan_group(self, group_size: int) -> list[MemberPlan]:
+        return [MemberPlan(instruction=self.candidate)] * group_size
+
+    @hookimpl
+    def coevo_best_instruction(self) -> Candidate:
+        return self.candidate
+
+    @hookimpl
+    def coevo_evaluation_instruction(self) -> Candidate:
+        return self.candidate
+
+
+def test_two_plugins_with_one_job_are_named() -> None:
+    engine = engine_of(Settings(algorithms=()), a=Instructions("a"), b=Instructions("b"))
+    with pytest.raises(PluginError, match="'b' and 'a' both give every rollout its instruction"):
+        engine.plan(["q"], 2)
+
+
+def test_a_strangers_plugin_is_asked_before_a_method(policy: Any) -> None:
+    inspo = {"instruction": "built in", "paraphrase": False}
+    settings = Settings(algorithms="inspo", inspo=inspo, reflection={"function": str.upper})
+    engine = engine_of(settings, mine=Instructions("mine"))
+    engine.begin(policy)
+    assert engine.plan(["q1"], 1)[0].instruction == Candidate("mine", "instruction")
+    assert engine.evaluation_instruction() == Candidate("mine", "instruction")
+    alone = engine_of(settings)
+    alone.begin(policy)
+    assert alone.plan(["q1"], 1)[0].instruction == Candidate("built in", "instruction")
+
+
+def test_a_method_gives_only_what_it_says(offer: Offer) -> None:
+    offer("methods", "sly", Method("sly", plugin=lambda context: Instructions("sly")))
+    with pytest.raises(PluginError, match="the method 'sly' gives rollouts a instruction"):
+        engine_of(Settings(algorithms="sly")).plan(["q"], 1)
+
+
+# Names
+
+
+def test_a_name_can_be_taken_once(offer: Offer, loud: None) -> None:
+    with pytest.raises(PluginError, match="'p2o' is taken among the methods .it is built in"):
+        offer("methods", "p2o", LOUD)
+    with pytest.raises(PluginError, match="'loud' is taken among the methods .it was registered"):
+        registry.register("methods", "loud", LOUD)
+    with pytest.raises(
+        PluginError, match="'loud' cannot be registered: the name is taken by a Loud"
+    ):
+        engine_of(Settings(algorithms="loud"), loud=Instructions("x"))
+    one = Instructions("x")
+    with pytest.raises(PluginError, match="the same object has another name already"):
+        engine_of(Settings(algorithms=()), one=one, two=one)
+
+
+def test_a_plugin_that_needs_a_newer_interface_is_refused(offer: Offer) -> None:
+    class Future:
+        coevo_interface = 99
+
+    with pytest.raises(
+        PluginError, match="'future' needs interface 99 of prompt_coevo, this version"
+    ):
+        engine_of(Settings(algorithms=()), future=Future())
+    offer("methods", "later", Method("later", plugin=Loud, interface=99))
+    with pytest.raises(PluginError, match="the method 'later' needs interface 99"):
+        Settings(algorithms="later")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"sinks": ["journl"]}, "sinks = 'journl': there is no such sink; did you mean journal?"),
+        ({"gates": {"active": ["nope:Gate"]}}, "gates.active = 'nope:Gate' cannot be imported"),
+        ({"p2o": {"proposer": "sys:nothing"}}, "proposer = 'sys:nothing' cannot be imported"),
+        ({"reflection": {"backend": "magic", "model": "x"}}, "reflection.backend = 'magic'"),
+    ],
+)
+def test_components_that_do_not_exist(values: dict[str, Any], message: str) -> None:
+    values = {"reflection": {"function": str.upper}, **values}
+    with pytest.raises(SettingsError, match=message):
+        engine_of(Settings(**values))
+
+
+def test_gates_sinks_and_models_by_place(module: ModuleType, tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    class Gate:
+        def __init__(self, context: Any) -> None: ...
+
+        @hookimpl
+        def coevo_check_candidate(self, candidate: Candidate) -> str | None:
+            return "not today" if candidate.text == "k9" else None
+
+    class Sink:
+        def __init__(self, context: Any) -> None: ...
+
+        @hookimpl
+        def coevo_after_candidate_checked(self, reason: str | None) -> None:
+            heard.append(str(reason))
+
+    class Model:
+        def complete(self, prompts: Sequence[str]) -> list[Reply]:
+            return [Reply("<template>k9</template>", "stop") for _ in prompts]
+
+    module.Gate, module.Sink = Gate, Sink  # type: ignore[attr-defined]
+    module.model = lambda reflection, initial_policy: Model()  # type: ignore[attr-defined]
+    settings = Settings(
+        gates={"active": ("text", "strangers_module:Gate")},
+        sinks=("strangers_module:Sink",),
+        reflection={"backend": "strangers_module:model"},
+        p2o={"search_budget": 30, "dev_size": 2, "max_barren_waves": 1},
+    )
+    engine = engine_of(settings, tmp_path)
+    policy = _Failing()
+    engine.observe([Rollout(one, "", 0.0) for one in engine.plan(policy.question_ids(), 2)])
+    engine.epoch_end(policy)
+    assert heard
+    assert set(heard) == {"not today"}
+
+
+class _Failing:
+    """A policy that solves nothing."""
+
+    def question_ids(self) -> list[str]:
+        return [f"q{number}" for number in range(6)]
+
+    def question(self, question_id: str) -> Any:
+        from prompt_coevo import Question
+
+        return Question(question_id, f"what is {question_id}?")
+
+    def rollout(self, requests: Sequence[Any]) -> list[Rollout]:
+        return [Rollout(request.assignment, "no", 0.0) for request in requests]
