@@ -12,10 +12,8 @@ questions drawn anew, in place of the training's.
 
 from __future__ import annotations
 
-import bisect
 import re
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 from typing import Any
 
 from prompt_coevo import hookspecs
@@ -67,7 +65,6 @@ class Inspo:
         self._begun = self._new_round = False
         self._step = self._unfit_rollouts = 0
         self._rewards: dict[str, list[float]] = {}
-        self._shares: tuple[Sequence[Candidate], list[float]] | None = None
         self._best: Candidate = first[0]
         self._published: str | None = None
 
@@ -104,13 +101,8 @@ class Inspo:
         """Line 5: `I ~ p(. | W; P)`, for every question anew."""
         if not self._begun:
             raise HostError("a round was planned before training began; call begin(policy) first")
-        if self._shares is None:
-            chances = self._population.probabilities().values()
-            self._shares = self._population.members, list(accumulate(chances))
-        members, upto = self._shares
-        draw = counter_rng(self._context.settings.seed, "inspo/instruction", round, group).random()
-        drawn = members[min(bisect.bisect(upto, draw), len(members) - 1)]
-        return [MemberPlan(instruction=drawn)] * group_size
+        rng = counter_rng(self._context.settings.seed, "inspo/instruction", round, group)
+        return [MemberPlan(instruction=self._population.draw(rng.random()))] * group_size
 
     @hookimpl
     def coevo_observe(self, groups: Sequence[Group]) -> None:
@@ -146,16 +138,13 @@ class Inspo:
         means = {name: sum(rewards) / len(rewards) for name, rewards in self._rewards.items()}
         self._rewards = {}
         self._population.observe(means)
-        members = self._population.members
+        weights = self._population.weights()
         self._context.note(
-            "instruction_weights",
-            inspo_step=self._step,
-            means=means,
-            weights={member.id: self._population.weight(member.id) for member in members},
+            "instruction_weights", inspo_step=self._step, means=means, weights=weights
         )
-        for member in members:
+        for member in self._population.members:
             if self._population.seen(member.id):
-                self._evolver.remember(member, self._population.weight(member.id))
+                self._evolver.remember(member, weights[member.id])
         self._update_choice()
 
     def _prune(self) -> None:
@@ -240,7 +229,6 @@ class Inspo:
 
     def _update_choice(self) -> None:
         """The weights or the members have changed."""
-        self._shares = None
         self._best = self._population.best() or self._population.members[0]
         if self._best.text != self._published:
             self._published = self._best.text

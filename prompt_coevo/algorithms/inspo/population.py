@@ -7,9 +7,11 @@ child has a prior weight until its first window entry.
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import Any
 
 from prompt_coevo.errors import SettingsError
@@ -39,6 +41,7 @@ class Population:
         self._members: dict[str, Candidate] = {}
         self._windows: dict[str, deque[float]] = {}
         self._priors: dict[str, float] = {}
+        self._shares: list[float] | None = None
         for instruction in instructions:
             self.add(instruction)
         if not self._members:
@@ -66,11 +69,22 @@ class Population:
 
     def probabilities(self) -> dict[str, float]:
         """`p_j = softmax(w_j / τ_s)` (eq. 4), by instruction id, oldest first."""
-        logits = {name: self.weight(name) / self._temperature for name in self._members}
+        logits = {name: weight / self._temperature for name, weight in self.weights().items()}
         highest = max(logits.values())
         terms = {name: math.exp(logit - highest) for name, logit in logits.items()}
         total = math.fsum(terms.values())
         return {name: term / total for name, term in terms.items()}
+
+    def draw(self, point: float) -> Candidate:
+        """The instruction of a random point in [0, 1): each has a share of the line as long as `p_j`."""
+        if self._shares is None:
+            self._shares = list(accumulate(self.probabilities().values()))
+        place = min(bisect.bisect(self._shares, point), len(self) - 1)
+        return self.members[place]
+
+    def weights(self) -> dict[str, float]:
+        """`w_j` of all instructions, by id, oldest first."""
+        return {name: self.weight(name) for name in self._members}
 
     def observe(self, means: Mapping[str, float]) -> None:
         """One step: the mean reward of every instruction that was sampled in it (eq. 6).
@@ -78,6 +92,7 @@ class Population:
         Each makes one window entry; instructions that were not sampled keep their windows. Ids that
         have left the population, and values that are not finite, are passed over.
         """
+        self._shares = None
         for name, mean in means.items():
             if name in self._windows and math.isfinite(mean):
                 self._windows[name].append(mean)
@@ -112,6 +127,7 @@ class Population:
         """A new instruction, which weighs `prior` until its first window entry."""
         if instruction.id in self._members:
             raise SettingsError(f"an instruction is twice in the population: {instruction.text!r}")
+        self._shares = None
         self._members[instruction.id] = instruction
         self._windows[instruction.id] = deque(maxlen=self._window)
         self._priors[instruction.id] = prior
@@ -140,6 +156,7 @@ class Population:
             instruction = Candidate.from_json(member["instruction"])
             self.add(instruction, member["prior"])
             self._windows[instruction.id].extend(member["window"])
+        self._shares = None
 
     def _measured(self, name: str) -> bool:
         """Whether the weight comes from rewards: of training, or of a verification."""
@@ -150,5 +167,6 @@ class Population:
         return sorted(self._members, key=lambda name: -self.weight(name))
 
     def _remove(self, name: str) -> Candidate:
+        self._shares = None
         del self._windows[name], self._priors[name]
         return self._members.pop(name)

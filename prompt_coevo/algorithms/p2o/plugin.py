@@ -30,7 +30,7 @@ from prompt_coevo.extras import require
 from prompt_coevo.markers import PROJECT, hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.rng import counter_rng
-from prompt_coevo.types import Group, MemberPlan
+from prompt_coevo.types import Group, MemberPlan, Rollout
 
 logger = logging.getLogger(PROJECT)
 
@@ -73,12 +73,13 @@ class P2O:
         self._hard.observe_all(groups)
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         self._totals["train_rollouts"] += len(rollouts)
-        self._last_round = {"templated_fraction": 0.0}
-        for name, templated in (("templated", True), ("untemplated", False)):
-            chosen = [rollout for rollout in rollouts if rollout.assignment.templated == templated]
+        under: dict[bool, list[Rollout]] = {True: [], False: []}
+        for rollout in rollouts:
+            under[rollout.assignment.templated].append(rollout)
+        fraction = len(under[True]) / len(rollouts) if rollouts else 0.0
+        self._last_round = {"templated_fraction": fraction}
+        for name, chosen in (("templated", under[True]), ("untemplated", under[False])):
             judged = [rollout.reward for rollout in chosen if rollout.fit]
-            if templated and rollouts:
-                self._last_round["templated_fraction"] = len(chosen) / len(rollouts)
             if judged:
                 self._last_round[f"reward_{name}"] = sum(judged) / len(judged)
 
