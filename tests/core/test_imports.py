@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -42,6 +43,7 @@ FLOORS = (
     "doors",
     "retrieval",
     "adapters",
+    "testing",
     "demo",
     "cli",
 )
@@ -142,6 +144,17 @@ def test_every_folder_is_a_floor() -> None:
             if name.startswith(f"{top}.")
         }
         assert folders <= set(floors)
+
+
+def test_the_map_has_every_folder_and_file_that_it_names() -> None:
+    text = (ROOT / "docs" / "map.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)/` \|", text, re.M)
+    here = {path.name for path in (ROOT / "prompt_coevo").iterdir() if path.is_dir()}
+    assert set(rows) == here - {"__pycache__"}
+    begin = text.split("## Where to go")[1]
+    for name in re.findall(r"`([\w/]+\.(?:py|md))`", begin):
+        places = [ROOT / name, ROOT / "prompt_coevo" / name]
+        assert any(place.exists() for place in places), f"the map names {name}, which is not there"
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
