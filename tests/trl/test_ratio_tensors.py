@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from prompt_coevo.doors.distill_tensors import band_mask, left_pad
+from prompt_coevo.doors.ratio_tensors import band_mask, left_pad
 
 
 def test_left_padding() -> None:
