@@ -8,7 +8,7 @@ import threading
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import cycle
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -94,11 +94,12 @@ def misbehaving() -> Callable[[str], Any]:
 
 @dataclass(frozen=True)
 class Run:
-    """Settings; a model's maker; a resume after a step; the sampler's call at which it breaks down."""
+    """Settings; a model's maker; the steps, of which one that was there before means a resume; the
+    sampler's call at which it breaks down."""
 
     settings: dict[str, Any]
     model: Callable[[], Callable[[str], Any]] = lambda: teacher
-    resume_after: int | None = None
+    steps: Sequence[int] = range(1, STEPS + 1)
     broken_at: int | None = None
 
 
@@ -124,6 +125,7 @@ BOTH = {
 }
 MANY_REPLIES = p2o(beam_width=4, front_fill=True, search_budget=400)
 EVERY_STEP = {"prune_every": 1, "evolve_every": 1, "rounds": 4}
+KILLED = [1, 2, 3, 4, 5, 6, 7, *range(5, STEPS + 1)]
 STRICT = {"gates": {"leak_ngram": 3}}
 RUNS = {
     "core-p2o-waves": Run(p2o(beam_width=3)),
@@ -131,19 +133,19 @@ RUNS = {
     "core-p2o-same-template": Run(p2o(group_templates="same")),
     "core-p2o-by-steps-undistilled": Run({**p2o(search_every=2), "context_distillation": False}),
     "core-p2o-gepa": Run(p2o(search_backend="gepa")),
-    "core-p2o-resumed": Run(p2o(), resume_after=4),
+    "core-p2o-resumed": Run(p2o(), steps=KILLED),
     "core-p2o-misbehaving": Run({**MANY_REPLIES, **STRICT}, misbehaving),
     "core-p2o-broken-sampler": Run(p2o(), broken_at=3),
     "core-inspo-online": Run(inspo("one")),
     "core-inspo-history": Run(inspo(proposer="history", parents=2, child_weight="zero")),
     "core-inspo-overlapped": Run(OVERLAPPED),
-    "core-inspo-overlapped-resumed": Run(OVERLAPPED, resume_after=4),
+    "core-inspo-overlapped-resumed": Run(OVERLAPPED, steps=KILLED),
     "core-inspo-before": Run(inspo(evolution="before")),
     "core-inspo-after": Run(inspo(evolution="after")),
     "core-inspo-no-prune-no-verify": Run(inspo(prune=False, verify=False, population_size=9)),
     "core-inspo-misbehaving": Run({**inspo(**EVERY_STEP), **STRICT}, misbehaving),
     "core-both": Run(BOTH),
-    "core-both-resumed": Run(BOTH, resume_after=5),
+    "core-both-resumed": Run(BOTH, steps=KILLED),
 }
 
 
@@ -151,24 +153,24 @@ def record(name: str, folder: Path, seed: int) -> dict[str, list[Any]]:
     """Train in the folder, every epoch with each question once; after every step the state is taken."""
     run, others = RUNS[name], set(threading.enumerate())
     settings = Settings(**run.settings, reflection={"function": run.model()}, seed=seed)
-    policy = TablePolicy(run.broken_at)
-    plans, states, metrics = [], [], []
-    engine = Coevolution.from_settings(settings, output_dir=folder)
-    engine.begin(policy)
-    for step in range(1, STEPS + 1):
+    policy, saved = TablePolicy(run.broken_at), dict[int, Any]()
+    seen: dict[str, list[Any]] = {"plans": [], "states": [], "metrics": [], "asked": policy.asked}
+    for before, step in pairwise([STEPS, *run.steps]):
+        if step <= before:
+            engine = Coevolution.from_settings(settings, output_dir=folder)
+            if step in saved:
+                engine.load_state_dict(saved[step - 1])
+            engine.begin(policy)
+        if step % STEPS_PER_EPOCH == 1 and step > 1:
+            engine.epoch_end(policy)
         plan = engine.plan(policy.question_ids()[step % STEPS_PER_EPOCH :: STEPS_PER_EPOCH], GROUP)
         engine.observe([policy.answer(assignment) for assignment in plan])
         engine.step_end(policy, last=step == STEPS)
         for thread in set(threading.enumerate()) - others:
             thread.join()  # an overlapped reply is in the state only if it has come
-        plans.append([told(assignment) for assignment in plan])
-        states.append(json.loads(json.dumps(engine.state_dict())))
-        metrics.append(engine.metrics())
-        if step == run.resume_after:
-            engine = Coevolution.from_settings(settings, output_dir=folder)
-            engine.load_state_dict(states[-1])
-            engine.begin(policy)
-        if step % STEPS_PER_EPOCH == 0 and step < STEPS:
-            engine.epoch_end(policy)
+        saved[step] = json.loads(json.dumps(engine.state_dict()))
+        seen["plans"].append([told(assignment) for assignment in plan])
+        seen["states"].append(saved[step])
+        seen["metrics"].append(engine.metrics())
     engine.end(policy)
-    return {"plans": plans, "states": states, "metrics": metrics, "asked": policy.asked}
+    return seen
