@@ -9,11 +9,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import prompt_coevo
 from helpers.ray_run import Result
 from helpers.verl_world import MANY, teach
 from standins.openai_server import openai_server
-
-import prompt_coevo
 
 EPOCHS = {"p2o": (2, 3), "both": (2,)}
 """How many epochs of two steps each start of a run goes to; a second one resumes."""
