@@ -18,6 +18,8 @@ import pytest
 from helpers.passages import passages, queries, write_corpus
 from helpers.tiny_encoder import save_tiny_encoder
 from prompt_coevo.retrieval.corpus import Corpus, write_offsets
+from prompt_coevo.retrieval.dense import embeddings, encoders
+from prompt_coevo.retrieval.dense import gpu as vector_gpu
 from prompt_coevo.retrieval.dense.build import choose_type
 from prompt_coevo.retrieval.dense.encoder_recipes import EncoderError
 from prompt_coevo.retrieval.dense.faiss_package import (
@@ -26,8 +28,7 @@ from prompt_coevo.retrieval.dense.faiss_package import (
     load_faiss,
     refuse_conflict,
 )
-from prompt_coevo.retrieval.dense.index import DenseIndex, build_dense, embeddings, encoders
-from prompt_coevo.retrieval.dense.index import gpu as vector_gpu
+from prompt_coevo.retrieval.dense.index import DenseIndex, build_dense
 from prompt_coevo.retrieval.dense.search import FaissVectors, FlatVectors
 from prompt_coevo.retrieval.errors import IndexFileError
 from prompt_coevo.retrieval.index.shards import Shards, merged

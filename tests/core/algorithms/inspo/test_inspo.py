@@ -22,8 +22,8 @@ import pytest
 
 from prompt_coevo import Coevolution, Settings, hookimpl
 from prompt_coevo.errors import HostError, SettingsError
-from prompt_coevo.overlap import Background
 from prompt_coevo.proposals import Proposal, Reply
+from prompt_coevo.threads import Background
 from prompt_coevo.types import Assignment, Candidate, Rollout, RolloutRequest, Sampling
 
 SEVEN = ("a", "b", "c", "d", "e", "f", "g")
