@@ -91,7 +91,8 @@ def attach_timed(trainer: Any, watch: Stopwatch) -> None:
     for name in WRAPPED:
         setattr(trainer, name, watch.around(getattr(trainer, name), "outside"))
     door = callback._door
-    door._tokenize = watch.around(door._tokenize, "tokenising")  # type: ignore[method-assign]
+    exchange = door._exchange
+    exchange.tokenize = watch.around(exchange.tokenize, "tokenising")  # type: ignore[method-assign]
     callback.on_step_end = watch.around(callback.on_step_end, "callback")  # type: ignore[method-assign]
     trainer.add_callback(callback)
 

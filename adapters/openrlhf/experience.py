@@ -14,7 +14,7 @@ from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 
 from prompt_coevo.adapters.openrlhf.resolved import settings_of
 from prompt_coevo.adapters.openrlhf.samples import DISTILLED
-from prompt_coevo.doors.distill_tensors import band_mask
+from prompt_coevo.doors.ratio_tensors import band_mask
 from prompt_coevo.settings import Settings
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, get_origin
 import yaml
 
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.settings import METHODS, Settings, setting_fields
+from prompt_coevo.settings import method_choices, setting_fields
 
 PREFIX: Final = "--coevo."
 
@@ -51,10 +51,10 @@ class Flags:
 def help_text() -> str:
     """All our flags with their defaults and meanings, which are the settings'."""
     lines = [
-        f"{PREFIX}method {{{','.join(METHODS)}}}",
+        f"{PREFIX}method {{{','.join(method_choices())}}}",
         "    Switches co-evolution on; short for --coevo.algorithms.",
     ]
-    for name, field in setting_fields(Settings):
+    for name, field in setting_fields():
         if name != "reflection.api_key":
             default = "" if field.default is None else f" (default: {field.default})"
             lines += [
@@ -66,9 +66,7 @@ def help_text() -> str:
 
 def _nested(flags: dict[str, list[str]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    lists = {
-        name for name, field in setting_fields(Settings) if get_origin(field.annotation) is tuple
-    }
+    lists = {name for name, field in setting_fields() if get_origin(field.annotation) is tuple}
     for name, texts in flags.items():
         if name == "reflection.api_key":
             raise SettingsError(
@@ -94,11 +92,11 @@ def _nested(flags: dict[str, list[str]]) -> dict[str, Any]:
 
 
 def _algorithms(texts: list[str]) -> list[str]:
-    if len(texts) != 1 or texts[0] not in METHODS:
+    if len(texts) != 1 or texts[0] not in method_choices():
         raise SettingsError(
-            f"{PREFIX}method must be one of {', '.join(METHODS)}, but is {' '.join(texts)!r}"
+            f"{PREFIX}method must be one of {', '.join(method_choices())}, but is {' '.join(texts)!r}"
         )
-    return METHODS[texts[0]]
+    return method_choices()[texts[0]]
 
 
 def _value(text: str) -> Any:

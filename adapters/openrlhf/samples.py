@@ -25,7 +25,7 @@ from prompt_coevo.adapters.openrlhf.progress import Progress
 from prompt_coevo.adapters.openrlhf.resolved import settings_of
 from prompt_coevo.adapters.openrlhf.responses import TAG, TOOL_ERROR, join
 from prompt_coevo.adapters.openrlhf.rollouts import OpenRLHFPolicy
-from prompt_coevo.doors.length_gate import LONGEST_LOOKED_AT, PromptLengthGate
+from prompt_coevo.doors.length_gate import LONGEST_LOOKED_AT, PromptLengthGate, PromptLimit
 from prompt_coevo.doors.vocabulary_gate import VocabularyGate
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
@@ -325,9 +325,9 @@ class CoevoSamplesGenerator(SamplesGenerator):
         return PromptLengthGate(
             self._questions,
             self._placement,
-            needed=self._longest,
-            limit=lambda: self._prompt_limit,
-            limit_name="--data.max_len leaves room for",
+            PromptLimit(
+                self._longest, lambda: self._prompt_limit, "--data.max_len leaves room for"
+            ),
             count_tokens=lambda text: len(encode(self.tokenizer, text)),
         )
 

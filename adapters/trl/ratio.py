@@ -1,94 +1,122 @@
 """Which old log-probs distilled rows get: the setting `distill_ratio`.
 
 The trainer has already computed everything from the question's own prompt `x`, because that is what
-its generation returned (`generation.py`). Here the rest is put right: fields that the sampler filled
-under `x~`, and what the modes `band` and `templated` ask for.
+its generation returned (`distil.py`). Here the rest is put right: fields that the sampler filled under
+`x~`, and what the modes `band` and `templated` ask for.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import torch
 
-from prompt_coevo.doors.distill_tensors import band_mask, left_pad
+from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Ids, Logps, Trainer
+from prompt_coevo.doors.patching import swapped, wrap
+from prompt_coevo.doors.ratio_tensors import distil_ratio, left_pad
 from prompt_coevo.settings import Settings
 
-LOSS_MASK = "coevo_loss_mask"
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_LOSS_MASK: Final = "coevo_loss_mask"
 """Field of a generation batch: tokens that stay in RLOO's loss (GRPO has a field of its own)."""
+_OLD: Final = "old_per_token_logps"
+"""GRPO's field; the trainer leaves it out where it would be the first loss's own log-probs."""
+_OLD_SUMS: Final = "old_logps"
+"""RLOO's field, sums over the completion."""
+_SAMPLER: Final = "sampling_per_token_logps"
 
 
-class DistillRatio:
+class DistilRatio:
     """Applies `distill_ratio` to the output of one generation round."""
 
-    def __init__(self, trainer: Any, settings: Settings) -> None:
+    def __init__(self, trainer: Trainer, settings: Settings) -> None:
         self._trainer = trainer
         self._mode = settings.distill_ratio
         self._band = settings.distill_band
+        self._loss_mask: torch.Tensor | None = None
 
-    def apply(
-        self, output: dict[str, Any], rollout_prompts: list[list[int]], distilled: list[bool]
-    ) -> None:
+    def open(self) -> None:
+        """Wrap what masks RLOO's loss, which has no field for it."""
+        if self._mode == "band":
+            wrap(self._trainer, "_compute_loss", self._around_loss, VERSIONS)
+            logps = "_get_per_token_logps_and_entropies"
+            wrap(self._trainer, logps, self._around_logps, VERSIONS)
+
+    def apply(self, output: Batch, rollout_prompts: Ids, distilled: list[bool]) -> None:
         """Change `output` in place. Called on all ranks of a round with distilled rows on any rank.
 
         `rollout_prompts` are the prompt ids that the sampler saw, `distilled` says which rows were
         sampled under a template; both belong to this rank's rows.
         """
         rows = torch.tensor(distilled, device=output["completion_ids"].device)
-        if self._mode == "templated":
-            self._use_rollout_logps(output, self._logps_under(rollout_prompts, output), rows)
-        elif self._mode == "band":
-            self._mask_band(output, self._logps_under(rollout_prompts, output), rows)
-        self._drop_sampler_correction(output, rows)
-
-    def _drop_sampler_correction(self, output: dict[str, Any], rows: torch.Tensor) -> None:
-        """The sampler's log-probs are under x~: as a correction they would weigh these tokens ~0."""
-        if "importance_sampling_ratio" in output:
+        if "importance_sampling_ratio" in output:  # it would weigh these tokens ~0
             output["importance_sampling_ratio"][rows] = 1.0
-        if "sampling_per_token_logps" in output and self._mode != "templated":
-            old = output.get("old_per_token_logps")
-            if old is None:
-                old = self._logps_on_question(output)
-            output["sampling_per_token_logps"][rows] = old[rows]
+        by_sampler = output.get(_SAMPLER)
+        clean = self._mode == "clean"
+        on_rollout_prompt = by_sampler if clean else self._logps_after(rollout_prompts, output)
+        if on_rollout_prompt is None:
+            return  # nothing of the sampler's can reach the loss
+        on_question = output.get(_OLD)
+        if on_question is None and self._mode == "templated":
+            on_question = (
+                on_rollout_prompt  # in rows that are not distilled the prompts are the same
+            )
+        elif on_question is None:
+            on_question = self._logps(output["prompt_ids"], output["prompt_mask"], output)
+        new = distil_ratio(
+            self._mode,
+            self._band,
+            on_question=on_question,
+            on_rollout_prompt=on_rollout_prompt,
+            distilled=rows[:, None],
+            by_sampler=by_sampler,
+        )
+        if new.old is not None:
+            _set_old(output, new.old, rows)
+        if new.sampler is not None and by_sampler is not None:
+            output[_SAMPLER] = new.sampler.to(by_sampler.dtype)
+        if new.keep is not None:
+            self._mask(output, new.keep, on_question)
 
-    def _use_rollout_logps(
-        self, output: dict[str, Any], logps: torch.Tensor, rows: torch.Tensor
-    ) -> None:
-        if "old_logps" in output:  # RLOO keeps sums
-            sums = (logps * output["completion_mask"]).sum(1)
-            output["old_logps"] = torch.where(rows, sums, output["old_logps"])
-        elif "old_per_token_logps" in output:
-            old = output["old_per_token_logps"]
-            output["old_per_token_logps"] = torch.where(rows[:, None], logps, old)
-        else:
-            output["old_per_token_logps"] = logps
-
-    def _mask_band(self, output: dict[str, Any], logps: torch.Tensor, rows: torch.Tensor) -> None:
-        on_question = output.get("old_per_token_logps")
-        if on_question is None:
-            on_question = self._logps_on_question(output)
-        keep = band_mask(on_question, logps, *self._band) | ~rows[:, None]
-        if "old_logps" in output:
-            output[LOSS_MASK] = keep.to(on_question.dtype)
-            output["old_logps"] = (on_question * output["completion_mask"] * keep).sum(1)
-            return
+    def _mask(self, output: Batch, keep: torch.Tensor, old: torch.Tensor) -> None:
         mask = output["completion_mask"]
+        if _OLD_SUMS in output:
+            output[_LOSS_MASK] = keep.to(old.dtype)
+            output[_OLD_SUMS] = (old * mask * keep).sum(1)
+            return
         output["tool_mask"] = output.get("tool_mask", torch.ones_like(mask)) * keep.to(mask.dtype)
         if "num_items_in_batch" in output:
             loss_tokens = (mask * output["tool_mask"]).sum()
             items = self._trainer.accelerator.gather(loss_tokens).sum()
             output["num_items_in_batch"] = items.clamp(min=1)  # older TRL divides by it as it is
 
-    def _logps_on_question(self, output: dict[str, Any]) -> torch.Tensor:
-        return self._logps(output["prompt_ids"], output["prompt_mask"], output)
+    def _around_loss(
+        self,
+        original: Callable[[PreTrainedModel, Batch], torch.Tensor],
+        model: PreTrainedModel,
+        inputs: Batch,
+    ) -> torch.Tensor:
+        with swapped(self, "_loss_mask", inputs.get(_LOSS_MASK)):
+            return original(model, inputs)
 
-    def _logps_under(self, prompts: list[list[int]], output: dict[str, Any]) -> torch.Tensor:
+    def _around_logps(
+        self, original: Callable[..., Logps], /, *args: object, **kwargs: object
+    ) -> Logps:
+        result = original(*args, **kwargs)
+        if self._loss_mask is None:
+            return result
+        return (result[0] * self._loss_mask, *result[1:])
+
+    def _logps_after(self, prompts: Ids, output: Batch) -> torch.Tensor:
         device = output["completion_ids"].device
         ids, mask = left_pad(prompts, self._trainer.processing_class.pad_token_id)
         return self._logps(ids.to(device), mask.to(device), output)
 
     def _logps(
-        self, prompt_ids: torch.Tensor, prompt_mask: torch.Tensor, output: dict[str, Any]
+        self, prompt_ids: torch.Tensor, prompt_mask: torch.Tensor, output: Batch
     ) -> torch.Tensor:
         """Log-probs of the completions after these prompts, (B, T), by the current weights."""
         trainer = self._trainer
@@ -101,4 +129,12 @@ class DistillRatio:
                 completion.shape[1],
                 batch_size=trainer.args.per_device_train_batch_size,
             )
-        return result[0]  # type: ignore[no-any-return]
+        return result[0]
+
+
+def _set_old(output: Batch, old: torch.Tensor, rows: torch.Tensor) -> None:
+    if _OLD_SUMS in output:
+        sums = (old * output["completion_mask"]).sum(1)
+        output[_OLD_SUMS] = torch.where(rows, sums, output[_OLD_SUMS])
+    else:
+        output[_OLD] = old

@@ -10,7 +10,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.settings import METHODS, Settings
+from prompt_coevo.settings import Settings, method_choices
 from prompt_coevo.settings.section import Section
 
 TRAINER: Final = "coevo"
@@ -25,7 +25,7 @@ _SECRET: Final = "api_key"
 def store_group() -> None:
     """Offer `+coevo=p2o`, `+coevo=inspo` and `+coevo=both`."""
     OmegaConf.register_new_resolver(_RESOLVER, _register_trainer, replace=True)
-    for name, algorithms in METHODS.items():
+    for name, algorithms in method_choices().items():
         ConfigStore.instance().store(
             group="coevo",
             name=name,
@@ -38,7 +38,7 @@ def store_group() -> None:
                         "coevo": {"_target_": "prompt_coevo.adapters.verl.launch.LaunchCheck"}
                     }
                 },
-                "coevo": {**_unset(Settings), "algorithms": algorithms},
+                "coevo": {**_unset(Settings.opened()), "algorithms": algorithms},
             },
         )
 

@@ -9,11 +9,10 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from prompt_coevo.adapters.verl.group import TRAINER_MODE, read_settings
-from prompt_coevo.algorithms import may_distil
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import CoevoError, HostError
 from prompt_coevo.extras import MissingExtraError
-from prompt_coevo.settings import Settings
+from prompt_coevo.settings import Settings, may_distil
 
 
 class LaunchCheck(Callback):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from prompt_coevo.doors.length_gate import PromptLengthGate
+from prompt_coevo.doors.length_gate import PromptLengthGate, PromptLimit
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.placement import Placement, Prompt
 from prompt_coevo.tokens import encode
@@ -32,8 +32,6 @@ def length_gate(trainer: Any, questions: QuestionIndex, placement: Placement) ->
     return PromptLengthGate(
         questions,
         placement,
-        needed=needed,
-        limit=lambda: limit,
-        limit_name="data.max_prompt_length is",
+        PromptLimit(needed, lambda: limit, "data.max_prompt_length is"),
         count_tokens=lambda text: len(encode(trainer.tokenizer, text)),
     )

@@ -16,7 +16,7 @@ from tensordict import TensorDict
 from verl.protocol import DataProto
 from verl.utils.debug.metrics import calculate_debug_metrics
 
-from prompt_coevo.doors.distill_tensors import band_mask
+from prompt_coevo.doors.ratio_tensors import band_mask
 from prompt_coevo.settings import Settings
 
 

@@ -3,41 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from prompt_coevo.algorithms.p2o.cover import TemplateCover
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.placement import Placement, Prompt
+from prompt_coevo.tokens import encode
 from prompt_coevo.types import Candidate
 
+if TYPE_CHECKING:
+    from prompt_coevo.algorithms.p2o.cover import TemplateCover
+
 LONGEST_LOOKED_AT = 32  # by characters; among them is, as good as certainly, the longest in tokens
+
+
+@dataclass(frozen=True)
+class PromptLimit:
+    """How long the host lets a prompt be.
+
+    `needed` says how many tokens the longest of some placed prompts needs, `tokens` how many there are
+    (None: no limit), and `name` what they are called in a sentence, in front of the number.
+    """
+
+    needed: Callable[[Sequence[Prompt]], int]
+    tokens: Callable[[], int | None]
+    name: str
 
 
 class PromptLengthGate:
     """Refuses a candidate with which the longest question exceeds the host's limit.
 
     It is placed as in a rollout: an instruction shares the prompt with templates and the other way
-    round, so the longest of the other kind is there as well. `needed` says how many tokens the longest
-    of some placed prompts needs, `limit` how many there are (None: no limit) and `limit_name` what
-    they are called in the reason.
+    round, so the longest of the other kind is there as well.
     """
 
     def __init__(
         self,
         questions: QuestionIndex,
         placement: Placement,
+        limit: PromptLimit,
         *,
-        needed: Callable[[Sequence[Prompt]], int],
-        limit: Callable[[], int | None],
-        limit_name: str,
         count_tokens: Callable[[str], int],
     ) -> None:
         self._questions = questions
         self._placement = placement
-        self._needed = needed
         self._limit = limit
-        self._limit_name = limit_name
         self._count_tokens = count_tokens
         self._longest = {"instruction": "", "template": ""}
 
@@ -51,7 +63,7 @@ class PromptLengthGate:
 
     @hookimpl
     def coevo_check_candidate(self, candidate: Candidate) -> str | None:
-        limit = self._limit()
+        limit = self._limit.tokens()
         if limit is None:
             return None
         needed = self._needed_with({**self._longest, candidate.kind: candidate.text})
@@ -59,7 +71,7 @@ class PromptLengthGate:
             return None
         if self._needed_with({**self._longest, candidate.kind: ""}) > limit:
             return None  # the user's own prompts do not fit either
-        return f"with it the longest question needs {needed} tokens, {self._limit_name} {limit}"
+        return f"with it the longest question needs {needed} tokens, {self._limit.name} {limit}"
 
     @hookimpl
     def coevo_state(self) -> dict[str, str]:
@@ -75,7 +87,7 @@ class PromptLengthGate:
 
     def _needed_with(self, texts: dict[str, str]) -> int:
         place = self._placement.place
-        return self._needed(
+        return self._limit.needed(
             [
                 place(prompt, texts["instruction"], texts["template"])
                 for prompt in self._longest_prompts
@@ -85,3 +97,17 @@ class PromptLengthGate:
     @cached_property
     def _longest_prompts(self) -> list[Prompt]:
         return self._questions.longest_prompts(LONGEST_LOOKED_AT)
+
+
+def tokens_needed(processing_class: Any, prompts: Sequence[Prompt], **template: Any) -> int:
+    """How many tokens the longest of some prompts has, all texts or all chats.
+
+    `processing_class` is a tokenizer or processor of transformers; `template` are further arguments
+    for its chat template, such as the tools.
+    """
+    if isinstance(prompts[0], str):
+        return max(len(encode(processing_class, str(prompt))) for prompt in prompts)
+    ids = processing_class.apply_chat_template(
+        list(prompts), add_generation_prompt=True, tokenize=True, return_dict=True, **template
+    )["input_ids"]
+    return max(map(len, ids))

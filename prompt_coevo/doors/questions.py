@@ -101,8 +101,27 @@ class QuestionIndex:
         return truth if truth is None or isinstance(truth, str) else _dumps(truth)
 
     def _fingerprint(self, row: Row) -> str:
-        content = json.dumps([self._prompt(row), self._truth(row)], sort_keys=True, default=str)
-        return hashlib.sha256(content.encode()).hexdigest()[:16]
+        return content_id(self._prompt(row), self._truth(row))
+
+
+def check_text_only(prompt: Prompt, number: int) -> None:
+    """Raise DatasetError for a prompt with images, in the row with this number."""
+    if isinstance(prompt, str):
+        return
+    for message in prompt:
+        content = message["content"]
+        if isinstance(content, list) and any(part.get("type") != "text" for part in content):
+            raise DatasetError(
+                f"row {number} of the training dataset has a prompt with images; templates and "
+                "instructions can be placed in text prompts only, so vision-language training is not "
+                "supported"
+            )
+
+
+def content_id(*parts: object) -> str:
+    """An id for what is told apart by its content alone: a hash of it as JSON."""
+    content = json.dumps(list(parts), sort_keys=True, default=str)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def check_dataset(dataset: Any) -> None:

@@ -8,9 +8,10 @@ from helpers.inspo_world import settings
 from helpers.trl_world import rows
 from prompt_coevo import hookspecs
 from prompt_coevo.adapters.trl import attach
-from prompt_coevo.adapters.trl.length_gate import length_gate
+from prompt_coevo.adapters.trl.checks import prompt_limit
 from prompt_coevo.adapters.trl.questions import index_questions
 from prompt_coevo.candidates.leaks import LeakGuard
+from prompt_coevo.doors.length_gate import PromptLengthGate
 from prompt_coevo.placement import Placement
 from prompt_coevo.proposals import Reply
 from prompt_coevo.settings import Settings
@@ -21,7 +22,8 @@ SYSTEM = {"role": "system", "content": "note " * 100}
 
 def gate(trainer: Any) -> Any:
     questions = index_questions(trainer.train_dataset, Settings(algorithms=()))
-    return length_gate(trainer, questions, Placement()).coevo_check_candidate
+    gate = PromptLengthGate(questions, Placement(), prompt_limit(trainer), count_tokens=len)
+    return gate.coevo_check_candidate
 
 
 # The model has 256 positions; the longest question has 13 tokens with its chat markers.

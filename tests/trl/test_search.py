@@ -29,7 +29,7 @@ from helpers.search_agents import (
 )
 from helpers.spies import Spy
 from prompt_coevo.adapters.trl import attach
-from prompt_coevo.adapters.trl.search import exact_match, search_agent
+from prompt_coevo.adapters.trl.search_agent import exact_match, search_agent
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.types import Rollout
 

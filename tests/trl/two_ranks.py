@@ -84,9 +84,9 @@ def main(folder: Path) -> None:
 
     def spy_plan(inputs: Any) -> Any:
         found = plan(inputs)
-        seen["plans"].append([(a.question_id, a.group, a.member) for a in found.assignments])
+        seen["plans"].append([(a.question_id, a.group, a.member) for a in found.mine])
         seen["instructions"].append(
-            [a.instruction.text for a in found.assignments if a.instruction is not None]
+            [a.instruction.text for a in found.mine if a.instruction is not None]
         )
         return found
 

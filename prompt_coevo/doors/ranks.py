@@ -1,13 +1,13 @@
-"""Talking between ranks. Alone, every call here is a plain Python operation."""
+"""Talking between the processes of a torch.distributed run. Alone, every call is plain Python."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import torch.distributed as dist
-from accelerate import Accelerator
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 T = TypeVar("T")
 
@@ -19,27 +19,22 @@ _PATIENCE = timedelta(days=1)
 class Ranks:
     """The processes of one training run; rank 0 holds the engine."""
 
-    def __init__(self, accelerator: Accelerator) -> None:
-        self._accelerator = accelerator
-        self._group: Any = None
+    def __init__(self, rank: int, count: int) -> None:
+        self.rank = rank
+        self.count = count
+        self._group: ProcessGroup | None = None
 
     @property
     def is_main(self) -> bool:
-        return bool(self._accelerator.is_main_process)
-
-    @property
-    def rank(self) -> int:
-        return int(self._accelerator.process_index)
-
-    @property
-    def count(self) -> int:
-        return int(self._accelerator.num_processes)
+        return self.rank == 0
 
     def gather(self, items: list[T]) -> list[T]:
         """The items of all ranks, rank after rank, on every rank."""
         if self.count == 1:
             return items
-        gathered: list[Any] = [None] * self.count
+        import torch.distributed as dist
+
+        gathered: list[list[T]] = [[] for _ in range(self.count)]
         dist.all_gather_object(gathered, items, group=self._control_group())
         return list(chain.from_iterable(gathered))
 
@@ -47,12 +42,16 @@ class Ranks:
         """Rank 0's value, on every rank."""
         if self.count == 1:
             return value  # type: ignore[return-value]
+        import torch.distributed as dist
+
         box = [value]
         dist.broadcast_object_list(box, src=0, group=self._control_group())
         return box[0]  # type: ignore[return-value]
 
-    def _control_group(self) -> Any:
+    def _control_group(self) -> ProcessGroup:
         # Made at the first call, which all ranks reach together.
         if self._group is None:
+            import torch.distributed as dist
+
             self._group = dist.new_group(backend="gloo", timeout=_PATIENCE)
         return self._group

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from prompt_coevo.adapters.trl.generation import STATUS
-from prompt_coevo.adapters.trl.rollouts import swapped
+from prompt_coevo.doors.patching import swapped
 from prompt_coevo.retrieval.agent.rollout import SearchRollout
 from prompt_coevo.retrieval.agent.scoring import METRICS, Metric
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings, tool_of

@@ -1,0 +1,29 @@
+"""The engine's state in the trainer's checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from prompt_coevo.adapters.trl.host import VERSIONS, Trainer
+from prompt_coevo.doors.checkpoint import load_state, save_state
+from prompt_coevo.doors.patching import wrap
+from prompt_coevo.engine.coevolution import Coevolution
+
+
+def carry_state(trainer: Trainer, engine: Coevolution | None) -> None:
+    """Save and load the engine where the trainer saves and loads its optimizer."""
+
+    def around_save(original: Callable[[str], None], output_dir: str) -> None:
+        # Before trainer_state.json, without which the host does not resume from a checkpoint.
+        original(output_dir)
+        if engine is not None:
+            save_state(engine, Path(output_dir))
+
+    def around_load(original: Callable[[str | None], None], checkpoint: str | None) -> None:
+        original(checkpoint)
+        if engine is not None and checkpoint is not None:
+            load_state(engine, Path(checkpoint))
+
+    wrap(trainer, "_save_optimizer_and_scheduler", around_save, VERSIONS)
+    wrap(trainer, "_load_optimizer_and_scheduler", around_load, VERSIONS)

@@ -1,0 +1,137 @@
+"""All that a user adds: one callback."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from prompt_coevo.adapters.trl.checkpoint import carry_state
+from prompt_coevo.adapters.trl.checks import check_trainer, generation_cycle, prompt_limit
+from prompt_coevo.adapters.trl.generation import GenerationDoor
+from prompt_coevo.adapters.trl.host import Trainer
+from prompt_coevo.adapters.trl.policy import TrlPolicy
+from prompt_coevo.adapters.trl.questions import index_questions
+from prompt_coevo.doors.due import Due
+from prompt_coevo.doors.open_engine import open_engine
+from prompt_coevo.doors.ranked_engine import RankedEngine
+from prompt_coevo.doors.ranks import Ranks
+from prompt_coevo.engine.coevolution import Coevolution
+from prompt_coevo.errors import HostError
+from prompt_coevo.markers import PROJECT
+from prompt_coevo.settings import Settings
+from prompt_coevo.types import Question
+
+logger = logging.getLogger(PROJECT)
+
+
+class CoevoCallback(TrainerCallback):
+    """Co-evolution for a GRPOTrainer or RLOOTrainer.
+
+    >>> trainer.add_callback(CoevoCallback(trainer, settings))  # doctest: +SKIP
+
+    `settings` are a Settings object, a mapping, or nothing (environment and defaults). `plugins` are
+    registered by name. Trainer, settings and dataset are checked here, before training: raises
+    SettingsError, DatasetError or HostError. The reflection model is not asked.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        settings: Settings | Mapping[str, object] | None = None,
+        *,
+        plugins: Mapping[str, object] | None = None,
+    ) -> None:
+        check_trainer(trainer)
+        if not isinstance(settings, Settings):
+            settings = Settings(**(settings or {}))
+        self._trainer = trainer
+        ranks = Ranks(trainer.accelerator.process_index, trainer.accelerator.num_processes)
+        questions = index_questions(trainer.train_dataset, settings)
+        self.engine: Coevolution | None = None
+        """The engine, on rank 0; None on the other ranks."""
+        if ranks.is_main:
+            self.engine = open_engine(
+                "trl",
+                settings,
+                questions,
+                prompt_limit(trainer),
+                output_dir=Path(trainer.args.output_dir),
+                tokenizer=trainer.processing_class,
+                model_config=trainer.model.config,
+                initial_policy=getattr(trainer.model.config, "_name_or_path", ""),
+                plugins=plugins,
+            )
+        engine = RankedEngine(self.engine, ranks)
+        self._policy = TrlPolicy(trainer, questions, engine, settings.seed)
+        self._door = GenerationDoor(trainer, settings, engine, questions, self._policy)
+        self._is_open = False
+        # The trainer loads a checkpoint before on_train_begin, so this cannot wait for it.
+        carry_state(trainer, self.engine)
+
+    def question(self, question_id: str) -> Question:
+        """The question with this id, as the journal names it. Raises KeyError."""
+        return self._policy.question(question_id)
+
+    # Moments of the training loop
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
+        if not self._is_open:
+            self._door.open()
+            self._is_open = True
+        self._policy.lead(lambda engine: engine.begin(self._policy))
+        cycle = generation_cycle(self._trainer)
+        if args.save_strategy == "steps" and cycle > 1 and state.save_steps % cycle:
+            logger.warning(
+                "save_steps = %d is not a multiple of the %g steps that one generation serves: a run "
+                "resumed from such a checkpoint trains on other batches than an uninterrupted one",
+                state.save_steps,
+                cycle,
+            )
+
+    def on_epoch_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
+        """The epoch before is over and another one follows: so it is never called after the last one,
+        and a run resumed between two epochs makes up for the search it missed.
+
+        A second `train()` counts epochs from 0 again, so it closes none that the engine has not seen.
+        """
+        over = int((state.epoch or 0) + 1e-6)
+        self._policy.lead(
+            lambda engine: Due(epoch_due=over > engine.epochs).settle(engine, self._policy)
+        )
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
+        if not self._door.rounds:
+            raise HostError(
+                "a training step has passed without the trainer's generation methods, which "
+                "prompt_coevo wraps; a subclass or a patch (Unsloth does this) has replaced them, so "
+                "nothing would be learned from templates"
+            )
+        last = state.global_step >= state.max_steps or control.should_training_stop
+        self._policy.lead(lambda engine: engine.step_end(self._policy, last=last))
+        if self.engine is not None:
+            for name, value in self.engine.metrics().items():
+                self._trainer._metrics["train"][name].append(value)
+
+    def on_train_end(self, *_: object, **__: object) -> None:
+        self._policy.lead(lambda engine: engine.end(self._policy))
+
+
+def attach(
+    trainer: Trainer,
+    settings: Settings | Mapping[str, object] | None = None,
+    *,
+    plugins: Mapping[str, object] | None = None,
+) -> CoevoCallback:
+    """Add a CoevoCallback to the trainer and return it."""
+    callback = CoevoCallback(trainer, settings, plugins=plugins)
+    trainer.add_callback(callback)
+    return callback

@@ -1,0 +1,138 @@
+"""The current policy, for rollouts outside the training batch."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import torch
+
+from prompt_coevo.adapters.trl.host import Logps, Trainer
+from prompt_coevo.doors.patching import swapped
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.doors.ranked_engine import RankedEngine
+from prompt_coevo.doors.ranked_policy import RankedPolicy, Scored
+from prompt_coevo.errors import HostError
+from prompt_coevo.types import PolicyVersion, RolloutRequest, Sampling
+
+
+class Answered(Exception):
+    """Ends a call of the trainer's generation once its completions are scored: all that is wanted.
+
+    `rows` are this rank's.
+    """
+
+    def __init__(self, rows: list[Scored]) -> None:
+        super().__init__()
+        self.rows = rows
+
+
+class TrlPolicy(RankedPolicy):
+    """`prompt_coevo.policy.Policy` over a GRPOTrainer or RLOOTrainer.
+
+    Every call goes through the trainer's own generation, so tools, environments and reward functions
+    behave as in training; the training state is as before afterwards.
+    """
+
+    def __init__(
+        self, trainer: Trainer, questions: QuestionIndex, engine: RankedEngine, seed: int
+    ) -> None:
+        super().__init__(questions, engine, seed, "trl/rollouts")
+        self._trainer = trainer
+        self.active: list[RolloutRequest] | None = None
+        """The requests whose rows the trainer is generating for right now."""
+
+    def sample(
+        self, requests: list[RolloutRequest], sampling: Sampling, version: PolicyVersion
+    ) -> list[Scored]:
+        scored: list[Scored] = []
+        size = self._rows_per_call(len(requests))
+        with self._undisturbed(), self._sampled_with(sampling):
+            for first in range(0, len(requests), size):
+                torch.manual_seed(self.next_seed(version))
+                scored += self._generate(requests[first : first + size])
+        return scored
+
+    def _rows_per_call(self, share: int) -> int:
+        """vLLM and continuous batching schedule any number of rows; plain generation must fit in memory."""
+        trainer = self._trainer
+        names = ("use_vllm", "use_transformers_continuous_batching", "use_transformers_paged")
+        if any(getattr(trainer, name, False) for name in names):
+            return share
+        return int(trainer.args.per_device_train_batch_size * trainer.args.steps_per_generation)
+
+    def _generate(self, requests: list[RolloutRequest]) -> list[Scored]:
+        self.active = requests
+        try:
+            self._trainer._generate_and_score_completions(
+                [self._questions.row(request.assignment.question_id) for request in requests]
+            )
+        except Answered as answered:
+            return answered.rows
+        finally:
+            self.active = None
+        raise HostError(
+            "the trainer generated completions without calling _calculate_rewards, so policy rollouts "
+            "cannot be scored; a subclass has replaced a method that prompt_coevo relies on"
+        )
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """Evaluation mode inside; metrics and pending logs as before outside."""
+        trainer = self._trainer
+        was_training = trainer.model.training
+        kept = {
+            name: copy.deepcopy(getattr(trainer, name))
+            for name in ("_metrics", "_pending_extra_logs", "_pending_metrics")
+        }
+        with swapped(trainer, "_get_per_token_logps_and_entropies", self._no_logps()):
+            trainer.model.eval()
+            try:
+                yield
+            finally:
+                trainer.model.train(was_training)
+                for name, value in kept.items():
+                    setattr(trainer, name, value)
+
+    def _no_logps(self) -> Callable[..., Logps]:
+        """Log-probs are not needed: zeros, in a tuple as long as this version of TRL makes it."""
+        original = self._trainer._get_per_token_logps_and_entropies
+        others: list[None] | None = None
+
+        def no_logps(
+            model: torch.nn.Module,
+            input_ids: torch.Tensor,
+            attention_mask: torch.Tensor,
+            logits_to_keep: int,
+            *_: object,
+            **__: object,
+        ) -> Logps:
+            nonlocal others
+            if others is None:
+                real = original(
+                    model, input_ids[:1], attention_mask[:1], logits_to_keep, batch_size=1
+                )
+                others = [None] * (len(real) - 1)
+            zeros = torch.zeros(len(input_ids), logits_to_keep, device=input_ids.device)
+            return (zeros, *others)
+
+        return no_logps
+
+    @contextmanager
+    def _sampled_with(self, sampling: Sampling) -> Iterator[None]:
+        """The trainer's sampling with another temperature; 0 is greedy."""
+        trainer, temperature = self._trainer, sampling.temperature
+        with ExitStack() as stack:
+            if temperature is not None and trainer.use_vllm:
+                engine = trainer.vllm_generation
+                stack.enter_context(swapped(engine, "temperature", temperature))
+            elif temperature is not None:
+                changes = {"do_sample": temperature > 0, "temperature": temperature or 1.0}
+                config = copy.deepcopy(trainer.generation_config)
+                config.update(**changes)
+                stack.enter_context(swapped(trainer, "generation_config", config))
+                # TRL also lays these over the model's own configuration, which fills unset values.
+                kwargs = {**getattr(trainer, "generation_kwargs", {}), **changes}
+                stack.enter_context(swapped(trainer, "generation_kwargs", kwargs))
+            yield

@@ -1,0 +1,42 @@
+"""The engine's state in the host's checkpoint, as a file of its own."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Final
+
+from prompt_coevo.engine.coevolution import Coevolution
+from prompt_coevo.engine.state import read_state, write_json
+from prompt_coevo.markers import PROJECT
+
+logger = logging.getLogger(PROJECT)
+
+STATE_FILE: Final = "coevo_state.json"
+
+
+def save_state(engine: Coevolution, folder: Path) -> None:
+    """Write the state into a checkpoint's folder.
+
+    Call it before the host writes the file by which it recognises a whole checkpoint.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / STATE_FILE, engine.state_dict())
+
+
+def load_state(engine: Coevolution, folder: Path) -> bool:
+    """Go on from a checkpoint's folder; without a state in it, say so and return False.
+
+    Raises StateError for a state that is damaged or does not fit.
+    """
+    path = folder / STATE_FILE
+    if not path.exists():
+        starts_anew(f"{folder} has no {STATE_FILE}")
+        return False
+    engine.load_state_dict(read_state(path), where=f"the state file {path}")
+    return True
+
+
+def starts_anew(reason: str) -> None:
+    """Tell the user that the host resumes and the engine cannot."""
+    logger.warning("%s: co-evolution starts anew", reason)

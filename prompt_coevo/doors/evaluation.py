@@ -1,0 +1,18 @@
+"""What the host's own evaluation runs under."""
+
+from __future__ import annotations
+
+from prompt_coevo.engine.coevolution import Coevolution
+from prompt_coevo.types import Assignment
+
+
+def evaluation_assignment(engine: Coevolution) -> Assignment | None:
+    """The best instruction, ready to be placed by `rollout_prompt`; None if there is none to use.
+
+    It belongs to no round: what comes back is not observed.
+    """
+    instruction = engine.evaluation_instruction()
+    if instruction is None:
+        return None
+    placement = engine.settings.placement.build()
+    return Assignment("validation", instruction=instruction, placement=placement)

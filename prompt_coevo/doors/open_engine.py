@@ -1,0 +1,61 @@
+"""The engine as every door builds it: with the policy's tokenizer to count with, and the doors' gates."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from prompt_coevo.doors.length_gate import PromptLengthGate, PromptLimit
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.doors.vocabulary_gate import VocabularyGate
+from prompt_coevo.engine.coevolution import Coevolution
+from prompt_coevo.settings import Settings
+from prompt_coevo.tokens import encode, vocabulary_size
+
+
+def open_engine(
+    door: str,
+    settings: Settings,
+    questions: QuestionIndex,
+    limit: PromptLimit,
+    *,
+    output_dir: Path,
+    tokenizer: Any,
+    model_config: Any,
+    initial_policy: str,
+    plugins: Mapping[str, object] | None = None,
+) -> Coevolution:
+    """An engine for one run of a host; nothing is restored yet.
+
+    `door` names the gates, and so their state in checkpoints. `tokenizer` (or a processor) and
+    `model_config` are those of transformers, `initial_policy` is the checkpoint that training starts
+    from. `plugins` are registered by name, after the gates. Raises SettingsError, PluginError or
+    MissingExtraError.
+    """
+    # A copy, because proposers count in the background while the host tokenises.
+    own_tokenizer, reading = copy.deepcopy(tokenizer), threading.Lock()
+
+    def read(text: str) -> list[int]:
+        with reading:  # a tokenizer may not be thread-safe
+            return encode(own_tokenizer, text)
+
+    return Coevolution.from_settings(
+        settings,
+        output_dir=output_dir,
+        count_tokens=lambda text: len(read(text)),
+        initial_policy=initial_policy,
+        system_message=questions.shared_system_message,
+        plugins={
+            f"{door}_length_gate": PromptLengthGate(
+                questions,
+                settings.placement.build(),
+                limit,
+                count_tokens=lambda text: len(read(text)),
+            ),
+            f"{door}_vocabulary_gate": VocabularyGate(read, vocabulary_size(model_config)),
+            **(plugins or {}),
+        },
+    )

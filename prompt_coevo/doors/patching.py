@@ -1,0 +1,60 @@
+"""One object's methods wrapped, and its attributes exchanged for a while; classes stay as they are."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+from prompt_coevo.errors import HostError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_MARK: Final = "_wrapped_by_coevo"
+
+
+def wrap(
+    target: object,
+    name: str,
+    around: Callable[Concatenate[Callable[..., T], P], T],
+    advice: str = "install a version of it that this adapter supports",
+) -> None:
+    """Replace a method of one object by `around(original, ...)`.
+
+    Raises HostError if there is no such method, with `advice` on what to do, or if it is wrapped already.
+    """
+    original: Callable[..., T] | None = getattr(target, name, None)
+    kind = type(target).__name__
+    if original is None:
+        raise HostError(f"{kind} has no method {name}, which prompt_coevo wraps; {advice}")
+    if is_wrapped(target, name):
+        raise HostError(f"prompt_coevo is already in this {kind}; attach it once to each")
+
+    @functools.wraps(original)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        return around(original, *args, **kwargs)
+
+    setattr(wrapped, _MARK, True)
+    setattr(target, name, wrapped)
+
+
+def is_wrapped(target: object, name: str) -> bool:
+    """Whether `wrap` has replaced this method."""
+    return hasattr(getattr(target, name, None), _MARK)
+
+
+@contextmanager
+def swapped(target: object, name: str, value: object) -> Iterator[None]:
+    """An instance attribute with another value inside; outside it is as before, or not there at all."""
+    missing = object()
+    before = vars(target).get(name, missing)
+    setattr(target, name, value)
+    try:
+        yield
+    finally:
+        if before is missing:
+            delattr(target, name)
+        else:
+            setattr(target, name, before)

@@ -1,0 +1,46 @@
+"""What the policies of all doors answer alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.types import (
+    Assignment,
+    PolicyVersion,
+    Question,
+    Rollout,
+    RolloutRequest,
+    Sampling,
+)
+
+
+class DoorPolicy:
+    """`prompt_coevo.policy.Policy` without its `rollout`, which only the host can give."""
+
+    def __init__(self, questions: QuestionIndex, version: Callable[[], PolicyVersion]) -> None:
+        self._questions = questions
+        self._version = version
+
+    def question(self, question_id: str) -> Question:
+        """The question with this id. Raises KeyError."""
+        return self._questions.question(question_id)
+
+    def question_ids(self) -> list[str]:
+        """The ids of all training questions, each once."""
+        return self._questions.ids()
+
+
+def by_sampling(
+    requests: Sequence[RolloutRequest],
+) -> Iterator[tuple[Sampling, list[RolloutRequest]]]:
+    """Neighbours that are sampled alike together, for hosts that sample a batch in one way."""
+    for sampling, same in groupby(requests, key=lambda request: request.sampling):
+        yield sampling, list(same)
+
+
+def aborted(assignment: Assignment, version: PolicyVersion) -> Rollout:
+    """A rollout that never came back: nobody is judged by it."""
+    return Rollout(assignment, "", math.nan, "aborted", version)

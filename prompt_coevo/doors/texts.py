@@ -1,0 +1,25 @@
+"""Completions as texts: what the engine judges and shows to reflection models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from prompt_coevo.placement import Message, question_text
+
+Completion: TypeAlias = str | Sequence[Message]
+
+
+def completion_text(completion: Completion) -> str:
+    """A completion as one text: the string, or the messages' contents."""
+    if isinstance(completion, str):
+        return completion
+    if len(completion) == 1:
+        return _content(completion[0])
+    return "\n".join(f"{message['role']}: {_content(message)}" for message in completion)
+
+
+def _content(message: Message) -> str:
+    if message.get("content") is None:
+        return ""
+    return question_text([{"role": "user", "content": message["content"]}])

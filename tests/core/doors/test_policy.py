@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+
+from prompt_coevo.doors.policy import DoorPolicy, aborted, by_sampling
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.types import Assignment, PolicyVersion, RolloutRequest, Sampling
+
+
+def test_questions_are_those_of_the_dataset() -> None:
+    rows = [{"id": 7, "prompt": "why?"}, {"id": 9, "prompt": "how?"}]
+    questions = QuestionIndex(
+        rows,
+        prompt=lambda row: row["prompt"],
+        truth=lambda row: None,
+        own_id=lambda row: row["id"],
+    )
+    policy = DoorPolicy(questions, PolicyVersion)
+    assert policy.question_ids() == ["7", "9"]
+    assert policy.question("9").prompt == "how?"
+    with pytest.raises(KeyError):
+        policy.question("8")
+
+
+def test_neighbours_of_one_temperature_go_together() -> None:
+    requests = [
+        RolloutRequest(Assignment(name), Sampling(temperature))
+        for name, temperature in (("a", 0.0), ("b", 0.0), ("c", None), ("d", 0.0))
+    ]
+    found = [
+        (sampling.temperature, [one.assignment.question_id for one in same])
+        for sampling, same in by_sampling(requests)
+    ]
+    assert found == [(0.0, ["a", "b"]), (None, ["c"]), (0.0, ["d"])]
+
+
+def test_nobody_is_judged_by_an_aborted_rollout() -> None:
+    rollout = aborted(Assignment("a"), PolicyVersion(1, 2))
+    assert (rollout.status, rollout.fit, rollout.policy_version) == ("aborted", False, (1, 2))

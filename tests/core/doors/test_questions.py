@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from prompt_coevo.doors.questions import QuestionIndex, check_text_only, content_id
+from prompt_coevo.errors import DatasetError
+
+ROWS = [
+    {"prompt": "two and two?", "truth": "4"},
+    {"prompt": "two and two?", "truth": "four"},
+    {"prompt": "two and two?", "truth": "4"},
+]
+
+
+def index(**options: Any) -> QuestionIndex:
+    return QuestionIndex(
+        ROWS, prompt=lambda row: row["prompt"], truth=lambda row: row["truth"], **options
+    )
+
+
+def test_without_ids_prompt_and_truth_tell_questions_apart() -> None:
+    questions = index()
+    assert questions.ids() == [content_id("two and two?", one) for one in ("4", "four")]
+    assert questions.ids_of(ROWS) == [questions.ids()[n] for n in (0, 1, 0)]
+    assert questions.question(questions.ids()[1]).ground_truth == "four"
+
+
+def test_ids_by_content_stay_as_they_are() -> None:
+    """They stand in journals and checkpoints."""
+    assert content_id("two and two?", "4") == "99531aebd151a400"
+
+
+def test_an_id_for_two_questions_is_refused() -> None:
+    with pytest.raises(DatasetError, match="'same' stands for two different .* rows 0 and 1 of"):
+        index(own_id=lambda row: "same")
+
+
+def test_a_prompt_with_an_image_is_refused() -> None:
+    text, image = {"type": "text", "text": "why?"}, {"type": "image"}
+    check_text_only("why?", 3)
+    check_text_only([{"role": "user", "content": [text]}], 3)
+    with pytest.raises(
+        DatasetError, match="row 3 of the training dataset has a prompt with images"
+    ):
+        check_text_only([{"role": "user", "content": [image, text]}], 3)

@@ -1,0 +1,98 @@
+"""Rollouts shared among ranks, which are threads here; `test_ranks.py` has real processes."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from helpers.thread_ranks import ThreadRanks
+from prompt_coevo import Coevolution, Settings
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.doors.ranked_engine import RankedEngine
+from prompt_coevo.doors.ranked_policy import RankedPolicy, Scored
+from prompt_coevo.doors.ranks import Ranks
+from prompt_coevo.errors import HostError
+from prompt_coevo.types import Assignment, PolicyVersion, RolloutRequest, Sampling
+
+REQUESTS = [RolloutRequest(Assignment(name), Sampling(0.0)) for name in "abcde"]
+
+
+class Naming(RankedPolicy):
+    """Answers with the question's id and its rank; keeps its shares and seeds."""
+
+    def __init__(self, ranks: Ranks, fails_on: int = -1) -> None:
+        questions = QuestionIndex(
+            [{"prompt": "why?"}], prompt=lambda row: row["prompt"], truth=lambda row: None
+        )
+        engine = Coevolution.from_settings(Settings(algorithms=())) if ranks.is_main else None
+        super().__init__(questions, RankedEngine(engine, ranks), 0, "test/rollouts")
+        self.shares: list[str] = []
+        self.seeds: list[int] = []
+        self._fails_on = fails_on
+
+    def sample(
+        self, requests: list[RolloutRequest], sampling: Sampling, version: PolicyVersion
+    ) -> list[Scored]:
+        if self._fails_on == self._ranks.rank:
+            raise RuntimeError("out of memory")
+        self.seeds.append(self.next_seed(version))
+        names = [request.assignment.question_id for request in requests]
+        self.shares.append("".join(names))
+        return [Scored(f"{name}{self._ranks.rank}", 1.0, None) for name in names]
+
+
+def test_requests_are_shared_and_the_last_one_fills_up() -> None:
+    def act(ranks: ThreadRanks) -> Any:
+        policy, texts = Naming(ranks), []
+        policy.lead(lambda _: texts.extend(one.completion for one in policy.rollout(REQUESTS)))
+        return texts, policy.shares, policy.seeds
+
+    first, second = ThreadRanks.run(2, act)
+    assert first[:2] == (["a0", "b0", "c0", "d1", "e1"], ["abc"])
+    assert second[:2] == ([], ["dee"])
+    assert first[2] != second[2]
+
+
+def test_calls_are_seeded_apart_and_alike_in_every_lead() -> None:
+    policy = Naming(Ranks(0, 1))
+    for _ in range(2):
+        policy.lead(lambda _: (policy.rollout(REQUESTS), policy.rollout(REQUESTS)))  # type: ignore[func-returns-value, arg-type, return-value]
+    assert policy.seeds[:2] == policy.seeds[2:]
+    assert len(set(policy.seeds)) == 2
+
+
+def test_an_error_on_rank_0_ends_the_others_too() -> None:
+    def fail(_: Coevolution) -> None:
+        raise ValueError("the search is broken")
+
+    def act(ranks: ThreadRanks) -> str:
+        with pytest.raises((ValueError, HostError)) as raised:
+            Naming(ranks).lead(fail)
+        return str(raised.value)
+
+    assert ThreadRanks.run(2, act) == [
+        "the search is broken",
+        "rank 0 failed: ValueError: the search is broken",
+    ]
+
+
+def test_random_states_are_as_they_were() -> None:
+    class Drawing(Naming):
+        def sample(self, *given: Any) -> list[Scored]:
+            random.random(), np.random.rand(), torch.rand(1)
+            return super().sample(*given)
+
+    before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state()  # type: ignore[union-attr, index]
+    Drawing(Ranks(0, 1)).rollout(REQUESTS)
+    assert random.getstate() == before[0]
+    assert np.random.get_state()[1].tolist() == before[1]  # type: ignore[union-attr, index]
+    assert torch.equal(torch.get_rng_state(), before[2])
+
+
+def test_an_error_of_the_only_rank_passes_as_it_is() -> None:
+    with pytest.raises(RuntimeError, match="^out of memory$"):
+        Naming(Ranks(0, 1), fails_on=0).rollout(REQUESTS)
