@@ -79,9 +79,9 @@ class Desk:
         self.plugins.load_entry_points()
         for name, plugin in given.items():
             self.plugins.register(plugin, name)
-        if not self.methods and len(self.plugins.names) == built_in:
+        if not self.methods and all(map(self._is_gate, self.plugins.names[built_in:])):
             raise SettingsError(
-                "algorithms names none and there is no plugin, so nothing would be evolved; "
+                "algorithms names none and there is no plugin but gates, so nothing would be evolved; "
                 f"set algorithms; known: {', '.join(registry.names('methods'))}"
             )
         for name in settings.plugins:
@@ -160,6 +160,9 @@ class Desk:
         """A line of the journal."""
         attempt, step = self.policy_version
         return {"event": event, "attempt": attempt, "step": step, **fields}
+
+    def _is_gate(self, name: str) -> bool:
+        return self.plugins.implements(name, hookspecs.coevo_check_candidate)
 
     def _furnish(self, kind: registry.Kind, name: str, setting: str) -> None:
         plugin = registry.load(kind, name, setting)(self)

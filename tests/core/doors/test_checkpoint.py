@@ -10,7 +10,7 @@ from prompt_coevo.errors import StateError
 
 
 def engine() -> Coevolution:
-    return Coevolution.from_settings(Settings(algorithms=()))
+    return Coevolution.from_settings(Settings(reflection={"function": str}))
 
 
 def test_a_state_goes_into_a_folder_that_may_be_missing_and_comes_back(tmp_path: Path) -> None:

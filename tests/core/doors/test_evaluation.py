@@ -14,7 +14,10 @@ class Best:
 
 
 def test_without_an_instruction_there_is_nothing_to_place() -> None:
-    assert evaluation_assignment(Coevolution.from_settings(Settings(algorithms=()))) is None
+    assert (
+        evaluation_assignment(Coevolution.from_settings(Settings(reflection={"function": str})))
+        is None
+    )
 
 
 def test_the_instruction_is_placed_as_the_settings_say() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from prompt_coevo import Settings
+from prompt_coevo import Settings, hookspecs
 from prompt_coevo.candidates.leaks import LeakGuard
 from prompt_coevo.doors.length_gate import PromptLimit, tokens_needed
 from prompt_coevo.doors.open_engine import open_engine
@@ -46,7 +46,7 @@ def build(tokenizer: WordTokenizer, tmp_path: Path, tokens: int | None = None) -
     )
     return open_engine(
         "mine",
-        Settings(algorithms=()),
+        Settings(reflection={"function": str}),
         questions,
         PromptLimit(
             lambda prompts: tokens_needed(tokenizer, prompts), lambda: tokens, "there is room for"
@@ -59,9 +59,10 @@ def build(tokenizer: WordTokenizer, tmp_path: Path, tokens: int | None = None) -
 
 
 def refusal(engine: Coevolution, text: str) -> str | None:
-    return engine.veto(
+    return engine.desk.veto(
+        hookspecs.coevo_check_candidate,
         candidate=Candidate(text, "template"),
-        parent=EMPTY_TEMPLATE,
+        parents=(EMPTY_TEMPLATE,),
         reply=Reply(text),
         known=set(),
         leak_guard=LeakGuard(),
@@ -71,7 +72,7 @@ def refusal(engine: Coevolution, text: str) -> str | None:
 def test_it_counts_with_a_tokenizer_of_its_own(tmp_path: Path) -> None:
     """The host tokenises meanwhile, in another thread."""
     tokenizer = WordTokenizer()
-    assert build(tokenizer, tmp_path).count_tokens("one two three") == 3
+    assert build(tokenizer, tmp_path).desk.count_tokens("one two three") == 3
     assert tokenizer.calls == 0
 
 

@@ -19,9 +19,16 @@ from prompt_coevo.types import Assignment, Candidate, MemberPlan, Rollout
 INSTRUCTION = Candidate("Think.", "instruction")
 
 
+class Idle:
+    """Takes part and does nothing."""
+
+    @hookimpl
+    def coevo_observe(self) -> None: ...
+
+
 @pytest.fixture
 def bare() -> Coevolution:
-    return Coevolution.from_settings(Settings(algorithms=()), plugins={"idle": object()})
+    return Coevolution.from_settings(Settings(algorithms=()), plugins={"idle": Idle()})
 
 
 def test_without_an_algorithm_nothing_is_placed(bare: Coevolution) -> None:
@@ -110,7 +117,7 @@ def with_plugins(
     return Coevolution.from_settings(
         settings or Settings(algorithms=()),
         output_dir=output_dir,
-        plugins=plugins or {"idle": object()},
+        plugins=plugins or {"idle": Idle()},
     )
 
 

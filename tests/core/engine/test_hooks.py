@@ -109,7 +109,7 @@ def test_a_plugin_can_do_everything(keyed_policy: Any, tmp_path: Path, offer: An
 def test_events_of_a_population_reach_the_listeners_and_the_journal(tmp_path: Path) -> None:
     plugin = Everything()
     engine = Coevolution.from_settings(
-        Settings(algorithms=()), output_dir=tmp_path, plugins={"everything": plugin}
+        Settings(reflection={"function": str}), output_dir=tmp_path, plugins={"everything": plugin}
     )
     new = Candidate("Think.", "instruction")
     engine.desk.tell(

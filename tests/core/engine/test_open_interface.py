@@ -168,11 +168,15 @@ def test_settings_that_would_do_nothing_are_refused(values: dict[str, Any], mess
         Settings(**values)
 
 
-def test_no_algorithm_and_no_plugin_is_an_error() -> None:
-    with pytest.raises(
-        SettingsError, match="nothing would be evolved; set algorithms; known: inspo"
-    ):
-        engine_of(Settings(algorithms=()))
+def test_no_algorithm_and_no_plugin_that_acts_is_an_error() -> None:
+    class Gate:
+        @hookimpl
+        def coevo_check_candidate(self) -> None: ...
+
+    plugins: dict[str, object]
+    for plugins in ({}, {"gate": Gate()}):  # every door brings gates
+        with pytest.raises(SettingsError, match="nothing would be evolved; set algorithms; known"):
+            engine_of(Settings(algorithms=()), **plugins)
 
 
 # Competition and order
