@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from prompt_coevo.algorithms.p2o.cover import TemplateCover
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.placement import Placement, Prompt
 from prompt_coevo.tokens import encode
 from prompt_coevo.types import Candidate
+
+if TYPE_CHECKING:
+    from prompt_coevo.algorithms.p2o.cover import TemplateCover
 
 LONGEST_LOOKED_AT = 32  # by characters; among them is, as good as certainly, the longest in tokens
 
