@@ -24,12 +24,15 @@ def index_questions(dataset: Any, settings: Settings) -> QuestionIndex:
     id_column = settings.question_id_column
     if id_column is not None:
         _require(id_column, columns, "question_id_column")
+    for name in settings.row_columns:
+        _require(name, columns, "row_columns")
     truth_column = _truth_column(settings.ground_truth_column, columns)
     return QuestionIndex(
         dataset,
         prompt=lambda row: row["prompt"],
         truth=lambda row: None if truth_column is None else row.get(truth_column),
         own_id=None if id_column is None else lambda row: row[id_column],
+        columns=lambda row: {name: row[name] for name in settings.row_columns},
         check=_check_prompt,
     )
 
