@@ -29,7 +29,7 @@ def install(session: nox.Session, extras: str, constraints: str, *packages: str)
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """ruff and mypy --strict; torch is there for its types."""
+    """ruff and mypy --strict, of the outside methods too; torch is there for its types."""
     install(session, "dev", "trl.txt", "torch", "tenacity")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
@@ -39,16 +39,24 @@ def lint(session: nox.Session) -> None:
     shutil.copytree("prompt_coevo", tree / "prompt_coevo")
     shutil.copytree("adapters", tree / "prompt_coevo" / "adapters")
     shutil.copytree("retrieval", tree / "prompt_coevo" / "retrieval")
+    outside = list(Path("docs/plugins").glob("*/prompt_coevo_*"))
+    for package in outside:
+        shutil.copytree(package, tree / package.name)
+    names = ["prompt_coevo", *(package.name for package in outside)]
     config = Path("pyproject.toml").resolve()
     with session.chdir(tree):
-        session.run("mypy", "--config-file", str(config), "-p", "prompt_coevo")
+        packages = [option for name in names for option in ("-p", name)]
+        session.run("mypy", "--config-file", str(config), *packages)
 
 
 @nox.session
 def core(session: nox.Session) -> None:
-    """The core's tests, in an environment without torch or any framework."""
-    install(session, "llm,gepa", "core.txt", "pytest", "hypothesis")
-    session.run("pytest", "tests/core", *session.posargs)
+    """The core's tests, in an environment without torch or any framework, and the outside methods'.
+
+    setuptools builds these, openskill is what one of them needs.
+    """
+    install(session, "llm,gepa", "core.txt", "pytest", "hypothesis", "openskill", "setuptools")
+    session.run("pytest", "tests/core", "tests/plugins", *session.posargs)
 
 
 @nox.session

@@ -62,7 +62,7 @@ class CoevoPromptDataset(PromptDataset):
         columns = list(self._rows[0]) if len(self._rows) else []
         truth_column = self._truth_column(settings)
         id_column = settings.question_id_column
-        for name in (id_column, truth_column):
+        for name in (id_column, truth_column, *settings.row_columns):
             if name is not None and name not in columns:
                 raise DatasetError(
                     f"the training dataset has no column {name!r}; it has: {', '.join(columns)}"
@@ -74,6 +74,7 @@ class CoevoPromptDataset(PromptDataset):
             prompt=self.prompt,
             truth=lambda row: None if truth_column is None else row[truth_column],
             own_id=own_id,
+            columns=lambda row: {name: row[name] for name in settings.row_columns},
         )
 
     def _content(self, row: Row) -> str:

@@ -26,11 +26,14 @@ def index_questions(dataset: Dataset, settings: Settings) -> QuestionIndex:
     id_column = settings.question_id_column
     if id_column is not None:
         require_column(id_column, columns, " (question_id_column)")
+    for name in settings.row_columns:
+        require_column(name, columns, " (row_columns)")
     truth = truth_column(settings.ground_truth_column, columns, _TRUTH_COLUMNS)
     return QuestionIndex(
         dataset,
         prompt=lambda row: row["prompt"],
         truth=lambda row: None if truth is None else row.get(truth),
         own_id=None if id_column is None else lambda row: row[id_column],
+        columns=lambda row: {name: row[name] for name in settings.row_columns},
         check=lambda row, number: check_text_only(row["prompt"], number),
     )

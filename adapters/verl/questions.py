@@ -38,6 +38,9 @@ def index_questions(
         prompt=lambda row: list(row["raw_prompt"]),
         truth=_truth(settings.ground_truth_column),
         own_id=None if own_id is None else lambda row: _value(row, own_id, "question_id_column"),
+        columns=lambda row: {
+            name: _value(row, name, "row_columns") for name in settings.row_columns
+        },
         check=check,
     )
 

@@ -19,8 +19,8 @@ class QuestionIndex:
 
     `dataset` has a length and rows that can be looked up by number. `prompt` and `truth` read a row,
     and so does `own_id`, if questions bring an id; without it the id is a hash of prompt and ground
-    truth. Raises DatasetError if the dataset is empty, cannot be looked up, or has one id for two
-    different questions.
+    truth. `columns` reads what else methods may see of a row. Raises DatasetError if the dataset is
+    empty, cannot be looked up, or has one id for two different questions.
     """
 
     def __init__(
@@ -30,6 +30,7 @@ class QuestionIndex:
         prompt: Callable[[Row], Prompt],
         truth: Callable[[Row], Any],
         own_id: Callable[[Row], Any] | None = None,
+        columns: Callable[[Row], Mapping[str, Any]] = lambda row: {},
         check: Callable[[Row, int], None] = lambda row, number: None,
     ) -> None:
         check_dataset(dataset)
@@ -37,11 +38,13 @@ class QuestionIndex:
         self._prompt = prompt
         self._read_truth = truth
         self._own_id = own_id
+        self._columns = columns
         self._rows: dict[str, int] = {}
         fingerprints: dict[str, str] = {}
         for number in range(len(dataset)):
             row = dataset[number]
             check(row, number)
+            columns(row)  # one that is missing shows before training
             question_id = self.id_of(row)
             fingerprint = self._fingerprint(row)
             if fingerprints.setdefault(question_id, fingerprint) != fingerprint:
@@ -74,7 +77,7 @@ class QuestionIndex:
     def question(self, question_id: str) -> Question:
         """The question with this id. Raises KeyError."""
         row = self.row(question_id)
-        return Question(question_id, self._prompt(row), self._truth(row))
+        return Question(question_id, self._prompt(row), self._truth(row), self._columns(row))
 
     def ids(self) -> list[str]:
         """All question ids, in the order of the dataset."""

@@ -36,6 +36,7 @@ IMAGE = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text"
             r"no column 'uid' \(question_id_column\); it has: id,",
         ),
         (rows(), {"ground_truth_column": "x"}, r"no column 'x' \(ground_truth_column\)"),
+        (rows(), {"row_columns": ["x"]}, r"no column 'x' \(row_columns\)"),
         (without("answer"), {}, "has none of the columns ground_truth, answer, solution"),
         (
             changed(id="same"),
@@ -90,6 +91,14 @@ def test_a_truth_of_any_type(make_trainer: Any) -> None:
     trainer = make_trainer(dataset=changed(answer=[1, 2]))
     callback = CoevoCallback(trainer, {**NOTHING, "question_id_column": "id"})
     assert callback.question("q0").ground_truth == "[1, 2]"
+
+
+def test_methods_see_the_columns_that_the_settings_name(make_trainer: Any) -> None:
+    trainer = make_trainer(dataset=changed(proof="by hand", other=1))
+    callback = CoevoCallback(
+        trainer, {**NOTHING, "question_id_column": "id", "row_columns": ["proof"]}
+    )
+    assert callback.question("q0").columns == {"proof": "by hand"}
 
 
 def test_no_truth_at_all_is_possible(make_trainer: Any) -> None:

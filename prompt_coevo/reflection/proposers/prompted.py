@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import resources
+from importlib import import_module, resources
 from typing import ClassVar
 
 from prompt_coevo.context import Context
@@ -70,7 +70,10 @@ class PromptedProposer:
     def _read_meta_prompt(self) -> str:
         path = self._reflection.meta_prompts.get(self.name)
         if path is None:
-            return (resources.files(__package__) / f"{self.name}.md").read_text("utf-8")
+            # Beside the class that has the name, which may be somebody else's.
+            named = next(kind for kind in type(self).__mro__ if "name" in vars(kind))
+            package = import_module(named.__module__).__package__ or __package__
+            return (resources.files(package) / f"{self.name}.md").read_text("utf-8")
         where = f"reflection.meta_prompts.{self.name} {path}"
         try:
             text = path.read_text("utf-8")

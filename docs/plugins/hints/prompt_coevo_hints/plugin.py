@@ -1,0 +1,118 @@
+"""Hints: some rollouts of a hard question see the beginning of its solution, and none is trained on it.
+
+A rollout that succeeds with the hint is trained on as if it had been sampled without: the template of P2O
+(arXiv 2603.21877, eq. 5) with the dataset's own solution in the place of a search. How much is shown goes
+up and down with what the question's rollouts earn (`staircase.py`), and fades with the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from prompt_coevo import Candidate, MemberPlan, Policy, hookimpl
+from prompt_coevo.context import Context
+from prompt_coevo.errors import DatasetError, HostError, SettingsError
+from prompt_coevo.types import EMPTY_TEMPLATE, Group
+from prompt_coevo_hints.cut import beginning
+from prompt_coevo_hints.settings import HintSettings
+from prompt_coevo_hints.staircase import Staircase
+
+
+class Hints:
+    """The plugin. Registered under the name `hints`."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._settings = context.settings.section(HintSettings)
+        column, known = self._settings.column, context.settings.row_columns
+        if column not in known:
+            raise SettingsError(
+                f"hints.column = {column!r} is not among row_columns ({', '.join(known) or 'none'}), so "
+                "no door would read it; add it there"
+            )
+        self._placement = replace(
+            context.settings.placement.build(), template_layout=self._settings.template_layout
+        )
+        self._stairs = Staircase(self._settings)
+        self._policy: Policy | None = None
+        self._last_round: dict[str, float] = {}
+
+    @hookimpl
+    def coevo_train_begin(self, policy: Policy) -> None:
+        self._policy = policy
+
+    @hookimpl
+    def coevo_plan_group(self, question_id: str, group_size: int) -> Sequence[MemberPlan] | None:
+        """The first members stay bare, because they say whether the question is still hard."""
+        hint = self._hint(question_id)
+        if not hint:
+            return None
+        hinted = min(max(round(self._settings.share * group_size), 1), group_size - 1)
+        with_hint = MemberPlan(
+            template=Candidate(hint, "template", origin="hints"),
+            # True is left to the run's setting, so that one switch turns all distillation off.
+            distill=None if self._settings.distill else False,
+            placement=self._placement,
+        )
+        bare = MemberPlan(template=EMPTY_TEMPLATE)
+        return [bare] * (group_size - hinted) + [with_hint] * hinted
+
+    def _hint(self, question_id: str) -> str:
+        fraction = min(self._stairs.fraction(question_id), self._most)
+        if not fraction:
+            return ""
+        settings = self._settings
+        solution = self._solution(question_id)
+        return beginning(
+            solution, fraction, settings.unit, self._context.count_tokens, settings.max_tokens
+        )
+
+    @property
+    def _most(self) -> float:
+        """What may be shown at this step."""
+        if self._settings.fade_steps is None:
+            return self._settings.fraction
+        left = 1.0 - self._context.policy_version.step / self._settings.fade_steps
+        return self._settings.fraction * max(left, 0.0)
+
+    def _solution(self, question_id: str) -> str:
+        """Empty if the row has none."""
+        if self._policy is None:
+            raise HostError("a round was planned before training began; call begin(policy) first")
+        solution = self._policy.question(question_id).columns.get(self._settings.column)
+        if not isinstance(solution, str | None):
+            raise DatasetError(
+                f"the column {self._settings.column!r} of question {question_id!r} holds a "
+                f"{type(solution).__name__}; hints.column must name one with texts"
+            )
+        return solution or ""
+
+    @hookimpl
+    def coevo_observe(self, groups: Sequence[Group]) -> None:
+        for group in groups:
+            self._stairs.observe(group)
+        rollouts = [one for group in groups for one in group.rollouts if one.fit]
+        hinted = [one.reward for one in rollouts if one.assignment.templated]
+        self._last_round = {"hinted_fraction": len(hinted) / len(rollouts) if rollouts else 0.0}
+        if hinted:
+            self._last_round["hinted_reward"] = sum(hinted) / len(hinted)
+
+    # State and numbers
+
+    @hookimpl
+    def coevo_state(self) -> dict[str, Any]:
+        return self._stairs.to_json()
+
+    @hookimpl
+    def coevo_load_state(self, state: dict[str, Any]) -> None:
+        self._stairs.load(state)
+
+    @hookimpl
+    def coevo_metrics(self) -> dict[str, float]:
+        return {
+            "hints_hard": float(len(self._stairs)),
+            "hints_shown": min(self._stairs.mean_fraction, self._most),
+            **self._last_round,
+        }

@@ -1,0 +1,72 @@
+"""Which questions are hard, and how much of its solution each of them is shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from prompt_coevo.types import Group
+from prompt_coevo_hints.settings import HintSettings
+
+
+class Staircase:
+    """A question is hard by its bare rollouts. Its hint is a notch shorter after a success, and a notch
+    longer, up to where it began, if all hinted rollouts have failed."""
+
+    def __init__(self, settings: HintSettings) -> None:
+        self._settings = settings
+        self._hard: set[str] = set()
+        self._fractions: dict[str, float] = {}
+        """Of every question that was ever hard."""
+
+    def __len__(self) -> int:
+        return len(self._hard)
+
+    def fraction(self, question_id: str) -> float:
+        """How much of its solution a question is shown: 0 if it is not hard, or can do without."""
+        return self._fractions[question_id] if question_id in self._hard else 0.0
+
+    @property
+    def mean_fraction(self) -> float:
+        """Over the hard questions."""
+        fractions = [self._fractions[question_id] for question_id in self._hard]
+        return sum(fractions) / len(fractions) if fractions else 0.0
+
+    def observe(self, group: Group) -> None:
+        """Take in a group; unfit rollouts say nothing."""
+        bare = _mean(group, templated=False)
+        hinted = _mean(group, templated=True)
+        question_id = group.question_id
+        if bare is not None:
+            (self._hard.add if bare < self._settings.threshold else self._hard.discard)(question_id)
+        if question_id in self._hard:
+            self._fractions.setdefault(question_id, self._settings.fraction)
+        if hinted is not None and question_id in self._fractions:
+            self._step(question_id, hinted)
+        elif bare == 0 and self.fraction(question_id) == 0:
+            self._move(question_id, up=True)  # weaned too early
+
+    def _step(self, question_id: str, hinted: float) -> None:
+        if hinted >= self._settings.success_at:
+            self._move(question_id, up=False)
+        elif hinted <= 0:
+            self._move(question_id, up=True)
+
+    def _move(self, question_id: str, *, up: bool) -> None:
+        if question_id in self._fractions:
+            notch = self._settings.notch if up else -self._settings.notch
+            moved = self._fractions[question_id] + notch
+            self._fractions[question_id] = min(max(moved, 0.0), self._settings.fraction)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"hard": sorted(self._hard), "fractions": self._fractions}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self._hard = set(state["hard"])
+        self._fractions = dict(state["fractions"])
+
+
+def _mean(group: Group, *, templated: bool) -> float | None:
+    fit = [one for one in group.rollouts if one.fit and one.assignment.templated == templated]
+    return math.fsum(one.reward for one in fit) / len(fit) if fit else None

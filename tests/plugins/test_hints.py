@@ -1,0 +1,213 @@
+"""Hints: who sees how much of a solution, and that nobody is trained on it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from prompt_coevo import Coevolution, Settings
+from prompt_coevo.errors import DatasetError, SettingsError
+from prompt_coevo.types import Assignment, Rollout
+
+GROUP = 4
+
+
+def engine_of(policy: Any, hints: dict[str, Any] | None = None, **settings: Any) -> Coevolution:
+    engine = Coevolution.from_settings(
+        Settings(algorithms=("hints",), row_columns=("solution",), hints=hints or {}, **settings)
+    )
+    engine.begin(policy)
+    return engine
+
+
+def play(engine: Coevolution, policy: Any, bare: float, hinted: float) -> list[Assignment]:
+    """A round of one question whose bare rollouts and hinted ones get these rewards."""
+    plan = engine.plan(["q1"], GROUP)
+    engine.observe([Rollout(a, "", hinted if a.templated else bare) for a in plan])
+    engine.step_end(policy)
+    return plan
+
+
+def shown(engine: Coevolution) -> str:
+    """What the hinted members of the next group see; that group is never observed."""
+    return next((a.template.text for a in engine.plan(["q1"], GROUP) if a.templated), "")
+
+
+def test_only_hard_questions_get_hints_and_only_some_of_their_rollouts(policy: Any) -> None:
+    engine = engine_of(policy, {"fraction": 1.0})
+    assert not any(a.templated for a in play(engine, policy, bare=1.0, hinted=1.0))
+    assert shown(engine) == "", "it was solved"
+    play(engine, policy, bare=0.0, hinted=0.0)
+    plan = engine.plan(["q1", "q2"], GROUP)
+    assert [a.templated for a in plan] == [False, False, True, True] + [False] * 4
+    assert plan[2].template.text == "so take k1 for 1"
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.01, 1), (0.5, 2), (0.99, 3)])
+def test_one_member_is_hinted_at_least_and_one_is_bare(
+    policy: Any, share: float, count: int
+) -> None:
+    engine = engine_of(policy, {"share": share})
+    play(engine, policy, bare=0.0, hinted=0.0)
+    assert sum(a.templated for a in engine.plan(["q1"], GROUP)) == count
+
+
+def test_bare_rollouts_decide_what_is_hard(policy: Any) -> None:
+    engine = engine_of(policy, {"fraction": 1.0, "success_at": 2.0})
+    play(engine, policy, bare=0.0, hinted=0.0)
+    play(engine, policy, bare=0.0, hinted=1.0)
+    assert shown(engine), "solved with the hint alone"
+    play(engine, policy, bare=1.0, hinted=0.0)
+    assert shown(engine) == ""
+
+
+def test_success_takes_the_hint_away_notch_by_notch_and_failure_brings_it_back(policy: Any) -> None:
+    engine = engine_of(policy, {"fraction": 1.0, "notch": 0.4})
+    play(engine, policy, bare=0.0, hinted=0.0)
+    seen = []
+    for hinted in (1.0, 1.0, 0.0, 0.4, 1.0, 1.0, 0.0, 1.0):
+        seen.append(shown(engine))
+        play(engine, policy, bare=0.0, hinted=hinted)
+    assert seen == [
+        "so take k1 for 1",
+        "so take k1",
+        "so",
+        "so take k1",  # no hinted rollout had succeeded
+        "so take k1",  # some had, too few
+        "so",
+        "",
+        "so take",  # weaned, and the bare rollouts had failed
+    ]
+
+
+def test_a_hint_is_never_longer_than_it_began(policy: Any) -> None:
+    engine = engine_of(policy, {"fraction": 0.6, "notch": 0.3})
+    for _ in range(4):
+        play(engine, policy, bare=0.0, hinted=0.0)
+    assert shown(engine) == "so take k1"
+
+
+def test_steps_take_the_hint_away(policy: Any) -> None:
+    engine = engine_of(policy, {"fraction": 1.0, "fade_steps": 5})
+    seen = []
+    for _ in range(6):
+        play(engine, policy, bare=0.0, hinted=0.1)
+        seen.append(shown(engine))
+    assert seen == ["so take k1 for", "so take k1", "so take", "so", "", ""]
+
+
+def test_hinted_rollouts_are_trained_on_without_the_hint(policy: Any) -> None:
+    engine = engine_of(policy, {"fraction": 1.0})
+    play(engine, policy, bare=0.0, hinted=0.0)
+    hinted = [a for a in engine.plan(["q1"], GROUP) if a.templated]
+    question = policy.question("q1").prompt
+    for assignment in hinted:
+        assert assignment.distilled
+        assert "k1" in assignment.rollout_prompt(question)
+        assert assignment.train_prompt(question) == question
+
+
+@pytest.mark.parametrize("switch", [{"hints": {"distill": False}}, {"context_distillation": False}])
+def test_distillation_can_be_switched_off(policy: Any, switch: dict[str, Any]) -> None:
+    engine = engine_of(policy, **switch)
+    assert engine.may_distil == ("hints" in switch)
+    play(engine, policy, bare=0.0, hinted=0.0)
+    (assignment, *_) = [a for a in engine.plan(["q1"], GROUP) if a.templated]
+    prompt = policy.question("q1").prompt
+    assert not assignment.distilled
+    assert assignment.train_prompt(prompt) == assignment.rollout_prompt(prompt) != prompt
+
+
+@pytest.mark.parametrize(
+    ("hints", "expected"),
+    [
+        ({"place": "before"}, "Hint: so take\n\nwhat is 1?"),
+        ({"place": "after"}, "what is 1?\n\nHint: so take"),
+        ({"layout": "{{template}} {{question}}"}, "so take what is 1?"),
+    ],
+)
+def test_where_the_hint_goes(policy: Any, hints: dict[str, Any], expected: str) -> None:
+    engine = engine_of(policy, {"fraction": 0.4, **hints})
+    play(engine, policy, bare=0.0, hinted=0.0)
+    *_, last = engine.plan(["q1"], GROUP)
+    assert last.rollout_prompt("what is 1?") == expected
+    chat = [{"role": "user", "content": "what is 1?"}]
+    assert last.rollout_prompt(chat) == [{"role": "user", "content": expected}]
+
+
+def test_the_start_of_the_answer_is_shown_to_be_repeated(policy: Any) -> None:
+    """The completion is a whole answer, because it is trained on as the answer to the bare question."""
+    engine = engine_of(policy, {"place": "start"})
+    play(engine, policy, bare=0.0, hinted=0.0)
+    *_, last = engine.plan(["q1"], GROUP)
+    prompt = last.rollout_prompt("what is 1?")
+    assert prompt.startswith("what is 1?")
+    assert "this beginning included" in prompt
+    assert prompt.endswith("\n\nso take k1")
+
+
+def test_lines_are_kept_whole(policy: Any) -> None:
+    policy.questions["q1"] = replace(
+        policy.questions["q1"], columns={"solution": "First this.\n\n  Then that.\nDone.\n"}
+    )
+    engine = engine_of(policy, {"unit": "lines", "fraction": 0.67})
+    play(engine, policy, bare=0.0, hinted=0.0)
+    assert shown(engine) == "First this.\n\n  Then that."
+
+
+def test_a_long_hint_is_cut_to_what_fits(policy: Any) -> None:
+    policy.questions["q1"] = replace(
+        policy.questions["q1"], columns={"solution": " ".join(map(str, range(1000)))}
+    )
+    engine = engine_of(policy, {"fraction": 1.0, "max_tokens": 100})
+    play(engine, policy, bare=0.0, hinted=0.0)
+    assert 50 < len(shown(engine).split()) <= 100
+
+
+@pytest.mark.parametrize("solution", [None, "", "   "])
+def test_a_question_without_a_solution_stays_bare(policy: Any, solution: Any) -> None:
+    policy.questions["q1"] = replace(policy.questions["q1"], columns={"solution": solution})
+    engine = engine_of(policy)
+    play(engine, policy, bare=0.0, hinted=0.0)
+    assert shown(engine) == ""
+
+
+def test_a_solution_that_is_no_text_is_an_error(policy: Any) -> None:
+    policy.questions["q1"] = replace(policy.questions["q1"], columns={"solution": ["a", "b"]})
+    engine = engine_of(policy)
+    play(engine, policy, bare=0.0, hinted=0.0)
+    with pytest.raises(DatasetError, match="'solution' of question 'q1' holds a list"):
+        engine.plan(["q1"], GROUP)
+
+
+def test_unfit_rollouts_say_nothing(policy: Any) -> None:
+    engine = engine_of(policy)
+    plan = engine.plan(["q1"], GROUP)
+    engine.observe([Rollout(a, "", 0.0, "tool_error") for a in plan])
+    assert shown(engine) == ""
+
+
+def test_a_resumed_run_hints_as_the_one_that_was_killed(policy: Any) -> None:
+    engine = engine_of(policy, {"fraction": 1.0, "fade_steps": 10})
+    play(engine, policy, bare=0.0, hinted=0.0)
+    play(engine, policy, bare=0.0, hinted=1.0)
+    resumed = Coevolution.from_settings(engine.settings)
+    resumed.load_state_dict(engine.state_dict())
+    resumed.begin(policy)
+    assert shown(resumed) == shown(engine) == "so take k1 for"
+    assert resumed.metrics()["coevo/hints_shown"] == engine.metrics()["coevo/hints_shown"]
+
+
+def test_the_column_must_be_one_that_the_doors_read(policy: Any) -> None:
+    with pytest.raises(SettingsError, match="'proof' is not among row_columns"):
+        engine_of(policy, {"column": "proof"})
+
+
+def test_settings_that_cannot_be_meant_are_refused() -> None:
+    layout = "{{template}} {{question}}"
+    with pytest.raises(SettingsError, match=r"hints\.place has no effect with hints\.layout"):
+        Settings(algorithms=("hints",), hints={"layout": layout, "place": "before"})
+    with pytest.raises(SettingsError, match="exactly once"):
+        Settings(algorithms=("hints",), hints={"layout": "{{question}}"})
