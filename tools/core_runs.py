@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from helpers.misbehaviour import MISBEHAVIOURS, for_instructions
-
 from prompt_coevo import Assignment, Coevolution, Question, Rollout, RolloutRequest, Settings
 
 QUESTIONS, FAMILIES, GROUP = 24, 6, 3

@@ -9,16 +9,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import prompt_coevo
 from helpers.ray_run import Result
 from helpers.verl_world import MANY, teach
 from standins.openai_server import openai_server
 
-import prompt_coevo
-
 EPOCHS = {"p2o": (2, 3), "both": (2,)}
 """How many epochs of two steps each start of a run goes to; a second one resumes."""
 RUNS = [f"{door}-{method}" for door in ("verl", "openrlhf") for method in EPOCHS]
-TRAINED = ("global_steps", "step", "position", "prompts", "responses", "sequences", "action_mask")
+TRAINED = ("global_steps", "step", "prompts", "responses", "sequences", "action_mask")
 SAMPLED = ("prompt_ids", "response_ids", "temperature", "top_p", "global_steps", "version")
 
 
@@ -46,8 +45,11 @@ def verl(folder: Path, method: str, epochs: int, seed: int, base: str) -> Result
     from helpers.verl_run import rows, run_verl
     from helpers.verl_world import INSPO, P2O, reflection
 
+    # Nothing counts as failed, because which failures are drawn depends on which of a group's rollouts,
+    # all with the same prompt, the server got first.
+    instructions = (*INSPO, "coevo.inspo.solved_at=0.0") if method == "both" else ()
     overrides = [
-        *(f"+coevo={method}", *P2O, *(INSPO if method == "both" else ()), *reflection(base)),
+        *(f"+coevo={method}", *P2O, *instructions, *reflection(base)),
         *(f"coevo.seed={seed}", f"trainer.total_epochs={epochs}", "trainer.save_freq=2"),
         *("data.train_batch_size=8", "actor_rollout_ref.actor.ppo_mini_batch_size=8"),
     ]
@@ -85,8 +87,8 @@ def openrlhf_state(path: Path) -> Any:
 
 
 def in_order(events: Iterable[dict[str, Any]], names: Iterable[str]) -> list[dict[str, Any]]:
-    """These entries of events that several processes logged, rounded, because sums over a batch in
-    another order differ in the last bits."""
+    """These entries of events that come in any order, rounded, because sums over a batch in another
+    order differ in the last bits."""
     kept = [{name: event[name] for name in names if name in event} for event in events]
     for event in kept:
         if "advantages" in event:

@@ -10,14 +10,15 @@ os.environ.update(CI="1", HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1", OMP_
 
 import torch
 from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
+from trl import GRPOConfig, GRPOTrainer
+
 from helpers.base_policy import base_policy_path
 from helpers.inspo_world import INSPO
 from helpers.spies import Spy
 from helpers.trl_world import rows, score
 from helpers.verl_world import teach
 from prompt_coevo.adapters.trl import CoevoCallback
-from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
-from trl import GRPOConfig, GRPOTrainer
 
 # Above every reward, tau makes all questions hard, so that every epoch ends with a search.
 P2O = {"tau": 2.0, "dev_size": 3, "minibatch_size": 3, "search_budget": 60}

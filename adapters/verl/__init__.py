@@ -1,4 +1,4 @@
-"""The door to VeRL: `python -m verl.trainer.main_ppo ... +coevo=p2o`.
+"""The door to VeRL: `python -m verl.trainer.main_ppo ... +coevo=METHOD`.
 
 Nothing is imported here: VeRL loads `plugin.py` in every one of its processes.
 """

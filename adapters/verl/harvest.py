@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import transfer_queue as tq
 
-from prompt_coevo.adapters.verl.agent_loop import COLUMN, ERROR, STATUS
+from prompt_coevo.adapters.verl.distil import COLUMN, ERROR, STATUS
+from prompt_coevo.adapters.verl.host import Extras, Session
+from prompt_coevo.doors.policy import aborted
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout
 
-Session = tuple[str, int]
-"""The group's uid and the number of the rollout in it."""
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_Row: TypeAlias = tuple[str, float, Extras]
+"""Completion, reward and extra fields."""
 
 
 def session(key: str) -> Session:
@@ -26,7 +30,7 @@ def collect(
     keys: Sequence[str],
     partition: str,
     planned: Mapping[str, Sequence[Assignment]],
-    tokenizer: Any,
+    tokenizer: PreTrainedTokenizerBase,
     version: PolicyVersion,
 ) -> list[Rollout]:
     """The rollouts of whole groups, in the order of `planned`: uids and their assignments.
@@ -34,9 +38,8 @@ def collect(
     `keys` are the rows there are, in any order. The last output of a rollout holds its reward. A
     rollout without a row was aborted. Raises HostError if a row did not run as planned.
     """
-    last: dict[Session, str] = {}
-    for key in sorted(keys, key=lambda key: int(key.rsplit("_", 1)[1])):
-        last[session(key)] = key
+    in_order = sorted(keys, key=lambda key: int(key.rsplit("_", 1)[1]))
+    last = {session(key): key for key in in_order}
     found = dict(zip(last, _read(list(last.values()), partition, tokenizer), strict=True))
     return [
         _rollout(assignment, found.get((uid, member)), version)
@@ -45,8 +48,7 @@ def collect(
     ]
 
 
-def _read(keys: list[str], partition: str, tokenizer: Any) -> list[tuple[str, float, Any]]:
-    """Completion, reward and extra fields of some rows."""
+def _read(keys: list[str], partition: str, tokenizer: PreTrainedTokenizerBase) -> list[_Row]:
     if not keys:
         return []
     data = tq.kv_batch_get(
@@ -58,11 +60,9 @@ def _read(keys: list[str], partition: str, tokenizer: Any) -> list[tuple[str, fl
     return list(zip(texts, rewards, extras, strict=True))
 
 
-def _rollout(
-    assignment: Assignment, row: tuple[str, float, Any] | None, version: PolicyVersion
-) -> Rollout:
+def _rollout(assignment: Assignment, row: _Row | None, version: PolicyVersion) -> Rollout:
     if row is None:
-        return Rollout(assignment, "", math.nan, "aborted", version)
+        return aborted(assignment, version)
     text, reward, extra = row
     if extra.get(ERROR):
         raise HostError(extra[ERROR])

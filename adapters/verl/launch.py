@@ -1,27 +1,37 @@
-"""What cannot work, refused with one sentence: here before Ray starts, as far as it can be known."""
+"""`+coevo=...` on VeRL's command line: a hydra group, and a check before the run starts."""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-from typing import Any
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final
 
+from hydra.core.config_store import ConfigStore
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 
-from prompt_coevo.adapters.verl.group import TRAINER_MODE, read_settings
-from prompt_coevo.algorithms import may_distil
-from prompt_coevo.engine.coevolution import Coevolution
-from prompt_coevo.errors import CoevoError, HostError
-from prompt_coevo.extras import MissingExtraError
-from prompt_coevo.settings import Settings
+from prompt_coevo.errors import CoevoError, SettingsError
+from prompt_coevo.settings import METHODS, Settings, setting_fields
+
+TRAINER: Final = "coevo"
+"""The name that our trainer is registered under."""
+_RESOLVER: Final = "coevo_trainer"
+TRAINER_MODE: Final = f"${{{_RESOLVER}:}}"
+"""What `trainer.v1.trainer_mode` becomes. Looking it up registers the trainer, and so nothing heavy is
+imported by a process that does not train."""
+_SECRET: Final = "api_key"
 
 
 class LaunchCheck(Callback):
     """Runs in the launching process, once the whole configuration is known."""
 
-    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
+    def on_job_start(self, config: DictConfig, **_: object) -> None:
+        # Here, because VeRL loads this module in every process of every run.
+        from prompt_coevo.adapters.verl.checks import check_config, check_mode
+        from prompt_coevo.engine.coevolution import Coevolution
+
         try:
-            _check_mode(config)
+            check_mode(config)
             settings = read_settings(config.coevo)
             check_config(config, settings)
             Coevolution.check(settings)
@@ -30,74 +40,56 @@ class LaunchCheck(Callback):
             raise SystemExit(f"error: {error}") from None
 
 
-def _check_mode(config: DictConfig) -> None:
-    if "rollout" in config:
-        raise HostError(
-            "+coevo works with verl.trainer.main_ppo; the one-step-off and the fully asynchronous "
-            "trainers sample with other weights than those they train, and would ignore it"
-        )
-    if not config.trainer.use_v1:
-        raise HostError(
-            "+coevo works with VeRL's V1 trainer, and trainer.use_v1=False asks for the deprecated "
-            "one; leave it out"
-        )
-    mode = OmegaConf.to_container(config.trainer.v1, resolve=False)["trainer_mode"]
-    if mode != TRAINER_MODE:
-        raise HostError(
-            f"trainer.v1.trainer_mode={mode} cannot go with +coevo, which brings a synchronous trainer "
-            "of its own: a search needs the current weights while nothing else samples; leave it out"
-        )
-    if find_spec("transfer_queue") is None:
-        raise MissingExtraError(
-            "VeRL's V1 trainer needs the package 'TransferQueue', which is not installed; "
-            "run: pip install TransferQueue"
+def store_group() -> None:
+    """Offer `+coevo=METHOD` for every method, with all settings as keys `coevo.*`."""
+    OmegaConf.register_new_resolver(_RESOLVER, _register_trainer, replace=True)
+    check = {"_target_": f"{__name__}.{LaunchCheck.__name__}"}
+    for name, algorithms in METHODS.items():
+        ConfigStore.instance().store(
+            group="coevo",
+            name=name,
+            package="_global_",
+            provider="prompt_coevo",
+            node={
+                "trainer": {"v1": {"trainer_mode": TRAINER_MODE}},
+                "hydra": {"callbacks": {"coevo": check}},
+                "coevo": OmegaConf.merge(_unset(), {"algorithms": algorithms}),
+            },
         )
 
 
-def check_config(config: DictConfig, settings: Settings) -> None:
-    """Raise HostError for a configuration that the adapter cannot serve."""
-    rollout = config.actor_rollout_ref.rollout
-    if rollout.n < 2:
-        raise HostError(
-            f"actor_rollout_ref.rollout.n={rollout.n} makes no groups: it must be at least 2"
+def read_settings(block: DictConfig) -> Settings:
+    """The `coevo` block as Settings; what the user left alone comes from their other sources.
+
+    Raises SettingsError.
+    """
+    values = _given(OmegaConf.to_container(block, resolve=True))
+    if _SECRET in values.get("reflection", {}):
+        raise SettingsError(
+            "coevo.reflection.api_key would be printed and logged with VeRL's configuration; set the "
+            "provider's environment variable or PROMPT_COEVO_REFLECTION__API_KEY"
         )
-    if (OmegaConf.select(config, "trainer.v1.sync.parameter_sync_step") or 1) > 1:
-        raise HostError(
-            "trainer.v1.sync.parameter_sync_step above 1 trains on parts of a round, whose groups "
-            "+coevo needs as a whole; leave it out"
-        )
-    if OmegaConf.select(config, "skip.rollout_tq.enable"):
-        raise HostError(
-            "skip.rollout_tq.enable replays stored rollouts, which ran under other prompts; switch it "
-            "off"
-        )
-    sampler = OmegaConf.select(config, "trainer.v1.sampler.custom_sampler.path")
-    if OmegaConf.select(config, "algorithm.filter_groups.enable") and sampler:
-        raise HostError(
-            "algorithm.filter_groups with trainer.v1.sampler.custom_sampler would drop groups where "
-            "+coevo cannot see them, so no question would ever be hard; leave one of them out"
-        )
-    if may_distil(settings):
-        _check_distillation(config, settings)
+    return Settings(**values)
 
 
-def _check_distillation(config: DictConfig, settings: Settings) -> None:
-    rollout = config.actor_rollout_ref.rollout
-    bypass = OmegaConf.select(config, "algorithm.rollout_correction.bypass_mode")
-    if bypass and settings.distill_ratio != "templated":
-        raise HostError(
-            "algorithm.rollout_correction.bypass_mode takes old log-probs from the sampler, which ran "
-            f"under the template; with coevo.distill_ratio={settings.distill_ratio} they must be on the "
-            "question: switch it off, or set coevo.distill_ratio=templated"
-        )
-    if settings.distill_ratio != "clean" and not rollout.calculate_log_probs:
-        raise HostError(
-            f"coevo.distill_ratio={settings.distill_ratio} needs the sampler's log-probs; set "
-            "actor_rollout_ref.rollout.calculate_log_probs=True"
-        )
-    if rollout.get("enable_rollout_routing_replay"):
-        raise HostError(
-            "actor_rollout_ref.rollout.enable_rollout_routing_replay records the experts of every "
-            "token of the prompt that was sampled under, which is not the one that is trained on; "
-            "switch it off, or set coevo.context_distillation=False"
-        )
+def _register_trainer() -> str:
+    import_module("prompt_coevo.adapters.verl.trainer")
+    return TRAINER
+
+
+def _unset() -> DictConfig:
+    """All settings as keys without a value, so that VeRL's strict configuration knows them."""
+    keys = OmegaConf.create()
+    for name, field in setting_fields(Settings):
+        if name != f"reflection.{_SECRET}":
+            OmegaConf.update(keys, name, {} if field.default == {} else MISSING)
+    return keys
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the keys that have no value."""
+    found = {
+        name: _given(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+    }
+    return {name: value for name, value in found.items() if value not in (MISSING, {})}

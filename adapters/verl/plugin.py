@@ -13,7 +13,7 @@ from prompt_coevo.markers import PROJECT
 logger = logging.getLogger(PROJECT)
 
 try:
-    from prompt_coevo.adapters.verl.group import store_group
+    from prompt_coevo.adapters.verl.launch import store_group
 
     store_group()
 except Exception as error:  # VeRL would only mention it at its debug level

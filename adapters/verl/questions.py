@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
+from prompt_coevo.doors.columns import missing_column
 from prompt_coevo.doors.questions import QuestionIndex, Row
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.settings import Settings
 
+if TYPE_CHECKING:
+    from verl.utils.dataset.rl_dataset import RLHFDataset
+
 
 def index_questions(
-    dataset: Any, settings: Settings, agent_loops: Collection[str]
+    dataset: RLHFDataset, settings: Settings, agent_loops: Collection[str]
 ) -> QuestionIndex:
     """The questions of an RLHFDataset.
 
@@ -38,30 +42,27 @@ def index_questions(
     )
 
 
-def _truth(column: str | None) -> Callable[[Row], Any]:
+def _truth(column: str | None) -> Callable[[Row], object]:
     if column is None:
         return lambda row: None
     if column != "auto":
         return lambda row: _value(row, column, "ground_truth_column")
-
-    def from_reward_model(row: Row) -> Any:
-        reward_model = row.get("reward_model")
-        if not isinstance(reward_model, Mapping) or "ground_truth" not in reward_model:
-            raise DatasetError(
-                "the training dataset has rows without reward_model.ground_truth; set "
-                "coevo.ground_truth_column to the column with the right answer, or to null if there "
-                "is none"
-            )
-        return reward_model["ground_truth"]
-
-    return from_reward_model
+    return _from_reward_model
 
 
-def _value(row: Row, column: str, setting: str) -> Any:
+def _from_reward_model(row: Row) -> object:
+    reward_model = row.get("reward_model")
+    if not isinstance(reward_model, Mapping) or "ground_truth" not in reward_model:
+        raise DatasetError(
+            "the training dataset has rows without reward_model.ground_truth; set "
+            "coevo.ground_truth_column to the column with the right answer, or to null if there "
+            "is none"
+        )
+    return reward_model["ground_truth"]
+
+
+def _value(row: Row, column: str, setting: str) -> object:
     for place in (row, row.get("extra_info") or {}):
         if column in place:
             return place[column]
-    raise DatasetError(
-        f"the training dataset has no column {column!r} (coevo.{setting}), and no extra_info of that "
-        f"name; it has: {', '.join(map(str, row))}"
-    )
+    raise missing_column(column, row, f" (coevo.{setting}), and no extra_info of that name")

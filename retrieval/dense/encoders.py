@@ -35,7 +35,8 @@ class Encoder:
     """Turns queries and passages into float32 vectors; `load` makes one.
 
     The same texts in the same order give the same bytes on the same machine. A text's vector can depend
-    in its last bits on the texts next to it. Safe to use from several threads.
+    in its last bits on the texts next to it, but texts of one call that are equal as the model reads
+    them have equal vectors. Safe to use from several threads.
     """
 
     def __init__(self, source: EncoderSource, model: Any, tokenizer: Any, sha256: str) -> None:
@@ -71,21 +72,24 @@ class Encoder:
         return self._encode(texts, recipe.passage_prefix, recipe.passage_tokens)
 
     def _encode(self, texts: Sequence[str], prefix: str, limit: int) -> Vectors:
-        vectors = np.empty((len(texts), self.dimension), np.float32)
         if not texts:
-            return vectors
-        ids = self._tokenize([prefix + text for text in texts], min(limit, self._longest))
+            return np.empty((0, self.dimension), np.float32)
+        every = self._tokenize([prefix + text for text in texts], min(limit, self._longest))
+        place = {tokens: number for number, tokens in enumerate(dict.fromkeys(every))}
+        distinct = list(place)
+        vectors = np.empty((len(distinct), self.dimension), np.float32)
         scale = 1 if self._model.device.type == "cpu" else _GPU_FACTOR
-        for batch in by_length([len(tokens) for tokens in ids], scale):
-            vectors[batch] = self._forward([ids[number] for number in batch])
+        for batch in by_length([len(tokens) for tokens in distinct], scale):
+            vectors[batch] = self._forward([distinct[number] for number in batch])
         if not np.isfinite(vectors).all():
             raise EncoderError(
                 f"the encoder {self.source.name} gave numbers that are not finite; "
                 "its weights are damaged or need more exact numbers than this machine uses"
             )
-        return vectors
+        wanted: Vectors = vectors[[place[tokens] for tokens in every]]
+        return wanted
 
-    def _tokenize(self, texts: list[str], limit: int) -> list[list[int]]:
+    def _tokenize(self, texts: list[str], limit: int) -> list[tuple[int, ...]]:
         with self._lock:  # a fast tokenizer keeps the limit as a state
             ids: list[list[int]] = self._tokenizer(
                 texts,
@@ -94,7 +98,7 @@ class Encoder:
                 return_attention_mask=False,
                 return_token_type_ids=False,
             )["input_ids"]
-        return ids
+        return [tuple(tokens) for tokens in ids]
 
     def _forward(self, ids: Sequence[Sequence[int]]) -> Vectors:
         import torch

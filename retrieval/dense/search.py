@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from prompt_coevo.retrieval.dense.encoders import Vectors
 from prompt_coevo.retrieval.dense.faiss_package import batch_by_blas
+from prompt_coevo.retrieval.dense.ranking import Numbers, best
 from prompt_coevo.retrieval.errors import IndexFileError
-
-Numbers: TypeAlias = npt.NDArray[np.int64]
 
 EF_SEARCH = 64
 """How many candidates a search keeps in a graph; faiss' own 16 misses five times as many passages."""
@@ -24,6 +22,14 @@ PROBES = 64
 
 _CHUNK_ROWS = 1 << 16
 
+# Types that give their vectors back as they compare them. A graph keeps EF_SEARCH candidates anyway, and
+# no number of them would be sure; a GPU finds at most so many at once, and rounds queries to halves.
+_FLAT: Final = frozenset({"IndexFlat", "IndexFlatIP", "IndexScalarQuantizer"})
+_LISTS: Final = frozenset({"IndexIVFFlat", "IndexIVFScalarQuantizer"})
+_GRAPHS: Final = frozenset({"IndexHNSWFlat", "IndexHNSWSQ"})
+_GPU: Final = "GpuIndexFlatIP"
+_MOST_ON_GPU, _HALF_ROUNDING = 1024, 2.0**-10
+
 
 class VectorIndex(Protocol):
     """Finds the vectors with the largest inner products."""
@@ -32,7 +38,10 @@ class VectorIndex(Protocol):
     dimension: int
 
     def search(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
-        """Inner products and numbers of vectors, both [queries, k], the best first; -1 is no vector."""
+        """Inner products and numbers of vectors, both [queries, k], the best first; -1 is no vector.
+
+        `k` is at most `count`.
+        """
         ...
 
     def close(self) -> None: ...
@@ -40,6 +49,8 @@ class VectorIndex(Protocol):
 
 class FlatVectors:
     """All vectors in a .npy file: exact. Their alignment there makes faiss as fast as memory allows."""
+
+    error = 0.0
 
     def __init__(self, faiss: Any, path: Path) -> None:
         self._faiss = faiss
@@ -50,13 +61,24 @@ class FlatVectors:
                 f"the vectors {path} cannot be read: {error}; build the index again"
             ) from None
         self.count, self.dimension = self._vectors.shape
+        self.most = self.count
 
     def search(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
-        """As VectorIndex says."""
+        """As VectorIndex says; of equal vectors the first is first."""
+        return best(self, queries, k)
+
+    def nearest(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
+        """As Searched says."""
         inner_product = self._faiss.METRIC_INNER_PRODUCT
         with batch_by_blas(self._faiss) if len(queries) > 1 else nullcontext():
             scores, numbers = self._faiss.knn(queries, self._vectors, k, metric=inner_product)
         return scores, numbers
+
+    def vectors_at(self, numbers: Numbers) -> Vectors:
+        """As Searched says."""
+        assert self._vectors is not None
+        vectors: Vectors = self._vectors[numbers]
+        return vectors
 
     def chunks(self) -> Iterator[Vectors]:
         """All vectors in their order."""
@@ -76,12 +98,28 @@ class FaissVectors:
         self._faiss = faiss
         self.index = index
         self.count, self.dimension = index.ntotal, index.d
+        kind = type(index).__name__
+        self._gives_back = kind in _FLAT | _LISTS | _GRAPHS | {_GPU}
+        most = _MOST_ON_GPU if kind == _GPU else EF_SEARCH if kind in _GRAPHS else self.count
+        self.most = min(most, self.count)
+        self.error = _HALF_ROUNDING if kind == _GPU else 0.0
+        if kind in _LISTS:
+            index.make_direct_map()
 
     def search(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
-        """As VectorIndex says."""
+        """As VectorIndex says; where docs/retrieval.md promises it, of equal vectors the first is first."""
+        return best(self, queries, k) if self._gives_back else self.nearest(queries, k)
+
+    def nearest(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
+        """As Searched says."""
         with batch_by_blas(self._faiss) if len(queries) > 1 else nullcontext():
             scores, numbers = self.index.search(queries, k)
         return scores, numbers
+
+    def vectors_at(self, numbers: Numbers) -> Vectors:
+        """As Searched says."""
+        vectors: Vectors = self.index.reconstruct_batch(numbers)
+        return vectors
 
     def chunks(self) -> Iterator[Vectors]:
         """All vectors in their order, as exactly as the index has them."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -20,6 +21,12 @@ from prompt_coevo.retrieval.errors import RetrieverUnavailable
 from prompt_coevo.retrieval.retriever import Hit, IndexInfo
 from prompt_coevo.retrieval.server.server import RetrievalServer
 from prompt_coevo.retrieval.server.settings import ServerSettings
+
+PATIENT = ServerSettings(deadline_s=3600, read_timeout_s=3600)
+"""A server that gives nobody up, however busy the machine is."""
+
+# Nobody is given such a port who does not ask for it, as those are who connect to somewhere.
+_UNLENT_PORTS = range(15_000, 32_000)
 
 
 class EchoRetriever:
@@ -68,7 +75,7 @@ def echo(query: str, k: int) -> list[Hit]:
 @contextlib.contextmanager
 def serving(retriever: Any, settings: ServerSettings | None = None) -> Iterator[str]:
     """Serve in a thread; yields the address."""
-    server = RetrievalServer(retriever, replace(settings or ServerSettings(), port=0))
+    server = RetrievalServer(retriever, replace(settings or PATIENT, port=0))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
@@ -110,12 +117,15 @@ class ServerProcess:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    """A port that nobody listens at; it stays free until somebody asks for just this one."""
+    while True:
+        port = random.choice(_UNLENT_PORTS)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def main(port: int) -> None:
-    server = RetrievalServer(EchoRetriever(), ServerSettings(port=port))
+    server = RetrievalServer(EchoRetriever(), replace(PATIENT, port=port))
     print(server.address, flush=True)
     server.run()
 

@@ -14,8 +14,8 @@ import pytest
 from helpers.inspo_world import events, population
 from helpers.misbehaviour import KEY, MISBEHAVIOURS, USEFUL, Misbehaviour, for_instructions
 from helpers.trl_world import score
+from helpers.waits import waits_take_no_time
 from prompt_coevo.adapters.trl import attach
-from prompt_coevo.reflection import litellm_model as llm
 from standins.openai_server import Server, openai_server
 
 FIRST = "note please <search>"  # one kind makes this a required tag
@@ -23,9 +23,8 @@ INSPO = {"instruction": FIRST, "paraphrase": False, "evolve_every": 2, "verify_s
 
 
 @pytest.fixture(autouse=True)
-def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(llm, "_FIRST_WAIT_S", 0.01)
-    monkeypatch.setattr(llm, "_LONGEST_WAIT_S", 0.05)
+def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits_take_no_time(monkeypatch.setattr)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
 
-from prompt_coevo.adapters.verl.agent_loop import (
+from prompt_coevo.adapters.verl.distil import (
     COLUMN,
     ERROR,
     NAME,

@@ -16,9 +16,8 @@ from hydra import compose, initialize_config_dir, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import ConfigCompositionException
 
-from prompt_coevo.adapters.verl import launch
-from prompt_coevo.adapters.verl.group import read_settings
-from prompt_coevo.adapters.verl.launch import LaunchCheck
+from prompt_coevo.adapters.verl import checks
+from prompt_coevo.adapters.verl.launch import LaunchCheck, read_settings
 from prompt_coevo.adapters.verl.questions import index_questions
 from prompt_coevo.errors import DatasetError, HostError, SettingsError
 from prompt_coevo.settings import METHODS, Settings
@@ -175,7 +174,7 @@ def test_the_asynchronous_trainers_of_other_commands(monkeypatch: pytest.MonkeyP
 
 
 def test_a_missing_transfer_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "find_spec", lambda name: None)
+    monkeypatch.setattr(checks, "find_spec", lambda name: None)
     assert "run: pip install TransferQueue" in refusal()
 
 
@@ -248,8 +247,6 @@ def test_without_a_ground_truth_on_request() -> None:
 
 
 def test_an_agent_loop_that_is_not_registered() -> None:
-    from prompt_coevo.adapters.verl.trainer import _agent_loops
-
     agent = SimpleNamespace(default_agent_loop="nobody", agent_loop_config_path=None)
     config = SimpleNamespace(
         actor_rollout_ref=SimpleNamespace(rollout=SimpleNamespace(agent=agent))
@@ -257,7 +254,7 @@ def test_an_agent_loop_that_is_not_registered() -> None:
     with pytest.raises(
         HostError, match="default_agent_loop=nobody is not registered; known: .*tool"
     ):
-        _agent_loops(config)
+        checks.agent_loops(config)
 
 
 def test_secrets_are_refused_wherever_the_block_is_read() -> None:

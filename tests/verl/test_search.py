@@ -35,7 +35,7 @@ STEPS = 6
 def start(folder: Path, search: IndexServer, reflect: str, **agent: Any) -> VerlRun:
     loop = {
         "name": "search_agent",
-        "_target_": "prompt_coevo.adapters.verl.search.SearchAgentLoop",
+        "_target_": "prompt_coevo.adapters.verl.search_agent.SearchAgentLoop",
         "url": search.url,
         "turn_tokens": 24,
         "observation_tokens": 60,

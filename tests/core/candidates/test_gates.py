@@ -90,9 +90,10 @@ def test_no_text_raises(text: str) -> None:
 
 @pytest.mark.parametrize("piece", ["<template ", "<current_", "current_1", "_1", " ", "<", "```\n"])
 def test_no_long_text_takes_long(piece: str) -> None:
-    start = time.monotonic()
-    gates.check("<current_a" + piece * 100_000, max_tokens=50, leak_guard=GUARD)
-    assert time.monotonic() - start < 2
+    """It takes less than a second of this process; with steps by the square it would take minutes."""
+    start = time.process_time()
+    gates.check("<current_a" + piece * 400_000, max_tokens=50, leak_guard=GUARD)
+    assert time.process_time() - start < 60
 
 
 def test_the_length_of_the_ngram_is_a_setting() -> None:

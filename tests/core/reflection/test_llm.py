@@ -6,12 +6,13 @@ import json
 import os
 import subprocess
 import sys
-import time
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from helpers.waits import waits_take_no_time
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import MissingExtraError
 from prompt_coevo.reflection import litellm_model as llm
@@ -25,14 +26,13 @@ KEY = "sk-very-secret"
 
 
 def model(server: Server, name: str = "openai/test", **changes: Any) -> LiteLLMModel:
-    values = {"api_base": server.base, "api_key": KEY, "total_timeout_s": 20.0}
+    values = {"api_base": server.base, "api_key": KEY}
     return LiteLLMModel(name, ReflectionSettings(**{**values, **changes}))
 
 
 @pytest.fixture(autouse=True)
-def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(llm, "_FIRST_WAIT_S", 0.01)
-    monkeypatch.setattr(llm, "_LONGEST_WAIT_S", 0.05)
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    return waits_take_no_time(monkeypatch.setattr)
 
 
 def test_replies_come_in_the_order_of_the_prompts() -> None:
@@ -47,12 +47,25 @@ def test_replies_come_in_the_order_of_the_prompts() -> None:
     assert set(server.keys) == {f"Bearer {KEY}"}
 
 
-def test_no_more_calls_at_once_than_the_limit() -> None:
-    with openai_server(Slow(0.1, "fine")) as server:
-        start = time.monotonic()
+def test_as_many_calls_at_once_as_the_limit_and_no_more() -> None:
+    pairs, lock, room = threading.Barrier(2), threading.Lock(), threading.Event()
+    running: list[int] = []
+    at_once: list[int] = []
+
+    def answer(body: Any) -> str:
+        with lock:
+            running.append(1)
+            at_once.append(len(running))
+        pairs.wait(300)
+        room.wait(0.05)  # for a third, who must not come
+        with lock:
+            running.pop()
+        return "fine"
+
+    with openai_server(answer) as server:
         replies = model(server, concurrency=2).complete(["a"] * 6)
-        assert time.monotonic() - start > 0.3
     assert {reply.text for reply in replies} == {"fine"}
+    assert max(at_once) == 2
 
 
 @pytest.mark.parametrize("first", [429, 500, 503, Dropped(), Raw("<html>", 502, "text/html")])
@@ -72,48 +85,72 @@ def test_other_errors_are_not_tried_again(status: int) -> None:
     assert len(server.requests) == 1
 
 
-def test_the_server_may_say_how_long_to_wait() -> None:
-    busy = Raw('{"error": {"message": "slow down"}}', 429, headers={"Retry-After": "0.4"})
+def test_the_server_may_say_how_long_to_wait(waits: list[float]) -> None:
+    busy = Raw('{"error": {"message": "slow down"}}', 429, headers={"Retry-After": "77.5"})
     with openai_server(busy, "fine") as server:
-        start = time.monotonic()
         (reply,) = model(server).complete(["a"])
-        assert time.monotonic() - start > 0.4
     assert reply.text == "fine"
+    assert waits == [77.5]
 
 
-@pytest.mark.parametrize("asked", ["3600", "Wed, 21 Oct 2026 07:28:00 GMT"])
-def test_a_wait_beyond_the_total_time_limit_is_not_waited_for(asked: str) -> None:
-    busy = Raw('{"error": {"message": "slow down"}}', 429, headers={"Retry-After": asked})
+def test_a_wait_beyond_the_total_time_limit_is_not_waited_for(waits: list[float]) -> None:
+    busy = Raw('{"error": {"message": "slow down"}}', 429, headers={"Retry-After": "301"})
     with openai_server(busy) as server:
-        start = time.monotonic()
-        (reply,) = model(server, total_timeout_s=0.3).complete(["a"])
-        assert time.monotonic() - start < 1.0
+        (reply,) = model(server, total_timeout_s=300).complete(["a"])
     assert reply.error is not None
+    assert waits == []
 
 
-def test_endless_rate_limits_end_at_the_total_time_limit() -> None:
+def test_a_date_to_wait_for_is_passed_over(waits: list[float]) -> None:
+    asked = "Wed, 21 Oct 2026 07:28:00 GMT"
+    busy = Raw('{"error": {"message": "slow down"}}', 429, headers={"Retry-After": asked})
+    with openai_server(busy, "fine") as server:
+        (reply,) = model(server).complete(["a"])
+    assert reply.text == "fine"
+    assert 1 <= waits[0] <= 2
+
+
+def test_endless_rate_limits_end_at_the_total_time_limit(waits: list[float]) -> None:
     with openai_server(429) as server:
-        (reply,) = model(server, total_timeout_s=0.3).complete(["a"])
+        (reply,) = model(server, total_timeout_s=300).complete(["a"])
     assert reply.error is not None
     assert "RateLimitError" in reply.error
-    assert len(server.requests) > 1
+    assert len(server.requests) == len(waits) + 1 > 5
+    assert 300 - llm._LONGEST_WAIT_S - 1 <= sum(waits) < 300
 
 
-@pytest.mark.parametrize("answer", [Slow(10), Trickle()])
+@pytest.mark.parametrize("answer", [Slow(3600), Trickle()])
 @pytest.mark.parametrize("timeout_s", [0.2, 30.0])
-def test_a_call_ends_within_the_total_time_limit(answer: Any, timeout_s: float) -> None:
+def test_a_call_ends_within_the_total_time_limit(
+    answer: Any, timeout_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer never ends; the call does, and nobody waits for it beyond the limit."""
+    limits: list[float | None] = []
+    in_thread = llm.in_thread
+
+    def watched(function: Any) -> Any:
+        future = in_thread(function)
+        result = future.result
+
+        def noted(timeout: float | None = None) -> Any:
+            limits.append(timeout)
+            return result(timeout)
+
+        future.result = noted  # type: ignore[method-assign]
+        return future
+
+    monkeypatch.setattr(llm, "in_thread", watched)
     with openai_server(answer) as server:
-        start = time.monotonic()
         (reply,) = model(server, timeout_s=timeout_s, total_timeout_s=0.6).complete(["a"])
-        assert time.monotonic() - start < 0.6 + llm._GRACE_S + 0.4
     assert reply.error is not None
     assert "Timeout" in reply.error
+    assert limits == [min(timeout_s, 0.6) + llm._GRACE_S]
 
 
 def test_no_server_at_all() -> None:
     with openai_server("x") as server:
         pass
-    (reply,) = model(server, total_timeout_s=0.3).complete(["a"])
+    (reply,) = model(server).complete(["a"])
     assert reply.text is None
     assert reply.error
     assert "Connection error" in reply.error

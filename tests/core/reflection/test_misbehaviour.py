@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from helpers.misbehaviour import KEY, MISBEHAVIOURS, USEFUL, Misbehaviour, questions
+from helpers.waits import waits_take_no_time
 from prompt_coevo import Coevolution
-from prompt_coevo.reflection import litellm_model as llm
 from prompt_coevo.types import Rollout
 from standins.openai_server import openai_server
 
@@ -28,9 +28,8 @@ P2O = {
 
 
 @pytest.fixture(autouse=True)
-def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(llm, "_FIRST_WAIT_S", 0.01)
-    monkeypatch.setattr(llm, "_LONGEST_WAIT_S", 0.05)
+def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits_take_no_time(monkeypatch.setattr)
 
 
 @pytest.fixture

@@ -133,7 +133,7 @@ def test_two_threads_never_exceed_the_calls_together() -> None:
         in_thread(lambda n=n: [ledger.paid.complete([f"{n} {i}"] * 2) for i in range(5)])
         for n in range(4)
     ]
-    replies = [reply for future in asked for batch in future.result(30) for reply in batch]
+    replies = [reply for future in asked for batch in future.result(300) for reply in batch]
     assert len(replies) == 40
     assert sum(reply.text is not None for reply in replies) == len(model.asked) == 25
     assert ledger.paid.totals["calls"] == len(ledger.recorded) == 25
@@ -146,7 +146,7 @@ def test_a_call_does_not_wait_for_another_threads_call() -> None:
     class Waiting(Priced):
         def complete(self, prompts: Sequence[str]) -> list[Reply]:
             if prompts == ["slow"]:
-                release.wait(30)
+                release.wait(300)
             return super().complete(prompts)
 
     ledger = Ledger(Waiting())
@@ -154,7 +154,7 @@ def test_a_call_does_not_wait_for_another_threads_call() -> None:
     assert texts(ledger.paid.complete(["fast"])) == ["re: fast"]
     assert not slow.done()
     release.set()
-    assert texts(slow.result(30)) == ["re: slow"]
+    assert texts(slow.result(300)) == ["re: slow"]
 
 
 def test_a_function_is_asked_by_one_thread_at_a_time() -> None:
@@ -170,7 +170,7 @@ def test_a_function_is_asked_by_one_thread_at_a_time() -> None:
 
     model = FunctionModel(function)
     for future in [in_thread(lambda: model.complete(["a", "b", "c"])) for _ in range(3)]:
-        future.result(30)
+        future.result(300)
     assert set(at_once) == {1}
 
 
@@ -184,7 +184,7 @@ def test_lines_of_several_threads_stay_whole(tmp_path: Path) -> None:
         for n in range(4)
     ]
     for writer in writers:
-        writer.result(30)
+        writer.result(300)
     lines = (tmp_path / "events.jsonl").read_text().splitlines()
     assert len(lines) == 120
     assert all(json.loads(line)["text"] == text for line in lines)

@@ -92,6 +92,36 @@ def test_the_same_texts_give_the_same_bytes(checkpoint: Path) -> None:
     assert encoder.encode_passages(TEXTS).tobytes() == first.tobytes()
 
 
+def test_equal_texts_have_equal_vectors_wherever_they_stand(checkpoint: Path) -> None:
+    """Kernels round by where a text stands in its batch, each CPU's in its own way; this model always."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    class Uneven:
+        def __init__(self) -> None:
+            self.model = AutoModel.from_pretrained(checkpoint).eval()
+            self.config, self.device = self.model.config, self.model.device
+            self.dtype = self.model.dtype
+
+        def __call__(self, **inputs: Any) -> Any:
+            states = self.model(**inputs)
+            places = torch.arange(len(inputs["input_ids"]))
+            states.last_hidden_state[:, :, 5] += 0.01 * places[:, None]
+            return states
+
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    model: Any = Uneven()
+    encoder = encoders.Encoder(resolve(f"e5:{checkpoint}"), model, tokenizer, "")
+    long = " ".join(TEXTS * 9)
+    texts = [TEXTS[0], long, *TEXTS[:5], f"{long} more", *TEXTS[:5] * 30, f"  {TEXTS[0]} "]
+    for vectors in (encoder.encode_passages(texts), encoder.encode_queries(texts)):
+        same = [number for number, text in enumerate(texts) if text.strip() == TEXTS[0]]
+        assert len(same) == 33
+        assert (vectors[same] == vectors[0]).all()
+        assert (vectors[7] == vectors[1]).all()  # they differ beyond what the model reads
+        assert len({vector.tobytes() for vector in vectors}) == 6
+
+
 def test_what_a_caller_does_to_vectors_stays_with_the_caller(checkpoint: Path) -> None:
     encoder = encoders.load(f"e5:{checkpoint}")
     vectors = encoder.encode_queries(["who"])

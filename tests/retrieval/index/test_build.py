@@ -4,7 +4,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -149,17 +148,24 @@ def test_nothing_of_another_build_is_kept(corpus: Path, tmp_path: Path) -> None:
     )
 
 
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from prompt_coevo.retrieval.index import layout
+from prompt_coevo.retrieval.index.build import build
+corpus, folder = map(Path, sys.argv[1:])
+def kill(done, total):
+    if 0 < done < total and layout.work_folder(folder).exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+build(corpus, folder, stages=lambda stage: kill)
+"""
+
+
 def test_a_build_that_is_killed_goes_on(tmp_path: Path) -> None:
     corpus, folder = write_corpus(tmp_path / "corpus.jsonl", 60_000), tmp_path / "index"
-    code = (
-        "from pathlib import Path; from prompt_coevo.retrieval.index.build import build; "
-        f"build(Path({str(corpus)!r}), Path({str(folder)!r}))"
-    )
-    process = subprocess.Popen([sys.executable, "-P", "-c", code])
-    while not layout.work_folder(folder).exists() and process.poll() is None:
-        time.sleep(0.01)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
+    run = subprocess.run([sys.executable, "-P", "-c", KILLED, str(corpus), str(folder)])
+    assert run.returncode == -signal.SIGKILL
+    assert layout.work_folder(folder).exists()
     with pytest.raises(IndexFileError, match="holds no complete index"):
         open_index(folder)
     build(corpus, folder)

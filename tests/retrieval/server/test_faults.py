@@ -10,19 +10,23 @@ import struct
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from http.client import HTTPException
 from typing import Any
+from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
 
-from helpers.retrieval_server import EchoRetriever, ServerProcess, echo, free_port, serving
+from helpers.retrieval_server import PATIENT, EchoRetriever, ServerProcess, echo, serving
 from prompt_coevo.retrieval.agent.tool import SearchTool
 from prompt_coevo.retrieval.client.client import RemoteRetriever
 from prompt_coevo.retrieval.outcome import Outage, Refused
 from prompt_coevo.retrieval.server.settings import ServerSettings
 
 STEP = 10_240
+PATIENCE_S = 3600.0
 
 
 @pytest.fixture
@@ -33,7 +37,7 @@ def retriever() -> EchoRetriever:
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[socket.socket]:
     parts = urlsplit(address)
-    with socket.create_connection((parts.hostname, parts.port), timeout=60) as client:
+    with socket.create_connection((parts.hostname, parts.port), timeout=PATIENCE_S) as client:
         yield client
 
 
@@ -48,7 +52,7 @@ def everything(client: socket.socket) -> bytes:
 
 def post(address: str, body: Any) -> Any:
     request = Request(f"{address}/retrieve", json.dumps(body).encode())
-    with urlopen(request, timeout=60) as response:
+    with urlopen(request, timeout=PATIENCE_S) as response:
         return json.load(response)["result"]
 
 
@@ -62,7 +66,7 @@ def is_well(address: str) -> bool:
 def test_a_whole_step_at_once_is_answered(retriever: EchoRetriever) -> None:
     queries = [f"question {number}" for number in range(STEP)]
     with serving(retriever) as address:
-        remote = RemoteRetriever(address)
+        remote = RemoteRetriever(address, total_timeout_s=PATIENCE_S)
         results = SearchTool(remote, k=3).search(queries)
         remote.close()
     assert results == [echo(query, 3) for query in queries]
@@ -76,7 +80,7 @@ def test_a_whole_step_of_concurrent_rollouts_is_answered(retriever: EchoRetrieve
         return await asyncio.gather(*(tool.asearch(query) for query in queries))
 
     with serving(retriever) as address:
-        remote = RemoteRetriever(address)
+        remote = RemoteRetriever(address, total_timeout_s=PATIENCE_S)
         results = asyncio.run(rollouts(SearchTool(remote, k=1)))
         remote.close()
     assert results == [echo(query, 1) for query in queries]
@@ -123,7 +127,8 @@ def test_a_killed_server_is_used_again_when_it_is_back() -> None:
 def test_a_server_killed_for_longer_is_waited_for_or_told() -> None:
     with ServerProcess() as server, ThreadPoolExecutor(4) as threads:
         remote = RemoteRetriever(server.address, total_timeout_s=0.3)
-        waits, tells = SearchTool(remote, k=1), SearchTool(remote, k=1, on_outage="observe")
+        waits = SearchTool(remote, k=1, max_wait_s=PATIENCE_S)
+        tells = SearchTool(remote, k=1, on_outage="observe")
         assert waits.search(["a"]) == [echo("a", 1)]
         server.kill()
         (told,) = tells.search(["b"])
@@ -134,13 +139,18 @@ def test_a_server_killed_for_longer_is_waited_for_or_told() -> None:
         assert not waiting.done()
         server.start()
         assert waiting.result() == [echo("c", 1)]
-        assert tells.search(["b"]) == [echo("b", 1)]
+        for _ in range(1000):  # a busy machine may take longer than this client is patient
+            (told,) = tells.search(["b"])
+            if not isinstance(told, Outage):
+                break
+        assert told == echo("b", 1)
         remote.close()
 
 
 def test_one_of_two_replicas_is_killed() -> None:
     with ServerProcess() as first, ServerProcess() as second:
-        remote = RemoteRetriever([first.address, second.address], cache_size=0)
+        addresses = [first.address, second.address]
+        remote = RemoteRetriever(addresses, cache_size=0, total_timeout_s=PATIENCE_S)
         tool = SearchTool(remote, k=1, on_outage="raise")
         for number in range(200):
             if number == 50:
@@ -231,7 +241,7 @@ def test_a_client_that_does_not_read_is_sent_away(retriever: EchoRetriever) -> N
             body = json.dumps({"queries": ["word " * 1000] * 40, "topk": 100}).encode()
             head = b"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body)
             client.sendall(head + body)
-            while connections(address) > 1:
+            while connections(address) > 0:
                 pass
             received = everything(client)
         assert len(received) < 40 * 100 * 5000
@@ -239,14 +249,19 @@ def test_a_client_that_does_not_read_is_sent_away(retriever: EchoRetriever) -> N
 
 
 def connections(address: str) -> int:
+    """How many there are besides the one that asks; it is asked again if it was too slow for the server."""
     name = "prompt_coevo_retrieval_connections "
-    with urlopen(f"{address}/metrics", timeout=60) as response:
-        lines = response.read().decode().splitlines()
-    return int(next(line for line in lines if line.startswith(name)).split()[1])
+    while True:
+        with (
+            contextlib.suppress(URLError, ConnectionError, HTTPException),
+            urlopen(f"{address}/metrics", timeout=PATIENCE_S) as response,
+        ):
+            lines = response.read().decode().splitlines()
+            return int(next(line for line in lines if line.startswith(name)).split()[1]) - 1
 
 
 def test_too_many_clients_are_told_to_come_again(retriever: EchoRetriever) -> None:
-    with serving(retriever, ServerSettings(max_connections=3)) as address:
+    with serving(retriever, replace(PATIENT, max_connections=3)) as address:
         with contextlib.ExitStack() as stack:
             crowd = [stack.enter_context(connected(address)) for _ in range(3)]
             for client in crowd:
@@ -300,8 +315,8 @@ def test_other_protocols_disturb_nobody(retriever: EchoRetriever, sent: bytes) -
 
 def test_a_server_that_speaks_something_else_is_an_outage() -> None:
     """Whatever listens at the address: the rollout is told, and told what came back."""
-    port = free_port()
-    with socket.create_server(("127.0.0.1", port)) as listener, ThreadPoolExecutor(1) as threads:
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as threads:
+        port = listener.getsockname()[1]
 
         def talk() -> None:
             with contextlib.suppress(OSError):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -45,6 +47,14 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         return int(ended.value.code or 0), shown.out, shown.err
 
     return command
+
+
+@pytest.fixture
+def ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look at the load's clock takes a hundredth of a second, and nothing else takes time."""
+    clock = itertools.count()
+    looked_at = SimpleNamespace(perf_counter=lambda: next(clock) / 100)
+    monkeypatch.setattr("prompt_coevo.retrieval.client.bench.time", looked_at)
 
 
 @pytest.fixture
@@ -90,6 +100,7 @@ def test_a_folder_without_index_and_a_setting_that_cannot_work_are_one_sentence(
         assert errors.count("\n") == 1
 
 
+@pytest.mark.usefixtures("ticks")
 def test_bench_reports_rate_and_latency(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "queries.txt"
     file.write_text("who wrote it\n\nwhere was it\n")
@@ -107,6 +118,7 @@ def test_bench_reports_rate_and_latency(run: Run, tmp_path: Path) -> None:
         assert run("bench", address, *common)[0] == 0
 
 
+@pytest.mark.usefixtures("ticks")
 def test_bench_tells_what_went_wrong(run: Run, tmp_path: Path) -> None:
     (tmp_path / "none.txt").write_text("\n")
     (tmp_path / "boom.txt").write_text("boom\n")

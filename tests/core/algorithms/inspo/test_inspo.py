@@ -23,6 +23,7 @@ import pytest
 from prompt_coevo import Coevolution, Settings, hookimpl
 from prompt_coevo.errors import HostError, SettingsError
 from prompt_coevo.proposals import Proposal, Reply
+from prompt_coevo.threads import Background
 from prompt_coevo.types import Assignment, Candidate, Rollout, RolloutRequest, Sampling
 
 SEVEN = ("a", "b", "c", "d", "e", "f", "g")
@@ -964,6 +965,12 @@ def overlap(start: Any) -> Callable[..., Run]:
     return begin
 
 
+def wait_for_the_answer(run: Run) -> None:
+    """Until what is in flight has been answered, as far as the state knows."""
+    while run.state["schedule"]["in_flight"]["answer"] is None:
+        time.sleep(0.01)
+
+
 def test_a_reply_is_used_at_its_step_and_never_earlier(overlap: Any) -> None:
     replied = threading.Event()
 
@@ -976,17 +983,26 @@ def test_a_reply_is_used_at_its_step_and_never_earlier(overlap: Any) -> None:
     for number in range(1, 8):
         run.step()
         if number == 4:
-            assert replied.wait(10)
-            time.sleep(0.05)
+            assert replied.wait(300)
+            wait_for_the_answer(run)
         sizes.append(len(run.population))
     assert sizes == [1, 1, 1, 1, 1, 4, 4]
 
 
-def test_a_late_reply_is_waited_for(overlap: Any) -> None:
+def test_a_late_reply_is_waited_for(overlap: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    awaited = threading.Event()
+    result = Background.result
+
+    def noted(call: Background[Any], within: float) -> Any:
+        awaited.set()
+        return result(call, within)
+
     def slow(prompt: str) -> str:
+        assert awaited.wait(300)
         time.sleep(0.3)
         return teacher(prompt)
 
+    monkeypatch.setattr(Background, "result", noted)
     run = overlap(slow)
     run.steps(6)
     assert len(run.population) == 4
@@ -1031,7 +1047,7 @@ class Stuck:
         register("stuck", lambda context: self)
 
     def propose(self, requests: Any) -> list[Proposal]:
-        self.release.wait(10)
+        self.release.wait(300)
         return [Proposal(request, ("k1",), Reply("…", "stop")) for request in requests]
 
 
@@ -1042,7 +1058,9 @@ def test_a_reply_that_takes_too_long_is_given_up(overlap: Any) -> None:
     stuck.release.set()
     assert run.population == ["start"]
     assert run.skipped == ["there was no reply within 1.1 s"]
-    run.steps(4)
+    run.steps(2)
+    wait_for_the_answer(run)
+    run.steps(2)
     assert run.population == ["start", "k1"]
 
 
@@ -1069,18 +1087,22 @@ def test_the_last_evolutions_reply_is_used_after_the_evolving_steps(overlap: Any
 
 
 def test_nothing_is_asked_for_that_could_not_be_used(overlap: Any) -> None:
-    asked = []
+    asked: list[str] = []
 
     def reply(prompt: str) -> str:
-        asked.append(run.engine.policy_version.step)
+        asked.append(prompt)
         return tagged([f"start k{len(asked)}"])
 
     run = overlap(reply, rounds=9, overlap_steps=2)
-    for _ in range(9):
+    begun = []
+    for step in range(1, 10):
         run.step()
-        time.sleep(0.01)
+        flight = run.state["schedule"]["in_flight"]
+        begun += [step] if flight and flight["use_at"] == step + 2 else []
     # At 8 the second round of the first evolution lands and the second evolution begins.
-    assert asked == [4, 6, 8]
+    assert begun == [4, 6, 8]
+    wait_for_the_answer(run)
+    assert len(asked) == 3
     assert run.events("reflection_dropped") == []
 
 
@@ -1125,7 +1147,6 @@ def test_nobody_answers_and_the_run_was_resumed_meanwhile(overlap: Any) -> None:
     settings = {"plugins": {"silent": Silent()}, "proposer": "silent", "overlap_steps": 2}
     run = overlap(**settings)
     run.steps(4)
-    time.sleep(0.05)
     resumed = overlap(**settings, state=run.checkpoint())
     resumed.steps(2)
     assert resumed.skipped == ["no proposer answered"]

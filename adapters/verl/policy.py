@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import transfer_queue as tq
 from verl.utils import tensordict_utils as tu
 from verl.utils.dataset.rl_dataset import collate_fn
 
-from prompt_coevo.adapters.verl.dispatch import Dispatcher
+from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.adapters.verl.harvest import collect
+from prompt_coevo.adapters.verl.host import Rows, SamplingParams, Trainer
+from prompt_coevo.doors.patching import swapped
+from prompt_coevo.doors.policy import DoorPolicy
 from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.types import PolicyVersion, Question, Rollout, RolloutRequest, Sampling
+from prompt_coevo.engine.coevolution import Coevolution
+from prompt_coevo.types import Rollout, RolloutRequest, Sampling
 
-_PARTITION = "val"
-_POLL_S = 0.2  # VeRL looks every two seconds, which adds up over the waves of a search
+if TYPE_CHECKING:
+    from tensordict import TensorDict
+
+_PARTITION: Final = "val"
+_POLL_S: Final = 0.2  # VeRL looks every two seconds, which adds up over the waves of a search
 
 
-class VerlPolicy:
+class VerlPolicy(DoorPolicy):
     """`prompt_coevo.policy.Policy` over a synchronous trainer, between two of its steps.
 
     The way of the trainer's own validation: rows of a partition of their own, through the agent loop
@@ -29,17 +35,15 @@ class VerlPolicy:
     """
 
     def __init__(
-        self, trainer: Any, questions: QuestionIndex, version: Callable[[], PolicyVersion]
+        self,
+        trainer: Trainer,
+        dispatcher: Dispatcher,
+        engine: Coevolution,
+        questions: QuestionIndex,
     ) -> None:
+        super().__init__(questions, lambda: engine.policy_version)
         self._trainer = trainer
-        self._questions = questions
-        self._version = version
-
-    def question(self, question_id: str) -> Question:
-        return self._questions.question(question_id)
-
-    def question_ids(self) -> list[str]:
-        return self._questions.ids()
+        self._dispatcher = dispatcher
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
         """One scored completion per request, by the current weights, all in one batch."""
@@ -50,19 +54,16 @@ class VerlPolicy:
         batch = self._batch(requests, uids)
         tag = {"is_prompt": True, "status": "pending", "global_steps": trainer.global_steps}
         tq.kv_batch_put(keys=uids, partition_id=_PARTITION, tags=[dict(tag) for _ in uids])
-        dispatcher: Dispatcher = trainer.agent_loop_manager
-        dispatcher.send(batch, [(one.assignment, self._sampling(one.sampling)) for one in requests])
-        with self._polled_often():
-            rows, _ = trainer.replay_buffer.sample(
-                global_steps=trainer.global_steps, partition_id=_PARTITION, batch_size=len(uids)
-            )
-        rows = self._scored(rows)
+        self._dispatcher.send(
+            batch, [(one.assignment, self._sampling(one.sampling)) for one in requests]
+        )
+        rows = self._scored(self._waited_for(len(uids)))
         planned = {uid: [one.assignment] for uid, one in zip(uids, requests, strict=True)}
         rollouts = collect(rows.keys, _PARTITION, planned, trainer.tokenizer, self._version())
         tq.kv_clear(keys=rows.keys, partition_id=_PARTITION)
         return rollouts
 
-    def _batch(self, requests: Sequence[RolloutRequest], uids: list[str]) -> Any:
+    def _batch(self, requests: Sequence[RolloutRequest], uids: list[str]) -> TensorDict:
         columns = collate_fn([self._questions.row(one.assignment.question_id) for one in requests])
         columns["uid"] = np.array(uids, dtype=object)
         columns["__rollout_n__"] = np.array([1] * len(uids), dtype=object)
@@ -71,7 +72,7 @@ class VerlPolicy:
         tu.assign_non_tensor_data(batch, "validate", True)
         return batch
 
-    def _sampling(self, sampling: Sampling) -> dict[str, Any]:
+    def _sampling(self, sampling: Sampling) -> SamplingParams:
         """In place of the parameters that VeRL validates with."""
         if sampling.temperature == 0:
             return {"temperature": 0, "top_p": 1.0, "top_k": -1}
@@ -79,7 +80,13 @@ class VerlPolicy:
         temperature = rollout.temperature if sampling.temperature is None else sampling.temperature
         return {"temperature": temperature, "top_p": rollout.top_p, "top_k": rollout.top_k}
 
-    def _scored(self, rows: Any) -> Any:
+    def _waited_for(self, count: int) -> Rows:
+        step, buffer = self._trainer.global_steps, self._trainer.replay_buffer
+        often = min(getattr(buffer, "poll_interval", _POLL_S), _POLL_S)
+        with swapped(buffer, "poll_interval", often):
+            return buffer.sample(global_steps=step, partition_id=_PARTITION, batch_size=count)[0]
+
+    def _scored(self, rows: Rows) -> Rows:
         """Rewards come with the rows, unless a reward model shares the rollout's devices."""
         trainer = self._trainer
         if trainer.reward_loop_manager.reward_loop_worker_handles is not None:
@@ -88,13 +95,3 @@ class VerlPolicy:
         rows = trainer._compute_reward_colocate(rows)
         trainer.checkpoint_manager.update_weights()
         return rows
-
-    @contextmanager
-    def _polled_often(self) -> Iterator[None]:
-        buffer = self._trainer.replay_buffer
-        usual = getattr(buffer, "poll_interval", _POLL_S)
-        buffer.poll_interval = min(usual, _POLL_S)
-        try:
-            yield
-        finally:
-            buffer.poll_interval = usual

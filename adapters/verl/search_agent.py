@@ -2,7 +2,7 @@
 
     # search.yaml, named by actor_rollout_ref.rollout.agent.agent_loop_config_path
     - name: search_agent
-      _target_: prompt_coevo.adapters.verl.search.SearchAgentLoop
+      _target_: prompt_coevo.adapters.verl.search_agent.SearchAgentLoop
       url: http://127.0.0.1:8000
 
 and `actor_rollout_ref.rollout.agent.default_agent_loop=search_agent`. The reward is worked out here, on the
@@ -17,7 +17,9 @@ from uuid import uuid4
 
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 
-from prompt_coevo.adapters.verl.agent_loop import STATUS
+from prompt_coevo.adapters.verl.distil import STATUS
+from prompt_coevo.adapters.verl.host import Extras, SamplingParams
+from prompt_coevo.doors.questions import Row
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.retrieval.agent.reward import score
 from prompt_coevo.retrieval.agent.rollout import SearchRollout
@@ -26,7 +28,7 @@ from prompt_coevo.retrieval.agent.tags import STOP_STRINGS
 
 # How an engine is told to stop at a text and to keep it. SGLang cannot, because VeRL gives it no
 # tokenizer; there a turn is sampled to its end and cut.
-_STOPS: Final[Mapping[str, Mapping[str, Any]]] = {
+_STOPS: Final[Mapping[str, SamplingParams]] = {
     "vllm": {"stop": list(STOP_STRINGS), "include_stop_str_in_output": True},
 }
 
@@ -36,16 +38,13 @@ _FIRST_WEIGHTS: Final = "min_global_steps"
 class SearchAgentLoop(AgentLoopBase):
     """Takes the settings of `SearchAgentSettings` as arguments. Raises SettingsError."""
 
-    def __init__(self, *parts: Any, **arguments: Any) -> None:
-        own = {
-            name: arguments.pop(name)
-            for name in SearchAgentSettings.model_fields
-            if name in arguments
-        }
+    def __init__(self, *parts: object, **arguments: Any) -> None:
+        names = arguments.keys() & SearchAgentSettings.model_fields.keys()
+        own = {name: arguments.pop(name) for name in names}
         super().__init__(*parts, **arguments)
         self._settings = SearchAgentSettings(**own)
 
-    async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
+    async def run(self, sampling_params: SamplingParams, **row: Any) -> AgentLoopOutput:
         """One episode."""
         # Before VeRL 0.9.1 there was only the latter.
         build = getattr(self, "ct_build_initial_tokens", None) or self.apply_chat_template
@@ -55,7 +54,7 @@ class SearchAgentLoop(AgentLoopBase):
         tool = tool_of(self._settings)
         name = uuid4().hex  # the same for all turns, so that a prefix cache can serve them
         sampling = {**sampling_params, **_STOPS.get(self.rollout_config.name, {})}
-        extra: dict[str, Any] = {}
+        extra: Extras = {}
         while not rollout.over:
             output = await self.server_manager.generate(
                 request_id=name,
@@ -70,9 +69,7 @@ class SearchAgentLoop(AgentLoopBase):
                 rollout.observed(await tool.asearch(query))
         return self._output(rollout, row, extra)
 
-    def _output(
-        self, rollout: SearchRollout, row: Mapping[str, Any], extra: Mapping[str, Any]
-    ) -> AgentLoopOutput:
+    def _output(self, rollout: SearchRollout, row: Row, extra: Extras) -> AgentLoopOutput:
         trajectory, episode = rollout.trajectory, rollout.episode
         return AgentLoopOutput(
             prompt_ids=trajectory.prompt_ids,
@@ -92,7 +89,7 @@ class SearchAgentLoop(AgentLoopBase):
         )
 
 
-def _golds(row: Mapping[str, Any]) -> Any:
+def _golds(row: Row) -> str | list[str]:
     """The gold answers; Search-R1's data have them under `target`."""
     truth = (row.get("reward_model") or {}).get("ground_truth")
     if isinstance(truth, Mapping):

@@ -8,12 +8,18 @@ distillation.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import hydra
-from verl.experimental.agent_loop.agent_loop import _agent_loop_registry, register
+from verl.experimental.agent_loop.agent_loop import (
+    AgentLoopBase,
+    AgentLoopOutput,
+    _agent_loop_registry,
+    register,
+)
 
+from prompt_coevo.adapters.verl.host import SamplingParams
 from prompt_coevo.placement import Prompt
 from prompt_coevo.types import Assignment
 
@@ -37,29 +43,24 @@ class LoopName(str):
 
 
 def pack(
-    inner: str,
-    assignments: Sequence[Assignment],
-    sampling: Mapping[str, Any] | None = None,
+    inner: str, assignments: Sequence[Assignment], sampling: SamplingParams | None = None
 ) -> str:
     """A group's content of our column. Rollouts outside training, which keep the prompt that they ran
     under, bring `sampling`, which overrides the host's sampling parameters."""
-    return json.dumps(
-        {
-            "inner": inner,
-            "assignments": [assignment.to_json() for assignment in assignments],
-            "sampling": sampling,
-        }
-    )
+    plans = [assignment.to_json() for assignment in assignments]
+    return json.dumps({"inner": inner, "assignments": plans, "sampling": sampling})
 
 
 @register(NAME)
 class CoevoAgentLoop:
     """Runs the inner loop of one rollout. VeRL makes one object per rollout."""
 
-    def __init__(self, **parts: Any) -> None:
+    def __init__(self, **parts: object) -> None:
         self._parts = parts
 
-    async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
+    async def run(
+        self, sampling_params: SamplingParams, **row: Any
+    ) -> AgentLoopOutput | list[AgentLoopOutput]:
         """The inner loop's output, with the prompt ids to train on."""
         task = json.loads(row.pop(COLUMN))
         choices = task["assignments"]
@@ -70,9 +71,8 @@ class CoevoAgentLoop:
         exchange = None
         if assignment.distilled and task["sampling"] is None:
             exchange = _PromptExchange(inner, rolled_out, assignment.train_prompt(question))
-        output = await inner.run(
-            {**sampling_params, **(task["sampling"] or {})}, **{**row, "raw_prompt": rolled_out}
-        )
+        sampling = {**sampling_params, **(task["sampling"] or {})}
+        output = await inner.run(sampling, **{**row, "raw_prompt": rolled_out})
         for one in output if isinstance(output, list) else [output]:
             one.extra_fields[COLUMN] = [assignment.round, assignment.group, assignment.member]
             if exchange is not None:
@@ -83,7 +83,7 @@ class CoevoAgentLoop:
 class _PromptExchange:
     """Builds the ids of the prompt to train on just as the inner loop builds those of its own."""
 
-    def __init__(self, inner: Any, rolled_out: Prompt, trained: Prompt) -> None:
+    def __init__(self, inner: AgentLoopBase, rolled_out: Prompt, trained: Prompt) -> None:
         self._loop = type(inner).__name__
         self._rolled_out = rolled_out
         self._trained = trained
@@ -92,7 +92,7 @@ class _PromptExchange:
             if hasattr(inner, name):
                 setattr(inner, name, self._around(getattr(inner, name)))
 
-    def apply(self, output: Any) -> None:
+    def apply(self, output: AgentLoopOutput) -> None:
         """Exchange the prompt ids of an output, or report that it cannot be done."""
         if self._ids is not None and list(output.prompt_ids) == self._ids[0]:
             output.prompt_ids = self._ids[1]
@@ -103,8 +103,10 @@ class _PromptExchange:
             "of the question; set coevo.context_distillation=False, or let it return them"
         )
 
-    def _around(self, original: Any) -> Any:
-        async def build(messages: Any, *args: Any, **kwargs: Any) -> Any:
+    def _around(
+        self, original: Callable[..., Awaitable[list[int]]]
+    ) -> Callable[..., Awaitable[list[int]]]:
+        async def build(messages: Prompt, *args: object, **kwargs: object) -> list[int]:
             ids = await original(messages, *args, **kwargs)
             if self._ids is None and list(messages) == list(self._rolled_out):
                 if "mm_inputs_out" in kwargs:

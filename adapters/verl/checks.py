@@ -1,0 +1,121 @@
+"""What cannot work, refused with one sentence, and how long a prompt may be."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from omegaconf import DictConfig, OmegaConf
+
+from prompt_coevo.adapters.verl.host import Trainer
+from prompt_coevo.adapters.verl.launch import TRAINER_MODE
+from prompt_coevo.algorithms import may_distil
+from prompt_coevo.doors.length_gate import PromptLimit, tokens_needed
+from prompt_coevo.errors import HostError
+from prompt_coevo.extras import MissingExtraError
+from prompt_coevo.settings import Settings
+
+
+def check_mode(config: DictConfig) -> None:
+    """Raise HostError for a command or a trainer that this door does not open, before Ray starts."""
+    if "rollout" in config:
+        raise HostError(
+            "+coevo works with verl.trainer.main_ppo; the one-step-off and the fully asynchronous "
+            "trainers sample with other weights than those they train, and would ignore it"
+        )
+    if not config.trainer.use_v1:
+        raise HostError(
+            "+coevo works with VeRL's V1 trainer, and trainer.use_v1=False asks for the deprecated "
+            "one; leave it out"
+        )
+    mode = OmegaConf.to_container(config.trainer.v1, resolve=False)["trainer_mode"]
+    if mode != TRAINER_MODE:
+        raise HostError(
+            f"trainer.v1.trainer_mode={mode} cannot go with +coevo, which brings a synchronous trainer "
+            "of its own: a search needs the current weights while nothing else samples; leave it out"
+        )
+    if find_spec("transfer_queue") is None:
+        raise MissingExtraError(
+            "VeRL's V1 trainer needs the package 'TransferQueue', which is not installed; "
+            "run: pip install TransferQueue"
+        )
+
+
+def check_config(config: DictConfig, settings: Settings) -> None:
+    """Raise HostError for a configuration that the adapter cannot serve."""
+    rollout = config.actor_rollout_ref.rollout
+    if rollout.n < 2:
+        raise HostError(
+            f"actor_rollout_ref.rollout.n={rollout.n} makes no groups: it must be at least 2"
+        )
+    if (OmegaConf.select(config, "trainer.v1.sync.parameter_sync_step") or 1) > 1:
+        raise HostError(
+            "trainer.v1.sync.parameter_sync_step above 1 trains on parts of a round, whose groups "
+            "+coevo needs as a whole; leave it out"
+        )
+    if OmegaConf.select(config, "skip.rollout_tq.enable"):
+        raise HostError(
+            "skip.rollout_tq.enable replays stored rollouts, which ran under other prompts; switch it "
+            "off"
+        )
+    sampler = OmegaConf.select(config, "trainer.v1.sampler.custom_sampler.path")
+    if OmegaConf.select(config, "algorithm.filter_groups.enable") and sampler:
+        raise HostError(
+            "algorithm.filter_groups with trainer.v1.sampler.custom_sampler would drop groups where "
+            "+coevo cannot see them, so no question would ever be hard; leave one of them out"
+        )
+    if may_distil(settings):
+        _check_distillation(config, settings)
+
+
+def _check_distillation(config: DictConfig, settings: Settings) -> None:
+    rollout = config.actor_rollout_ref.rollout
+    bypass = OmegaConf.select(config, "algorithm.rollout_correction.bypass_mode")
+    if bypass and settings.distill_ratio != "templated":
+        raise HostError(
+            "algorithm.rollout_correction.bypass_mode takes old log-probs from the sampler, which ran "
+            f"under the template; with coevo.distill_ratio={settings.distill_ratio} they must be on the "
+            "question: switch it off, or set coevo.distill_ratio=templated"
+        )
+    if settings.distill_ratio != "clean" and not rollout.calculate_log_probs:
+        raise HostError(
+            f"coevo.distill_ratio={settings.distill_ratio} needs the sampler's log-probs; set "
+            "actor_rollout_ref.rollout.calculate_log_probs=True"
+        )
+    if rollout.get("enable_rollout_routing_replay"):
+        raise HostError(
+            "actor_rollout_ref.rollout.enable_rollout_routing_replay records the experts of every "
+            "token of the prompt that was sampled under, which is not the one that is trained on; "
+            "switch it off, or set coevo.context_distillation=False"
+        )
+
+
+def agent_loops(config: DictConfig) -> set[str]:
+    """The names that an agent loop worker knows. Raises HostError if the default is none of them."""
+    # Here, because only the trainer asks, and the launching process need not import all this.
+    from verl.experimental.agent_loop.agent_loop import _agent_loop_registry, resolve_config_path
+
+    agent = config.actor_rollout_ref.rollout.agent
+    names = set(_agent_loop_registry)
+    if agent.agent_loop_config_path:
+        path = resolve_config_path(agent.agent_loop_config_path)
+        names |= {loop.name for loop in OmegaConf.load(path)}
+    if agent.default_agent_loop not in names:
+        raise HostError(
+            "actor_rollout_ref.rollout.agent.default_agent_loop="
+            f"{agent.default_agent_loop} is not registered; known: {', '.join(sorted(names))}"
+        )
+    return names
+
+
+def prompt_limit(trainer: Trainer) -> PromptLimit:
+    """VeRL cuts a longer prompt off at the left with a warning, and the instruction goes first."""
+    template = dict(trainer.config.data.get("apply_chat_template_kwargs") or {})
+    tools = getattr(trainer.train_dataset, "tool_schemas", None)
+    if tools:
+        template["tools"] = tools
+    limit: int = trainer.config.actor_rollout_ref.rollout.prompt_length
+    return PromptLimit(
+        lambda prompts: tokens_needed(trainer.tokenizer, prompts, **template),
+        lambda: limit,
+        "data.max_prompt_length is",
+    )
