@@ -18,7 +18,7 @@ def main() -> None:
             print(help_text())
             return
         if flags.settings is not None:
-            from prompt_coevo.adapters.openrlhf.install import install
+            from prompt_coevo.adapters.openrlhf.launch import install
 
             install(flags.settings)
     except CoevoError as error:

@@ -1,14 +1,23 @@
-"""What cannot work, refused with one sentence before anything is loaded."""
+"""What cannot work, refused with one sentence, and how long a prompt may be."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
+from prompt_coevo.adapters.openrlhf.host import Arguments
+from prompt_coevo.doors.length_gate import LONGEST_LOOKED_AT, PromptLimit
+from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.errors import HostError
 from prompt_coevo.extras import MissingExtraError
+from prompt_coevo.placement import Prompt
 from prompt_coevo.settings import Settings
+from prompt_coevo.tokens import encode
+
+if TYPE_CHECKING:
+    from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 
 # Flags and internals change within 0.11.
 _FIRST: Final = (0, 11, 2)
@@ -32,7 +41,7 @@ def check_version() -> None:
         )
 
 
-def check_arguments(args: Any, settings: Settings) -> None:
+def check_arguments(args: Arguments, settings: Settings) -> None:
     """Raise HostError for arguments of OpenRLHF that the adapter cannot serve."""
     if args.rollout.n_samples_per_prompt < 2:
         raise HostError(
@@ -66,4 +75,27 @@ def check_arguments(args: Any, settings: Settings) -> None:
         raise HostError(
             f"--coevo.distill_ratio {settings.distill_ratio} needs the sampler's log-probs; set "
             "--algo.advantage.is_correction_level"
+        )
+
+
+def prompt_limit(args: Arguments, dataset: CoevoPromptDataset) -> PromptLimit:
+    """OpenRLHF cuts a longer prompt off at the left with a warning, and the instruction goes first."""
+
+    def needed(prompts: Sequence[Prompt]) -> int:
+        return max(len(encode(dataset.tokenizer, dataset.render(prompt))) for prompt in prompts)
+
+    def room() -> int:
+        return int(args.data.max_len - (args.rollout.max_new_tokens or 1))
+
+    return PromptLimit(needed, room, "--data.max_len leaves room for")
+
+
+def check_questions(questions: QuestionIndex, limit: PromptLimit) -> None:
+    """Raise HostError if a question is cut off: then its prompt cannot be exchanged for another one."""
+    needed = limit.needed(questions.longest_prompts(LONGEST_LOOKED_AT))
+    room = limit.tokens()
+    if room is not None and needed > room:
+        raise HostError(
+            f"the longest question needs {needed} tokens, {limit.name} {room}; raise it, or leave such "
+            "questions out of the dataset"
         )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, get_origin
+from typing import Final, get_origin
 
 import yaml
+from pydantic.fields import FieldInfo
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import method_choices, setting_fields
 
 PREFIX: Final = "--coevo."
+_KEY: Final = "reflection.api_key"
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Flags:
     """A command line, taken apart. `settings` is None if none of our flags is in it."""
 
     others: list[str]
-    settings: dict[str, Any] | None
+    settings: dict[str, object] | None
     wants_help: bool = False
 
     @classmethod
@@ -51,24 +53,30 @@ class Flags:
 def help_text() -> str:
     """All our flags with their defaults and meanings, which are the settings'."""
     lines = [
-        f"{PREFIX}method {{{','.join(method_choices())}}}",
+        f"{PREFIX}method {{{','.join(_methods())}}}",
         "    Switches co-evolution on; short for --coevo.algorithms.",
     ]
-    for name, field in setting_fields():
-        if name != "reflection.api_key":
+    for name, field in _fields().items():
+        if name != _KEY:
             default = "" if field.default is None else f" (default: {field.default})"
-            lines += [
-                f"{PREFIX}{name}",
-                f"    {' '.join((field.description or '').split())}{default}",
-            ]
+            meaning = " ".join((field.description or "").split())
+            lines += [f"{PREFIX}{name}", f"    {meaning}{default}"]
     return "\n".join(lines)
 
 
-def _nested(flags: dict[str, list[str]]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    lists = {name for name, field in setting_fields() if get_origin(field.annotation) is tuple}
+def _methods() -> dict[str, list[str]]:
+    return method_choices()
+
+
+def _fields() -> dict[str, FieldInfo]:
+    return dict(setting_fields())
+
+
+def _nested(flags: dict[str, list[str]]) -> dict[str, object]:
+    nested: dict[str, object] = {}
+    lists = {name for name, field in _fields().items() if get_origin(field.annotation) is tuple}
     for name, texts in flags.items():
-        if name == "reflection.api_key":
+        if name == _KEY:
             raise SettingsError(
                 "--coevo.reflection.api_key would be printed with OpenRLHF's arguments; set the "
                 "provider's environment variable or PROMPT_COEVO_REFLECTION__API_KEY"
@@ -76,30 +84,32 @@ def _nested(flags: dict[str, list[str]]) -> dict[str, Any]:
         if not texts:
             raise SettingsError(f"{PREFIX}{name} needs a value: {PREFIX}{name} VALUE")
         if name == "method":
-            values["algorithms"] = _algorithms(texts)
+            nested["algorithms"] = _algorithms(texts)
             continue
         *sections, last = name.split(".")
-        place = values
+        place = nested
         for section in sections:
-            place = place.setdefault(section, {})
-            if not isinstance(place, dict):
+            inner = place.setdefault(section, {})
+            if not isinstance(inner, dict):
                 raise SettingsError(
                     f"{PREFIX}{name} cannot be set, because {PREFIX}{section} has a value; leave that out"
                 )
-        values_of_flag = [_value(text) for text in texts]
-        place[last] = values_of_flag if len(texts) > 1 or name in lists else values_of_flag[0]
-    return values
+            place = inner
+        values = [_value(text) for text in texts]
+        place[last] = values if len(values) > 1 or name in lists else values[0]
+    return nested
 
 
 def _algorithms(texts: list[str]) -> list[str]:
-    if len(texts) != 1 or texts[0] not in method_choices():
+    methods = _methods()
+    if len(texts) != 1 or texts[0] not in methods:
         raise SettingsError(
-            f"{PREFIX}method must be one of {', '.join(method_choices())}, but is {' '.join(texts)!r}"
+            f"{PREFIX}method must be one of {', '.join(methods)}, but is {' '.join(texts)!r}"
         )
-    return method_choices()[texts[0]]
+    return methods[texts[0]]
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> object:
     """Numbers, booleans and null by their names; everything else is a text as it is."""
     try:
         value = yaml.safe_load(text)

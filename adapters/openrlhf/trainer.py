@@ -8,10 +8,10 @@ import openrlhf.trainer.ppo_trainer as sync
 import openrlhf.trainer.ppo_trainer_async as asynchronous
 import ray
 
-from prompt_coevo.adapters.openrlhf.dataset import CoevoPromptDataset
-from prompt_coevo.adapters.openrlhf.experience import CoevoExperienceMaker
-from prompt_coevo.adapters.openrlhf.loader import METRICS
-from prompt_coevo.adapters.openrlhf.samples import CoevoSamplesGenerator
+from prompt_coevo.adapters.openrlhf.checkpoint import METRICS, StatefulPrompts
+from prompt_coevo.adapters.openrlhf.generation import CoevoSamplesGenerator
+from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
+from prompt_coevo.adapters.openrlhf.ratio import CoevoExperienceMaker
 
 
 def _class_of(actor: Any) -> Any:
@@ -19,44 +19,27 @@ def _class_of(actor: Any) -> Any:
     return actor.__ray_metadata__.modified_class
 
 
-def _use_ours() -> None:
-    """In an actor's own process: the names that OpenRLHF's constructors look up."""
-    sync.PromptDataset = CoevoPromptDataset
-    sync.RemoteExperienceMaker = CoevoExperienceMaker
-    sync.SamplesGenerator = asynchronous.SamplesGenerator = CoevoSamplesGenerator
+class _TakesOurs:
+    """Built from our parts: OpenRLHF's constructors look these names up, in the actor's own process."""
 
-
-class _LogsOurMetrics:
-    """The metrics travel next to the state, because generator and trainer may be two processes."""
-
-    def save_logs_and_checkpoints(
-        self, global_step: int, logs_dict: Any = None, client_states: Any = None
-    ) -> None:
-        metrics = (client_states or {}).get("data_loader_state_dict", {}).pop(METRICS, {})
-        super().save_logs_and_checkpoints(  # type: ignore[misc]
-            global_step, {**(logs_dict or {}), **metrics}, client_states
-        )
-
-
-class CoevoTrainer(_LogsOurMetrics, _class_of(sync.PPOTrainer)):  # type: ignore[misc]
-    """The synchronous trainer."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _use_ours()
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        sync.PromptDataset = CoevoPromptDataset
+        sync.RemoteExperienceMaker = CoevoExperienceMaker
+        sync.SamplesGenerator = asynchronous.SamplesGenerator = CoevoSamplesGenerator
         super().__init__(*args, **kwargs)
-        self.prompts_dataloader = self.samples_generator.prompts_dataloader
-
-    def fit(self, *args: Any, **kwargs: Any) -> None:
-        super().fit(*args, **kwargs)
-        self.samples_generator.finish()
 
 
-class CoevoGenerateSamplesActor(_class_of(asynchronous.GenerateSamplesActor)):  # type: ignore[misc]
-    """The generating half of the asynchronous trainer; it has the engine."""
+class _Generates(_TakesOurs):
+    """The process with the sample generator, and so with the engine."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _use_ours()
+    samples_generator: CoevoSamplesGenerator
+    prompts_dataloader: StatefulPrompts
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
+        # OpenRLHF saves and loads the state of `self.prompts_dataloader`, which its constructor made. Our
+        # generator has put the engine's state around it since; without this line no checkpoint has that
+        # state, and a resumed run starts co-evolution anew without a word.
         self.prompts_dataloader = self.samples_generator.prompts_dataloader
 
     def finish(self) -> None:
@@ -64,18 +47,41 @@ class CoevoGenerateSamplesActor(_class_of(asynchronous.GenerateSamplesActor)):  
         self.samples_generator.finish()
 
 
-class CoevoTrainingActor(_LogsOurMetrics, _class_of(asynchronous.TrainingActor)):  # type: ignore[misc]
-    """The training half."""
+class _Logs(_TakesOurs):
+    """The metrics travel next to the state, because generator and trainer may be two processes."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _use_ours()
-        super().__init__(*args, **kwargs)
+    def save_logs_and_checkpoints(
+        self,
+        global_step: int,
+        logs_dict: dict[str, float] | None = None,
+        client_states: dict[str, Any] | None = None,
+    ) -> None:
+        metrics = (client_states or {}).get("data_loader_state_dict", {}).pop(METRICS, {})
+        super().save_logs_and_checkpoints(  # type: ignore[misc]
+            global_step, {**(logs_dict or {}), **metrics}, client_states
+        )
+
+
+class CoevoTrainer(_Generates, _Logs, _class_of(sync.PPOTrainer)):  # type: ignore[misc]
+    """The synchronous trainer."""
+
+    def fit(self, *args: object, **kwargs: object) -> None:
+        super().fit(*args, **kwargs)
+        self.finish()
+
+
+class CoevoGenerateSamplesActor(_Generates, _class_of(asynchronous.GenerateSamplesActor)):  # type: ignore[misc]
+    """The generating half of the asynchronous trainer."""
+
+
+class CoevoTrainingActor(_Logs, _class_of(asynchronous.TrainingActor)):  # type: ignore[misc]
+    """The training half."""
 
 
 class CoevoTrainerAsync(_class_of(asynchronous.PPOTrainerAsync)):  # type: ignore[misc]
     """The asynchronous trainer, which makes the two halves."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         asynchronous.GenerateSamplesActor = ray.remote(CoevoGenerateSamplesActor)
         asynchronous.TrainingActor = ray.remote(CoevoTrainingActor)
         super().__init__(*args, **kwargs)

@@ -24,7 +24,7 @@ from helpers.example_scripts import (
     scripts_for,
 )
 from helpers.openrlhf_run import check_openrlhf
-from prompt_coevo.adapters.openrlhf import search
+from prompt_coevo.adapters.openrlhf import search_agent
 from prompt_coevo.adapters.openrlhf.flags import Flags
 from prompt_coevo.retrieval.agent.instruction import SEARCH_INSTRUCTION
 from prompt_coevo.retrieval.agent.scoring import exact_match
@@ -128,8 +128,10 @@ def test_the_agent_and_its_instruction_are_the_papers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: dict[str, Any] = {}
-    original = search.search_agent
-    monkeypatch.setattr(search, "search_agent", lambda **kw: given.update(kw) or original(**kw))
+    original = search_agent.search_agent
+    monkeypatch.setattr(
+        search_agent, "search_agent", lambda **kw: given.update(kw) or original(**kw)
+    )
     flags = Flags.from_arguments(job_arguments("openrlhf_inspo.sh", tmp_path))
     agent_file = value_of("--train.agent_func_path", flags.others)
     assert Path(agent_file) == EXAMPLES / "search_agent.py"
@@ -167,4 +169,4 @@ def test_a_missing_file_is_named() -> None:
     ("answer", "reward"), [("the paris", 1), ("Rome", 0), ("Paris, France", 0)]
 )
 def test_the_gold_answers_are_as_the_script_says(answer: str, reward: float) -> None:
-    assert exact_match(answer, search._golds(json.dumps(["Paris", "Lutetia"]))) == reward
+    assert exact_match(answer, search_agent._golds(json.dumps(["Paris", "Lutetia"]))) == reward

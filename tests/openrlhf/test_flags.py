@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from prompt_coevo.adapters.openrlhf import checks, resolved
+from prompt_coevo.adapters.openrlhf import checks
+from prompt_coevo.adapters.openrlhf.checkpoint import Progress
 from prompt_coevo.adapters.openrlhf.checks import check_arguments, check_version
-from prompt_coevo.adapters.openrlhf.distillation import with_prompt
+from prompt_coevo.adapters.openrlhf.distil import with_prompt
 from prompt_coevo.adapters.openrlhf.flags import Flags, help_text
-from prompt_coevo.adapters.openrlhf.progress import Progress
+from prompt_coevo.adapters.openrlhf.sent_settings import received, sent
 from prompt_coevo.errors import HostError, SettingsError
 from prompt_coevo.settings import Settings
 
@@ -181,11 +182,11 @@ def test_actors_get_what_the_environment_and_files_say_here_but_no_key(
     monkeypatch.delenv("PROMPT_COEVO_SEED")
     monkeypatch.delenv("PROMPT_COEVO_REFLECTION__API_KEY")
     (tmp_path / "coevo.toml").unlink()
-    values = resolved.resolve(settings)
+    values = sent(settings)
     assert "sk-1" not in json.dumps(values)
     monkeypatch.setenv("PROMPT_COEVO_SEED", "8")
     monkeypatch.setenv("PROMPT_COEVO_REFLECTION__API_KEY", "sk-2")
-    there = resolved.settings_of(values)
+    there = received(values)
     assert there.reflection.api_key is not None
     assert there.reflection.api_key.get_secret_value() == "sk-2"
     assert (there.p2o, there.seed, there.gates) == (settings.p2o, 7, settings.gates)

@@ -36,7 +36,7 @@ def start(folder: Path, search: IndexServer, reflect: str, **agent: Any) -> Open
     settings = {"url": search.url, "turn_tokens": 24, "observation_tokens": 60, **agent}
     file = folder / "search_agent.py"
     file.write_text(
-        "from prompt_coevo.adapters.openrlhf.search import search_agent\n"
+        "from prompt_coevo.adapters.openrlhf.search_agent import search_agent\n"
         f"AgentExecutor = search_agent(**{settings!r})\n"
     )
     return OpenRLHFRun(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic_settings import PydanticBaseSettingsSource
@@ -13,22 +14,22 @@ from prompt_coevo.settings.sources import ENV_PREFIX
 _KEY = f"{ENV_PREFIX}REFLECTION__API_KEY"
 
 
-def resolve(settings: Settings) -> dict[str, Any]:
+def sent(settings: Settings) -> dict[str, Any]:
     """What was set, wherever that was, as JSON. Without the key, because OpenRLHF prints its arguments."""
     left_out: dict[str, Any] = {"preset": True, "config_file": True, "reflection": {"api_key"}}
     return settings.model_dump(mode="json", exclude_unset=True, exclude=left_out)
 
 
-def settings_of(values: dict[str, Any]) -> Settings:
+def received(values: Mapping[str, Any]) -> Settings:
     """The settings again. Of the environment here only the key counts."""
     if key := os.environ.get(_KEY):
         values = {**values, "reflection": {**values.get("reflection", {}), "api_key": key}}
-    return _Resolved(**values)
+    return _Received(**values)
 
 
-class _Resolved(Settings):
+class _Received(Settings):
     @classmethod
     def settings_customise_sources(
-        cls, settings_cls: Any, init_settings: PydanticBaseSettingsSource, *others: Any, **more: Any
+        cls, settings_cls: Any, init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return (init_settings,)

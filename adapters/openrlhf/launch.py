@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from prompt_coevo.adapters.openrlhf.checks import check_arguments, check_version
-from prompt_coevo.adapters.openrlhf.resolved import resolve
+from prompt_coevo.adapters.openrlhf.host import Arguments
+from prompt_coevo.adapters.openrlhf.sent_settings import sent
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.settings import Settings
 
+_Hierarchize: TypeAlias = Callable[[Namespace], Arguments]
 
-def install(values: dict[str, Any]) -> None:
+
+def install(values: Mapping[str, object]) -> None:
     """For the command that runs next in this process: check, and train with the engine.
 
     OpenRLHF looks its trainers and `hierarchize` up when they are needed, so nothing of it has to be
@@ -34,14 +38,14 @@ def install(values: dict[str, Any]) -> None:
     asynchronous.PPOTrainerAsync = ray.remote(trainer.CoevoTrainerAsync)
 
 
-def _checked(hierarchize: Callable[[Any], Any], settings: Settings) -> Callable[[Any], Any]:
-    def with_coevo(flat: Any) -> Any:
+def _checked(hierarchize: _Hierarchize, settings: Settings) -> _Hierarchize:
+    def with_coevo(flat: Namespace) -> Arguments:
         args = hierarchize(flat)
         try:
             check_arguments(args, settings)
         except CoevoError as error:
             raise SystemExit(f"error: {error}") from None
-        args.coevo = resolve(settings)
+        args.coevo = sent(settings)
         return args
 
     return with_coevo

@@ -1,7 +1,7 @@
 """A search agent as an agent of OpenRLHF, with or without --coevo flags.
 
     # search_agent.py, named by --train.agent_func_path
-    from prompt_coevo.adapters.openrlhf.search import search_agent
+    from prompt_coevo.adapters.openrlhf.search_agent import search_agent
 
     AgentExecutor = search_agent(url="http://127.0.0.1:8000")
 
@@ -12,20 +12,26 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from openrlhf.utils.agent import AgentExecutorBase
 
-from prompt_coevo.adapters.openrlhf.responses import TOOL_ERROR
+from prompt_coevo.adapters.openrlhf.host import TOOL_ERROR
 from prompt_coevo.retrieval.agent.reward import score
 from prompt_coevo.retrieval.agent.rollout import SearchRollout
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings, tool_of
 from prompt_coevo.retrieval.agent.tags import STOP_STRINGS
 from prompt_coevo.tokens import encode
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
-def search_agent(**settings: Any) -> type[AgentExecutorBase]:
+Golds: TypeAlias = str | Iterable[object]
+
+
+def search_agent(**settings: object) -> type[AgentExecutorBase]:
     """A class for OpenRLHF; the settings are those of `SearchAgentSettings`. Raises SettingsError."""
     checked = SearchAgentSettings(**settings)
 
@@ -33,17 +39,18 @@ def search_agent(**settings: Any) -> type[AgentExecutorBase]:
         async def execute(
             self,
             prompt: str,
-            label: Any,
+            label: Golds,
             sampling_params: Any,
             max_length: int,
-            hf_tokenizer: Any,
+            hf_tokenizer: PreTrainedTokenizerBase,
             llm_engine: Any,
-            images: Any = None,
-        ) -> dict[str, Any]:
+            images: object = None,
+        ) -> dict[str, object]:
             ids = encode(hf_tokenizer, prompt)
             rollout = SearchRollout(ids, hf_tokenizer, checked, max_length - len(ids))
             await _play(rollout, checked, sampling_params, llm_engine)
-            return _response(prompt, label, rollout, checked)
+            reward = score(rollout.episode, _golds(label), checked.metric)
+            return {"prompt": prompt, "label": label, **_response(rollout, reward)}
 
     return SearchAgentExecutor
 
@@ -66,16 +73,10 @@ async def _play(
             rollout.observed(await tool.asearch(query))
 
 
-def _response(
-    prompt: str, label: Any, rollout: SearchRollout, settings: SearchAgentSettings
-) -> dict[str, Any]:
+def _response(rollout: SearchRollout, reward: float) -> dict[str, object]:
     trajectory, episode = rollout.trajectory, rollout.episode
-    start = len(trajectory.prompt_ids)
-    reward = score(episode, _golds(label), settings.metric)
-    log_probs = trajectory.log_probs
+    start, log_probs = len(trajectory.prompt_ids), trajectory.log_probs
     return {
-        "prompt": prompt,
-        "label": label,
         "images": None,
         "mm_train_inputs": None,
         "reward": reward,
@@ -91,7 +92,7 @@ def _response(
     }
 
 
-def _golds(label: Any) -> Any:
+def _golds(label: Golds) -> str | list[str]:
     if not isinstance(label, str):
         return [str(one) for one in label]
     try:
