@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final, get_origin
 
 import yaml
-from pydantic.fields import FieldInfo
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import method_choices, setting_fields
@@ -53,10 +52,10 @@ class Flags:
 def help_text() -> str:
     """All our flags with their defaults and meanings, which are the settings'."""
     lines = [
-        f"{PREFIX}method {{{','.join(_methods())}}}",
+        f"{PREFIX}method {{{','.join(method_choices())}}}",
         "    Switches co-evolution on; short for --coevo.algorithms.",
     ]
-    for name, field in _fields().items():
+    for name, field in setting_fields():
         if name != _KEY:
             default = "" if field.default is None else f" (default: {field.default})"
             meaning = " ".join((field.description or "").split())
@@ -64,17 +63,9 @@ def help_text() -> str:
     return "\n".join(lines)
 
 
-def _methods() -> dict[str, list[str]]:
-    return method_choices()
-
-
-def _fields() -> dict[str, FieldInfo]:
-    return dict(setting_fields())
-
-
 def _nested(flags: dict[str, list[str]]) -> dict[str, object]:
     nested: dict[str, object] = {}
-    lists = {name for name, field in _fields().items() if get_origin(field.annotation) is tuple}
+    lists = {name for name, field in setting_fields() if get_origin(field.annotation) is tuple}
     for name, texts in flags.items():
         if name == _KEY:
             raise SettingsError(
@@ -101,7 +92,7 @@ def _nested(flags: dict[str, list[str]]) -> dict[str, object]:
 
 
 def _algorithms(texts: list[str]) -> list[str]:
-    methods = _methods()
+    methods = method_choices()
     if len(texts) != 1 or texts[0] not in methods:
         raise SettingsError(
             f"{PREFIX}method must be one of {', '.join(methods)}, but is {' '.join(texts)!r}"
