@@ -24,7 +24,7 @@ def run_demo(folder: Path, *arguments: str, **variables: str) -> subprocess.Comp
         env={**environment, "COLUMNS": "120", "OPENAI_API_KEY": "sk-of-the-test", **variables},
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=3600,
         check=False,
     )
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from helpers.ray_run import RayRun, Result, inherited, read_json_lines, warm_server
+from helpers.ray_run import HANGS_AFTER_S, RayRun, Result, inherited, read_json_lines, warm_server
 from helpers.trl_world import TASKS, WORLD
 from helpers.warm_python import client_command
 from prompt_coevo.demo.model import base_policy_path
@@ -170,7 +170,7 @@ class OpenRLHFRun(RayRun):
         ]
 
 
-def run_openrlhf(folder: Path, timeout: float = 300, **arguments: Any) -> Result:
+def run_openrlhf(folder: Path, timeout: float = HANGS_AFTER_S, **arguments: Any) -> Result:
     """Start, wait, and read the logs; arguments as of `OpenRLHFRun`."""
     with OpenRLHFRun(folder, **arguments) as run:
         return run.wait(timeout)
@@ -200,7 +200,7 @@ def check_openrlhf(
         },
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=HANGS_AFTER_S,
         check=False,
     )
 

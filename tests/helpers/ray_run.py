@@ -20,6 +20,9 @@ from typing import Any, Self
 
 from helpers.warm_python import server_command
 
+HANGS_AFTER_S = 1800.0
+"""Far beyond what a run takes on a busy machine: it only ends what would never end."""
+
 _TESTS = Path(__file__).parents[1]
 _RUN_MARKER = "COEVO_TEST_RUN"
 _PR_SET_PDEATHSIG = 1
@@ -95,7 +98,7 @@ class RayRun(ABC):
     def metrics(self) -> dict[int, dict[str, float]]:
         """Step to metrics, by now."""
 
-    def wait(self, timeout: float = 300) -> Result:
+    def wait(self, timeout: float = HANGS_AFTER_S) -> Result:
         """Wait for its end. Raises TimeoutError, with the end of the output, after killing it."""
         try:
             self._process.wait(timeout)
@@ -105,7 +108,7 @@ class RayRun(ABC):
         self._clean_up()
         return self.result()
 
-    def kill_when(self, moment: Callable[[Self], bool], timeout: float = 300) -> Result:
+    def kill_when(self, moment: Callable[[Self], bool], timeout: float = HANGS_AFTER_S) -> Result:
         """Kill everything with SIGKILL as soon as `moment(run)` holds; it may read the run's logs.
 
         Raises TimeoutError if it never does, and RuntimeError if the trainer ends before.
@@ -217,7 +220,7 @@ class RayRun(ABC):
 
     def _clean_up(self) -> None:
         """Kill what is left of the run, wherever Ray put it, and remove Ray's files."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + HANGS_AFTER_S
         while left := self.left_over():
             for pid in left:
                 try:

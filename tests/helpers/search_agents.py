@@ -7,6 +7,7 @@ is the real command in a process of its own.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import itertools
 import os
@@ -15,11 +16,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +76,8 @@ class IndexServer:
         self._process = subprocess.Popen(
             command, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        deadline = time.monotonic() + 60
         while not self._is_healthy():
-            if self._process.poll() is not None or time.monotonic() > deadline:
+            if self._process.poll() is not None:
                 raise RuntimeError("the search server did not start")
             time.sleep(0.05)
 
@@ -146,12 +147,41 @@ def searches_in(text: str) -> int:
     return text.count("<information>")
 
 
-def kill_between(search: IndexServer, reached: Callable[[int], bool]) -> None:
-    """SIGKILL after the second update, and a new start after the fourth; `reached` looks at the run."""
-    for step, act in ((2, search.kill), (4, search.start)):
-        while not reached(step):
-            time.sleep(0.05)
-        act()
+class Outage:
+    """SIGKILL after the second update, and a new start after the fourth; `reached` looks at the run.
+
+    `teach` answers as the function does, but not before the server is back: an evolution after the fifth
+    update holds the run up for so long.
+    """
+
+    def __init__(self, search: IndexServer) -> None:
+        self._search = search
+        self._back = threading.Event()
+
+    def teach(self, body: dict[str, Any]) -> str:
+        assert self._back.wait(600)
+        return teach(body["messages"][-1]["content"])
+
+    @contextlib.contextmanager
+    def during(self, reached: Callable[[int], bool]) -> Iterator[None]:
+        """While the run is waited for."""
+        over = threading.Event()
+
+        def act() -> None:
+            for step, do in ((2, self._search.kill), (4, self._search.start)):
+                while not reached(step):
+                    if over.wait(0.05):
+                        return
+                do()
+            self._back.set()
+
+        acting = threading.Thread(target=act)
+        acting.start()
+        try:
+            yield
+        finally:
+            over.set()
+            acting.join()
 
 
 def _run(*arguments: str) -> None:

@@ -23,7 +23,7 @@ class ThreadRanks(Ranks):
 
     @classmethod
     def run(cls, count: int, action: Callable[[ThreadRanks], T]) -> list[T]:
-        barrier, box = threading.Barrier(count, timeout=20), [None] * count
+        barrier, box = threading.Barrier(count, timeout=600), [None] * count
         with ThreadPoolExecutor(count) as pool:
             return list(pool.map(lambda n: action(cls(n, count, barrier, box)), range(count)))
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from helpers.ray_run import RayRun, Result, read_json_lines
+from helpers.ray_run import HANGS_AFTER_S, RayRun, Result, read_json_lines
 from helpers.trl_world import TASKS, WORLD
 from helpers.warm_python import client_command, server_command
 from prompt_coevo.demo.model import base_policy_path
@@ -149,7 +149,7 @@ class VerlRun(RayRun):
         ]
 
 
-def run_verl(folder: Path, timeout: float = 300, **arguments: Any) -> Result:
+def run_verl(folder: Path, timeout: float = HANGS_AFTER_S, **arguments: Any) -> Result:
     """Start, wait, and read the logs; arguments as of `VerlRun`."""
     with VerlRun(folder, **arguments) as run:
         return run.wait(timeout)

@@ -117,7 +117,7 @@ def ask(path: str, arguments: list[str]) -> None:
     job = {"arguments": arguments, "folder": os.getcwd(), "environment": dict(os.environ)}
     data = json.dumps(job).encode()
     connection = socket.socket(socket.AF_UNIX)
-    for _ in range(600):
+    for _ in range(6000):
         try:
             connection.connect(path)
             break

@@ -99,7 +99,7 @@ def test_the_help_lists_every_setting_but_the_key() -> None:
 def test_a_refusal_is_one_sentence(tmp_path: Path, arguments: list[str], part: str) -> None:
     command = [sys.executable, "-P", "-m", "prompt_coevo.adapters.openrlhf", *arguments]
     run = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=1800, check=False
     )
     assert run.returncode == 1
     assert run.stderr.startswith("error: ")

@@ -6,14 +6,13 @@ the same rows, weights and metrics. Stand-ins: vLLM, flash-attn, the device.
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from safetensors.torch import load_file
 
 from helpers.openrlhf_run import TASKS, Result, rows, run_openrlhf
+from helpers.same_runs import check_same_rows, rows_by
 
 pytestmark = pytest.mark.long
 
@@ -32,26 +31,24 @@ def start(folder: Path, module: str, *flags: str) -> Result:
     return result
 
 
-def fingerprint(result: Result) -> tuple[Any, ...]:
-    """Rounded: sums over the rows in another order differ in the last bits."""
-    names = ("log_probs", "action_log_probs", "rollout_log_probs", "advantages")
-    trained = Counter(
-        (
-            row["step"],
-            tuple(row["sequences"]),
-            tuple(row["action_mask"]),
-            *(tuple(round(value, 3) + 0.0 for value in row[name]) for name in names),
-        )
-        for row in result.actor
-    )
-    weights = [(event["version"], round(event["checksum"], 2)) for event in result.weights()]
-    metrics = {
+def check_same(one: Result, other: Result) -> None:
+    """The rows, the weights and the names of the metrics."""
+    exact = ("step", "sequences", "action_mask")
+    near = ("log_probs", "action_log_probs", "rollout_log_probs", "advantages")
+    check_same_rows(rows_by(one.actor, exact, near), rows_by(other.actor, exact, near))
+    for weights, others in zip(one.weights(), other.weights(), strict=True):
+        assert weights["version"] == others["version"]
+        assert weights["checksum"] == pytest.approx(others["checksum"], abs=0.01)
+    assert names(one) == names(other)
+
+
+def names(result: Result) -> set[tuple[int, str]]:
+    return {
         (step, name)
         for step, values in result.metrics.items()
         for name in values
         if "coevo" not in name
     }
-    return trained, weights, metrics
 
 
 def furthest(*folders: Path) -> float:
@@ -66,9 +63,9 @@ def test_a_run_without_our_flags_is_one_of_openrlhf(tmp_path: Path) -> None:
     unflagged = start(tmp_path / "unflagged", WRAPPER)
     flags = ("--coevo.method", "p2o", "--coevo.reflection.model", "openai/nobody")
     idle = start(tmp_path / "idle", WRAPPER, *flags)
-    assert fingerprint(unflagged) == fingerprint(own)
+    check_same(unflagged, own)
     difference = furthest(tmp_path / "own", tmp_path / "unflagged")
     assert difference <= 1e-5
-    assert fingerprint(idle) == fingerprint(own)
+    check_same(idle, own)
     assert not (tmp_path / "unflagged/checkpoints/coevo").exists()
     assert idle.metrics[2]["train/coevo/train_rollouts"] == 32

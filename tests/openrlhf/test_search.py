@@ -6,7 +6,6 @@ Stand-ins: vLLM, flash-attn, the device, and the reflection model's HTTP server.
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,8 @@ from helpers.search_agents import (
     GOLD,
     QUESTIONS,
     IndexServer,
+    Outage,
     check_tokens,
-    kill_between,
     search_folder,
     searches_in,
     teach,
@@ -31,12 +30,16 @@ from standins.openai_server import openai_server
 STEPS = 6
 
 
-def start(folder: Path, search: IndexServer, reflect: str, **agent: Any) -> OpenRLHFRun:
+def start(
+    folder: Path, search: IndexServer, reflect: str, evolve_every: int = 3, **agent: Any
+) -> OpenRLHFRun:
     folder.mkdir(exist_ok=True)
     settings = {"url": search.url, "turn_tokens": 24, "observation_tokens": 60, **agent}
     file = folder / "search_agent.py"
     file.write_text(
+        "from helpers.waits import waits_take_no_time\n"
         "from prompt_coevo.adapters.openrlhf.search_agent import search_agent\n"
+        "waits_take_no_time()\n"
         f"AgentExecutor = search_agent(**{settings!r})\n"
     )
     return OpenRLHFRun(
@@ -55,7 +58,7 @@ def start(folder: Path, search: IndexServer, reflect: str, **agent: Any) -> Open
             *("--coevo.method", "inspo", *reflection(reflect)),
             *("--coevo.inspo.instruction", FIRST, "--coevo.inspo.paraphrase", "false"),
             *("--coevo.inspo.population_size=3", "--coevo.inspo.prune_every=2"),
-            *("--coevo.inspo.evolve_every=3", "--coevo.inspo.verify_size=3"),
+            *(f"--coevo.inspo.evolve_every={evolve_every}", "--coevo.inspo.verify_size=3"),
             *("--coevo.inspo.candidates_per_call=2", "--data.max_len=400"),
             *("--rollout.max_new_tokens=240", "--actor.adam.lr=1e-4", "--train.num_episodes=3"),
             "--algo.advantage.is_correction_level=token",
@@ -126,12 +129,13 @@ def test_rewards_and_instructions_belong_to_their_rollouts(run: Result, tokenize
 def test_a_killed_server_costs_the_rollouts_it_failed_and_no_more(
     tmp_path: Path, tokenizer: Any
 ) -> None:
+    agent = {"on_outage": "observe", "request_timeout_s": 60.0}
+    search = IndexServer()
+    outage = Outage(search)
     with (
-        IndexServer() as search,
-        openai_server(lambda body: teach(body["messages"][-1]["content"])) as reflect,
-        start(
-            tmp_path / "run", search, reflect.base, on_outage="observe", request_timeout_s=0.5
-        ) as running,
+        search,
+        openai_server(outage.teach) as reflect,
+        start(tmp_path / "run", search, reflect.base, evolve_every=5, **agent) as running,
     ):
 
         def reached(step: int) -> bool:
@@ -140,11 +144,10 @@ def test_a_killed_server_costs_the_rollouts_it_failed_and_no_more(
                 for event in running.server_log()
             )
 
-        killer = threading.Thread(target=kill_between, args=(search, reached))
-        killer.start()
-        result = running.wait()
-        killer.join()
+        with outage.during(reached):
+            result = running.wait()
     assert result.returncode == 0, result.tail
+    assert reflect.requests
     failed = [row for row in result.actor if row["info"]["coevo_tool_error"]]
     unfit = [result.metrics[step]["train/coevo/unfit_rollouts"] for step in sorted(result.metrics)]
     assert unfit[0] == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -394,6 +395,20 @@ class Gate(TrainerCallback):
             self.opened.set()
 
 
+class Answered(TrainerCallback):
+    """Goes on once what is in flight has been answered, so that it is saved with its answer."""
+
+    def __init__(self, callback: Any) -> None:
+        self._callback = callback
+
+    def on_step_end(self, args: Any, state: Any, *_: Any, **__: Any) -> None:
+        def flight() -> Any:
+            return inspo_state(self._callback)["schedule"]["in_flight"]
+
+        while flight() and not flight()["answer"]:
+            time.sleep(0.01)
+
+
 # All within one epoch, because TRL draws another order for the epochs after a resume.
 RESUMED = {"max_steps": 14, "reward_funcs": by_question, "dataset": rows(TASKS * 4)}
 
@@ -426,14 +441,14 @@ def test_a_resumed_run_decides_as_the_uninterrupted_one(
 
     def reply(prompt: str) -> str:
         if slow and trainer.state.global_step:
-            assert gate.opened.wait(60)
+            assert gate.opened.wait(600)
         asked.append(prompt)
         return teach(prompt)
 
     changes = {"inspo": inspo, "reflection": {"function": reply}}
     trainer = make_trainer(**RESUMED, save_strategy="steps", save_steps=1, save_total_limit=None)
     whole = attach(trainer, settings(**changes))
-    trainer.add_callback(gate)
+    trainer.add_callback(gate if slow else Answered(whole))
     trainer.train()
     checkpoint = Path(trainer.args.output_dir) / f"checkpoint-{step}"
     saved = json.loads((checkpoint / "coevo_state.json").read_text())["plugins"]["inspo"]

@@ -28,7 +28,7 @@ def launch(folder: Path, steps: int, *arguments: str) -> list[dict[str, Any]]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=1800,
         check=False,
     )
     assert run.returncode == 0, run.stderr[-4000:]

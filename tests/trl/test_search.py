@@ -6,8 +6,10 @@ Nothing is a stand-in: a policy made on the spot searches a world made on the sp
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,10 +30,13 @@ from helpers.search_agents import (
     teach,
 )
 from helpers.spies import Spy
+from helpers.waits import waits_take_no_time
 from prompt_coevo.adapters.trl import attach
 from prompt_coevo.adapters.trl.search_agent import exact_match, search_agent
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.types import Rollout
+
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -155,11 +160,14 @@ class KillAndRestart(TrainerCallback):
             self._server.start()
 
 
-def test_a_killed_server_costs_the_rollouts_it_failed_and_no_more(tmp_path: Path) -> None:
+def test_a_killed_server_costs_the_rollouts_it_failed_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits_take_no_time(monkeypatch.setattr)
     with IndexServer() as mortal:
         recorder = Recorder()
         trainer = make_trainer(
-            tmp_path, mortal.url, steps=5, on_outage="observe", request_timeout_s=1.0
+            tmp_path, mortal.url, steps=5, on_outage="observe", request_timeout_s=PATIENCE_S
         )
         coevo = co_evolve(trainer, recorder)
         trainer.add_callback(KillAndRestart(mortal))
@@ -177,23 +185,25 @@ def test_a_killed_server_costs_the_rollouts_it_failed_and_no_more(tmp_path: Path
         assert "Search is not available at the moment" in one.completion
 
 
-def test_waiting_for_a_server(tmp_path: Path) -> None:
+def test_waiting_for_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The default: nothing is lost, the run goes on when the server is back."""
+    waits_take_no_time(monkeypatch.setattr)
+    pauses: list[float] = []
     with IndexServer() as mortal:
         recorder = Recorder()
-        trainer = make_trainer(tmp_path, mortal.url, steps=2, request_timeout_s=1.0)
+        trainer = make_trainer(tmp_path, mortal.url, steps=2, request_timeout_s=PATIENCE_S)
         co_evolve(trainer, recorder)
         mortal.kill()
 
-        class StartLater(TrainerCallback):
-            def on_step_begin(self, args: Any, state: Any, *rest: Any, **kwargs: Any) -> None:
-                if state.global_step == 0:
-                    import threading
+        def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            if len(pauses) == 3:
+                mortal.start()
 
-                    threading.Timer(2.0, mortal.start).start()
-
-        trainer.add_callback(StartLater())
+        clock = SimpleNamespace(sleep=pause, monotonic=time.monotonic)
+        monkeypatch.setattr("prompt_coevo.retrieval.agent.tool.time", clock)
         trainer.train()
+    assert len(pauses) == 3
     assert {one.status for one in rollouts(recorder)} == {"ok"}
 
 

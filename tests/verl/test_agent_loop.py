@@ -101,7 +101,7 @@ def test_a_worker_that_gets_the_name_knows_the_loop() -> None:
         "print(_agent_loop_registry[name]['_target_'])"
     )
     arguments = [sys.executable, "-P", "-c", code, pickle.dumps(LoopName(NAME)).hex()]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=1800)
     assert done.stdout.split() == [f"{CoevoAgentLoop.__module__}.CoevoAgentLoop"]
 
 

@@ -187,7 +187,7 @@ def test_a_refusal_ends_the_real_command_before_ray_starts(tmp_path: Path) -> No
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=1800,
         check=False,
     )
     assert run.returncode == 1

@@ -7,7 +7,6 @@ model's HTTP server.
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ from helpers.search_agents import (
     GOLD,
     QUESTIONS,
     IndexServer,
+    Outage,
     check_tokens,
-    kill_between,
     search_folder,
     searches_in,
     teach,
@@ -32,7 +31,9 @@ from standins.openai_server import openai_server
 STEPS = 6
 
 
-def start(folder: Path, search: IndexServer, reflect: str, **agent: Any) -> VerlRun:
+def start(
+    folder: Path, search: IndexServer, reflect: str, evolve_every: int = 3, **agent: Any
+) -> VerlRun:
     loop = {
         "name": "search_agent",
         "_target_": "prompt_coevo.adapters.verl.search_agent.SearchAgentLoop",
@@ -57,7 +58,7 @@ def start(folder: Path, search: IndexServer, reflect: str, **agent: Any) -> Verl
         overrides=[
             *("+coevo=inspo", *reflection(reflect), f"coevo.inspo.instruction='{FIRST}'"),
             *("coevo.inspo.population_size=3", "coevo.inspo.paraphrase=False"),
-            *("coevo.inspo.prune_every=2", "coevo.inspo.evolve_every=3"),
+            *("coevo.inspo.prune_every=2", f"coevo.inspo.evolve_every={evolve_every}"),
             *("coevo.inspo.verify_size=3", "coevo.inspo.candidates_per_call=2"),
             f"{rollout}.agent.agent_loop_config_path={folder / 'search.yaml'}",
             f"{rollout}.agent.default_agent_loop=search_agent",
@@ -125,12 +126,17 @@ def test_rewards_and_instructions_belong_to_their_rollouts(run: Result, tokenize
 
 @pytest.mark.long
 def test_a_killed_server_costs_the_rollouts_it_failed_and_no_more(tmp_path: Path) -> None:
+    agent = {
+        "_target_": "helpers.verl_search_loop.SearchAgentLoop",
+        "on_outage": "observe",
+        "request_timeout_s": 60.0,
+    }
+    search = IndexServer()
+    outage = Outage(search)
     with (
-        IndexServer() as search,
-        openai_server(lambda body: teach(body["messages"][-1]["content"])) as reflect,
-        start(
-            tmp_path / "run", search, reflect.base, on_outage="observe", request_timeout_s=0.5
-        ) as running,
+        search,
+        openai_server(outage.teach) as reflect,
+        start(tmp_path / "run", search, reflect.base, evolve_every=5, **agent) as running,
     ):
 
         def reached(step: int) -> bool:
@@ -139,11 +145,10 @@ def test_a_killed_server_costs_the_rollouts_it_failed_and_no_more(tmp_path: Path
                 for event in running.server_log()
             )
 
-        killer = threading.Thread(target=kill_between, args=(search, reached))
-        killer.start()
-        result = running.wait()
-        killer.join()
+        with outage.during(reached):
+            result = running.wait()
     assert result.returncode == 0, result.tail
+    assert reflect.requests
     unfit = [result.metrics[step]["coevo/unfit_rollouts"] for step in sorted(result.metrics)]
     assert unfit[0] == 0
     assert 0 < unfit[-1] < STEPS * 16
