@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from helpers.waits import waits_take_no_time
-from prompt_coevo.adapters.verl.search import SearchAgentLoop
+from prompt_coevo.adapters.verl.search_agent import SearchAgentLoop
 
 __all__ = ["SearchAgentLoop"]
 
