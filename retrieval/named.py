@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 from prompt_coevo import registry
@@ -80,15 +79,17 @@ def _component(kind: registry.Kind, name: str, setting: str) -> Any:
 
 
 def _check_options(factory: Callable[..., Any], options: Mapping[str, Any], where: str) -> None:
-    with suppress(ValueError):  # functions of C may have no signature
+    try:
         signature = inspect.signature(factory)
-        try:
-            signature.bind(**options)
-        except TypeError as error:
-            taken = ", ".join(signature.parameters) or "none"
-            raise SettingsError(
-                f"{where} does not take these options: {error}; it takes: {taken}"
-            ) from None
+    except ValueError:  # functions of C may have none
+        return
+    try:
+        signature.bind(**options)
+    except TypeError as error:
+        taken = ", ".join(signature.parameters) or "none"
+        raise SettingsError(
+            f"{where} does not take these options: {error}; it takes: {taken}"
+        ) from None
 
 
 def _made(factory: Callable[..., Any], options: Mapping[str, Any], where: str) -> Any:

@@ -85,8 +85,8 @@ def check_found(found: object, queries: Sequence[str], k: int, by: object) -> No
     if (problem := _misfit(found, len(queries), k)) is not None:
         name = by if isinstance(by, str) else f"the retriever {type(by).__qualname__}"
         raise RetrieverError(
-            f"{name} answered {len(queries)} queries for {k} passages each with {problem}; its method "
-            "search must return a list with a list of Hit for each query, the best first"
+            f"{name} answered a search (queries: {len(queries)}, k: {k}) with {problem}; its method search "
+            "must return a list with a list of Hit for each query, the best first"
         )
 
 
