@@ -43,8 +43,15 @@ _BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
         "litellm": f"{_MODELS}:litellm_model",
         "self": f"{_MODELS}:self_model",
     },
-    "retrievers": {},
-    "indexes": {},
+    "retrievers": {
+        "remote": "prompt_coevo.retrieval.client.client:remote",
+        "index": "prompt_coevo.retrieval.index.open:served_index",
+    },
+    "indexes": {
+        "bm25": "prompt_coevo.retrieval.bm25.kind:BM25",
+        "dense": "prompt_coevo.retrieval.dense.kind:DENSE",
+        "hybrid": "prompt_coevo.retrieval.index.hybrid:HYBRID",
+    },
 }
 _registered: dict[Kind, dict[str, Any]] = {kind: {} for kind in _BUILT_IN}
 

@@ -17,5 +17,9 @@ class QueryError(CoevoError, ValueError):
     """A query, or the number of passages wanted, cannot be served. Asking again does not help."""
 
 
+class RetrieverError(CoevoError, TypeError):
+    """A retriever or an index kind does not do what its protocol says. Asking again does not help."""
+
+
 class RetrieverUnavailable(CoevoError, RuntimeError):
     """No answer could be had now; asking again later may help."""

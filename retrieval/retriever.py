@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from prompt_coevo.retrieval.errors import QueryError
+from prompt_coevo.retrieval.errors import QueryError, RetrieverError
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +78,49 @@ def check_search(queries: Sequence[str], k: int, limits: Limits | None = None) -
                 f"query {number} has {len(query)} characters, at most {limits.max_query_chars} are "
                 "allowed"
             )
+
+
+def check_found(found: object, queries: Sequence[str], k: int, by: object) -> None:
+    """Raise RetrieverError if `found` is no answer that a retriever, `by` name or itself, may give."""
+    if (problem := _misfit(found, len(queries), k)) is not None:
+        name = by if isinstance(by, str) else f"the retriever {type(by).__qualname__}"
+        raise RetrieverError(
+            f"{name} answered a search (queries: {len(queries)}, k: {k}) with {problem}; its method search "
+            "must return a list with a list of Hit for each query, the best first"
+        )
+
+
+def checked_info(retriever: Retriever) -> IndexInfo:
+    """What it says about itself. Raises RetrieverError if that is no IndexInfo."""
+    info = retriever.info()
+    if not isinstance(info, IndexInfo):
+        raise RetrieverError(
+            f"the retriever {type(retriever).__qualname__} says {_named(info)} about itself; its method "
+            "info must return an IndexInfo"
+        )
+    return info
+
+
+def _misfit(found: object, count: int, k: int) -> str | None:
+    if not isinstance(found, Sequence) or isinstance(found, str):
+        return _named(found)
+    if len(found) != count:
+        return f"{len(found)} lists"
+    for hits in found:
+        if not isinstance(hits, Sequence) or isinstance(hits, str):
+            return f"{_named(hits)} among the lists"
+        if len(hits) > k:
+            return f"{len(hits)} passages in one list"
+        for hit in hits:
+            if not isinstance(hit, Hit):
+                return f"{_named(hit)} among the hits"
+            if not isinstance(hit.contents, str) or not isinstance(hit.id, str):
+                return f"a hit whose id and contents are {hit.id!r} and {hit.contents!r:.40}, not texts"
+            # Numbers of numpy look like numbers, but cannot be sent as such.
+            if type(hit.score) not in (float, int):
+                return f"a hit whose score is a {type(hit.score).__name__}, not a float"
+    return None
+
+
+def _named(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"

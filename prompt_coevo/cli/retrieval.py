@@ -24,11 +24,16 @@ _CORPUS = typer.Option(None, help="Where the corpus is now, if it was moved with
 def build(
     corpus: Path = typer.Argument(help='JSON lines, each {"id": "...", "contents": "..."}.'),
     out: Path = typer.Option(help="The folder to build in."),
-    kind: str = typer.Option("bm25", help="bm25, dense, or hybrid for both."),
+    kind: str = typer.Option(
+        "bm25", help="bm25, dense, hybrid for both, or another one's name or module:attribute."
+    ),
     encoder: str = typer.Option("e5", help="For dense: a preset's name, or any checkpoint."),
     index: str = typer.Option("auto", help="For dense without --faiss: auto, or faiss' name."),
     faiss: Path | None = typer.Option(None, help="A faiss index of this corpus to use as it is."),
     shards: int = typer.Option(1, min=1, help="Cut the corpus into so many ranges of rows."),
+    option: list[str] = typer.Option(
+        [], help="NAME=VALUE, for a kind that has options of its own."
+    ),
     force: bool = typer.Option(False, "--force", help="Replace an index that is there."),
 ) -> None:
     """Build an index. After an interruption the same command goes on."""
@@ -36,7 +41,7 @@ def build(
     from prompt_coevo.retrieval.index.build import Request
     from prompt_coevo.retrieval.index.build import build as build_index
 
-    request = Request(kind, encoder, index, faiss, shards)
+    request = Request(kind, encoder, index, faiss, shards, retrieval_serve.read_options(option))
     with stages() as shown:
         made = build_index(corpus, out, request, force=force, stages=shown)
     size = sum(facts.bytes for facts in made.files) / 1e6
@@ -68,10 +73,9 @@ def search(
 @app.command()
 def info(folder: Path = _INDEX) -> None:
     """Show what an index consists of, as JSON; damage that is quick to see is found."""
-    from prompt_coevo.retrieval.index.manifest import load
     from prompt_coevo.retrieval.index.open import describe
 
-    typer.echo(json.dumps(asdict(describe(load(folder))), indent=2, ensure_ascii=False))
+    typer.echo(json.dumps(asdict(describe(folder)), indent=2, ensure_ascii=False))
 
 
 @app.command()

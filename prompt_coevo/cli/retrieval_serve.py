@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
+import json
 import os
 import random
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from prompt_coevo.errors import SettingsError
+
+if TYPE_CHECKING:
+    from prompt_coevo.retrieval.retriever import Retriever
 
 _WORDS = [
     "river",
@@ -31,7 +35,14 @@ _WORDS = [
 
 
 def serve(
-    directory: Path = typer.Argument(help="A folder made by `prompt-coevo retrieval build`."),
+    directory: Path | None = typer.Argument(
+        None, help="A folder made by `prompt-coevo retrieval build`."
+    ),
+    retriever: str | None = typer.Option(
+        None,
+        help="In place of the folder: a retriever's name, or module:attribute of what makes one.",
+    ),
+    option: list[str] = typer.Option([], help="NAME=VALUE: what the retriever is made with."),
     corpus: Path | None = typer.Option(
         None, help="Where the corpus is now, if it was moved without the index."
     ),
@@ -54,7 +65,7 @@ def serve(
     ),
     max_queries: int = typer.Option(4096, help="Most queries in one request; more get 422."),
 ) -> None:
-    """Serve an index over HTTP, as Search-R1's retrieval server does: POST /retrieve.
+    """Serve an index or another retriever over HTTP, as Search-R1's server does: POST /retrieve.
 
     GET /health tells what is searched (503 until the first search worked), GET /metrics is for
     Prometheus.
@@ -62,7 +73,6 @@ def serve(
     # Threads that wait for work sleep instead of spinning: the machine usually trains as well. It is read
     # when torch and faiss are loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from prompt_coevo.retrieval.index.open import open_index
     from prompt_coevo.retrieval.retriever import Limits
     from prompt_coevo.retrieval.server.server import RetrievalServer
     from prompt_coevo.retrieval.server.settings import ServerSettings
@@ -79,18 +89,15 @@ def serve(
         max_connections=max_connections,
         limits=Limits(max_k, max_query_chars, max_queries),
     )
-    # A batch may have the queries of several requests.
-    most = max(max_queries, max_batch)
-    index_limits = dataclasses.replace(settings.limits, max_queries=most)
-    retriever = open_index(directory, corpus=corpus, limits=index_limits)
+    served = _open(directory, corpus, retriever, read_options(option))
     try:
-        server = RetrievalServer(retriever, settings)
+        server = RetrievalServer(served, settings)
         typer.echo(f"serving {server.address}/retrieve")
         server.run()
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     finally:
-        retriever.close()
+        served.close()
 
 
 def bench(
@@ -120,6 +127,42 @@ def bench(
         typer.echo(f"{count} times: {message}", err=True)
     if load.errors:
         raise typer.Exit(1)
+
+
+def read_options(given: list[str]) -> dict[str, Any]:
+    """Of NAME=VALUE; the value is read as JSON where it is some, and else is a text."""
+    options: dict[str, Any] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not name.isidentifier() or not equals:
+            raise SettingsError(f"--option {one!r} is not of the form NAME=VALUE")
+        if name in options:
+            raise SettingsError(f"--option {name} is given twice")
+        try:
+            options[name] = json.loads(value)
+        except ValueError:
+            options[name] = value
+    return options
+
+
+def _open(
+    directory: Path | None, corpus: Path | None, retriever: str | None, options: dict[str, Any]
+) -> Retriever:
+    from prompt_coevo.retrieval.named import open_retriever
+
+    if (directory is None) == (retriever is None):
+        raise SettingsError(
+            "name what is to be served: either the folder of an index or --retriever NAME"
+        )
+    if retriever is not None:
+        if corpus is not None:
+            raise SettingsError(
+                "--corpus is for the folder of an index; leave it out with --retriever"
+            )
+        return open_retriever(retriever, options, "--retriever")
+    if options:
+        raise SettingsError("--option has no effect without --retriever")
+    return open_retriever("index", {"folder": directory, "corpus": corpus})
 
 
 def _read_queries(path: Path) -> list[str]:

@@ -26,7 +26,7 @@ from typing import Final, TypeAlias
 
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.retrieval.agent.tags import ends_in_thought, first_action, neutralise
-from prompt_coevo.retrieval.outcome import Outage, Refused
+from prompt_coevo.retrieval.outcomes import Outage, Outcome, Refused
 from prompt_coevo.retrieval.retriever import Hit
 
 INVALID_TURN: Final = (
@@ -61,7 +61,6 @@ class Invalid:
 
 
 Action: TypeAlias = Search | Answer | Invalid
-Outcome: TypeAlias = Sequence[Hit] | Outage | Refused
 
 
 class EpisodeError(CoevoError, RuntimeError):

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from prompt_coevo.retrieval.agent.episode import Answer, Outcome, Search, SearchEpisode
+from prompt_coevo.retrieval.agent.episode import Answer, Search, SearchEpisode
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
 from prompt_coevo.retrieval.agent.tags import STOP_STRINGS
 from prompt_coevo.retrieval.agent.trajectory import Trajectory
+from prompt_coevo.retrieval.outcomes import Outcome
 from prompt_coevo.tokens import encode
 
 

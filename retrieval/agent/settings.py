@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.retrieval.agent.scoring import Metric
 from prompt_coevo.retrieval.agent.tool import SearchTool
+from prompt_coevo.retrieval.named import open_retriever
 from prompt_coevo.retrieval.retriever import Retriever
 from prompt_coevo.settings.sources import describe
 
@@ -24,6 +25,10 @@ class SearchAgentSettings(BaseModel):
     """A search server, or several with the same index."""
     index: Path | None = None
     """An index to open in this process, in place of a server."""
+    retriever: str | None = None
+    """In place of both: a retriever by its name, or `module:attribute` of a function that makes one."""
+    retriever_options: dict[str, Any] = Field({})
+    """What the retriever is made with."""
     k: int = Field(3, ge=1)
     """Passages per search."""
     max_turns: int = Field(4, ge=1)
@@ -37,7 +42,7 @@ class SearchAgentSettings(BaseModel):
     on_outage: Literal["wait", "observe", "raise"] = "wait"
     """While no server answers: wait, tell the policy at once, or end the training."""
     request_timeout_s: float = Field(20.0, gt=0)
-    """Seconds after which a request to the server has failed, with all its repetitions."""
+    """With `url`: seconds after which a request has failed, with all its repetitions."""
     max_wait_s: float = Field(600.0, gt=0)
     """With `wait`: seconds after which the policy is told."""
 
@@ -49,23 +54,38 @@ class SearchAgentSettings(BaseModel):
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
-        if (self.url is None) == (self.index is None):
-            raise ValueError("set either url, a search server, or index, a folder")
+        if [self.url, self.index, self.retriever].count(None) != 2:
+            raise ValueError(
+                "set either url, a search server, or index, a folder, or retriever, the name of another"
+            )
+        if self.retriever is None and self.retriever_options:
+            raise ValueError("retriever_options have no effect without retriever; set that, too")
+        if self.retriever is not None and "request_timeout_s" in self.model_fields_set:
+            raise ValueError(
+                "request_timeout_s is for url alone; a retriever has retriever_options of its own"
+            )
         return self
+
+    def __hash__(self) -> int:
+        """Of what can be hashed; the options cannot."""
+        return hash((self.url, self.index, self.retriever))
 
 
 @lru_cache(maxsize=8)
 def tool_of(settings: SearchAgentSettings) -> SearchTool:
     """The tool of these settings; all agents of a process share it, so that their queries meet."""
-    if settings.index is not None:
-        from prompt_coevo.retrieval.index.open import open_index
-
-        retriever: Retriever = open_index(settings.index)
-    else:
-        from prompt_coevo.retrieval.client.client import RemoteRetriever
-
-        assert settings.url is not None
-        retriever = RemoteRetriever(settings.url, total_timeout_s=settings.request_timeout_s)
     return SearchTool(
-        retriever, k=settings.k, on_outage=settings.on_outage, max_wait_s=settings.max_wait_s
+        _retriever_of(settings),
+        k=settings.k,
+        on_outage=settings.on_outage,
+        max_wait_s=settings.max_wait_s,
     )
+
+
+def _retriever_of(settings: SearchAgentSettings) -> Retriever:
+    if settings.retriever is not None:
+        return open_retriever(settings.retriever, settings.retriever_options)
+    if settings.index is not None:
+        return open_retriever("index", {"folder": settings.index})
+    options = {"url": settings.url, "total_timeout_s": settings.request_timeout_s}
+    return open_retriever("remote", options)

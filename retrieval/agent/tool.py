@@ -18,18 +18,14 @@ from prompt_coevo.errors import SettingsError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.retrieval.batcher import Batcher
 from prompt_coevo.retrieval.client.client import RemoteClient, RemoteRetriever
-from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
-from prompt_coevo.retrieval.outcome import Outage, Refused
-from prompt_coevo.retrieval.retriever import Hit, Limits, Retriever, check_search
+from prompt_coevo.retrieval.errors import QueryError, RetrieverError, RetrieverUnavailable
+from prompt_coevo.retrieval.outcomes import Attempt, Outage, Outcome, Refused
+from prompt_coevo.retrieval.retriever import Hit, Limits, Retriever, check_found, check_search
 from prompt_coevo.retrieval.worker import Worker
-
-__all__ = ["OnOutage", "Outage", "Refused", "SearchTool"]
 
 logger = logging.getLogger(PROJECT)
 
 OnOutage: TypeAlias = Literal["wait", "observe", "raise"]
-Result: TypeAlias = list[Hit] | Outage | Refused
-_Outcome: TypeAlias = list[Hit] | Exception
 
 _BATCH = 256
 _FIRST_PAUSE_S = 1.0
@@ -41,7 +37,8 @@ class SearchTool:
 
     An outage is waited for, up to `max_wait_s` per search ("wait"), told at once ("observe"), or raised
     as RetrieverUnavailable ("raise"). Whatever else goes wrong inside a retriever counts as an outage,
-    but is not waited for. An empty or too long query is Refused, whatever the mode. Raises SettingsError
+    but is not waited for; only a retriever whose first answer is none that a retriever may give raises
+    RetrieverError. An empty or too long query is Refused, whatever the mode. Raises SettingsError
     for an unknown mode.
 
     `search` is for lockstep rollouts, `asearch` for concurrent ones; both may be used from any thread.
@@ -72,8 +69,8 @@ class SearchTool:
         )
         self._is_out = False
 
-    def search(self, queries: Sequence[str]) -> list[Result]:
-        """The result for each query, in order.
+    def search(self, queries: Sequence[str]) -> list[Outcome]:
+        """The outcome for each query, in order.
 
         Raises SettingsError for a RemoteClient, which can only be awaited.
         """
@@ -87,19 +84,19 @@ class SearchTool:
             if (pause := round_.pause()) is None:
                 break
             time.sleep(pause)
-        return self._results(round_)
+        return self._outcomes(round_)
 
-    async def asearch(self, query: str) -> Result:
-        """The result for one query; concurrent ones are searched together."""
+    async def asearch(self, query: str) -> Outcome:
+        """The outcome for one query; concurrent ones are searched together."""
         round_ = _Round([query], self._limits, self._max_wait_s)
         while unanswered := round_.unanswered:
             self._note(round_.take(await self._ask(unanswered)))
             if (pause := round_.pause()) is None:
                 break
             await asyncio.sleep(pause)
-        return self._results(round_)[0]
+        return self._outcomes(round_)[0]
 
-    async def _ask(self, queries: list[str]) -> Sequence[_Outcome]:
+    async def _ask(self, queries: list[str]) -> Sequence[Attempt]:
         if isinstance(self._source, RemoteClient):
             return await self._source.search_each(queries, self.k)
         return await self._source.asearch_each(queries, self.k)
@@ -112,20 +109,26 @@ class SearchTool:
             logger.warning("search is available again")
         self._is_out = error is not None
 
-    def _results(self, round_: _Round) -> list[Result]:
-        return [self._result(outcome) for outcome in round_.outcomes]
+    def _outcomes(self, round_: _Round) -> list[Outcome]:
+        return [self._outcome(attempt) for attempt in round_.attempts]
 
-    def _result(self, outcome: _Outcome) -> Result:
-        if isinstance(outcome, list):
-            return outcome
-        if isinstance(outcome, QueryError):
-            return Refused(str(outcome))
-        if self._on_outage == "raise":
-            raise outcome
-        if isinstance(outcome, RetrieverUnavailable):
-            return Outage(str(outcome))
-        logger.error("a search failed", exc_info=outcome)
-        return Outage(f"the search failed: {type(outcome).__name__}: {outcome}")
+    def _outcome(self, attempt: Attempt) -> Outcome:
+        if isinstance(attempt, list):
+            return attempt
+        if isinstance(attempt, QueryError):
+            return Refused(str(attempt))
+        if self._on_outage == "raise" or self._never_fitted(attempt):
+            raise attempt
+        if isinstance(attempt, RetrieverUnavailable):
+            return Outage(str(attempt))
+        logger.error("a search failed", exc_info=attempt)
+        return Outage(f"the search failed: {type(attempt).__name__}: {attempt}")
+
+    def _never_fitted(self, error: Exception) -> bool:
+        """Whether every answer so far had the wrong form: the rollouts to come would all be outages."""
+        if not isinstance(error, RetrieverError) or not isinstance(self._source, _Embedded):
+            return False
+        return not self._source.has_answered
 
 
 class _Round:
@@ -137,22 +140,22 @@ class _Round:
         self._pause_s = _FIRST_PAUSE_S
         refusals = [_refusal(query, limits) for query in self._queries]
         self._open = [number for number, refusal in enumerate(refusals) if refusal is None]
-        self.outcomes: list[_Outcome] = [refusal or [] for refusal in refusals]
+        self.attempts: list[Attempt] = [refusal or [] for refusal in refusals]
 
     @property
     def unanswered(self) -> list[str]:
         return [self._queries[number] for number in self._open]
 
-    def take(self, outcomes: Sequence[_Outcome]) -> RetrieverUnavailable | None:
-        """Keep the outcomes of what was unanswered; returns an outage if one was among them."""
-        for number, outcome in zip(self._open, outcomes, strict=True):
-            self.outcomes[number] = outcome
-        out = (self.outcomes[number] for number in self._open)
+    def take(self, attempts: Sequence[Attempt]) -> RetrieverUnavailable | None:
+        """Keep what asking for the unanswered came to; returns an outage if one was among them."""
+        for number, attempt in zip(self._open, attempts, strict=True):
+            self.attempts[number] = attempt
+        out = (self.attempts[number] for number in self._open)
         first = next((error for error in out if isinstance(error, RetrieverUnavailable)), None)
         self._open = [
             number
             for number in self._open
-            if isinstance(self.outcomes[number], RetrieverUnavailable)
+            if isinstance(self.attempts[number], RetrieverUnavailable)
         ]
         return first
 
@@ -171,35 +174,42 @@ class _Embedded:
 
     def __init__(self, retriever: Retriever) -> None:
         self._retriever = retriever
+        self.has_answered = False
         self._worker = Worker("embedded search")
         self._batchers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Batcher] = (
             weakref.WeakKeyDictionary()
         )
 
-    def search_each(self, queries: Sequence[str], k: int) -> list[_Outcome]:
+    def search_each(self, queries: Sequence[str], k: int) -> list[Attempt]:
         """If a batch fails, its queries are searched one by one: most of them may be well."""
-        outcomes: list[_Outcome] = []
+        attempts: list[Attempt] = []
         for start in range(0, len(queries), _BATCH):
-            outcomes += self._search(queries[start : start + _BATCH], k)
-        return outcomes
+            attempts += self._search(queries[start : start + _BATCH], k)
+        return attempts
 
-    async def asearch_each(self, queries: Sequence[str], k: int) -> list[_Outcome]:
+    async def asearch_each(self, queries: Sequence[str], k: int) -> list[Attempt]:
         loop = asyncio.get_running_loop()
         if (batcher := self._batchers.get(loop)) is None:
-            batcher = Batcher(self._retriever.search, self._worker, max_batch=_BATCH)
+            batcher = Batcher(self._found, self._worker, max_batch=_BATCH)
             self._batchers[loop] = batcher
         try:
             return list(await batcher.search(queries, k))
         except Exception as error:
             return [error] * len(queries)
 
-    def _search(self, queries: Sequence[str], k: int) -> list[_Outcome]:
+    def _search(self, queries: Sequence[str], k: int) -> list[Attempt]:
         try:
-            return list(self._worker.submit(lambda: self._retriever.search(queries, k)).result())
+            return list(self._worker.submit(lambda: self._found(queries, k)).result())
         except Exception as error:
             if len(queries) == 1 or isinstance(error, RetrieverUnavailable):
                 return [error] * len(queries)
-            return [outcome for query in queries for outcome in self._search([query], k)]
+            return [attempt for query in queries for attempt in self._search([query], k)]
+
+    def _found(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        found = self._retriever.search(queries, k)
+        check_found(found, queries, k, self._retriever)
+        self.has_answered = True
+        return found
 
 
 def _refusal(query: str, limits: Limits) -> QueryError | None:

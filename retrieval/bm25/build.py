@@ -20,6 +20,7 @@ import numpy.typing as npt
 from prompt_coevo.retrieval.bm25.index import Files
 from prompt_coevo.retrieval.bm25.words import hashes, words
 from prompt_coevo.retrieval.corpus import Corpus, Progress
+from prompt_coevo.retrieval.shards import Shard
 
 K1, B = 0.9, 0.4
 """What Search-R1's BM25 uses: Anserini's values, tuned on passages of about 100 words."""
@@ -29,13 +30,6 @@ _RUN = 50_000  # passages
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 Hashes = npt.NDArray[np.uint64]
-
-
-class Part(NamedTuple):
-    """A shard: some rows of the corpus, and the folder of their index."""
-
-    folder: Path
-    rows: range
 
 
 class _Run(NamedTuple):
@@ -63,11 +57,12 @@ class _Statistics(NamedTuple):
 
 
 def build_bm25(
-    corpus: Corpus, parts: Sequence[Part], work: Path, progress: Progress | None = None
+    corpus: Corpus, parts: Sequence[Shard], work: Path, progress: Progress | None = None
 ) -> dict[str, Any]:
     """Write the index of each part; `work` is a folder for temporary files, which is removed.
 
-    The parts together are the corpus. Returns what the manifest says about the index.
+    The parts together are the corpus; each has a folder for its index alone. Returns what the manifest
+    says about the index.
     """
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)

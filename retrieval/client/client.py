@@ -26,6 +26,7 @@ from prompt_coevo.retrieval.client.loop_thread import LoopThread
 from prompt_coevo.retrieval.client.replicas import Replica, Replicas
 from prompt_coevo.retrieval.client.urls import health_url, retrieve_url
 from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
+from prompt_coevo.retrieval.outcomes import Attempt
 from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_search
 from prompt_coevo.retrieval.wire import (
     FINGERPRINT_HEADER,
@@ -38,7 +39,6 @@ from prompt_coevo.retrieval.wire import (
 
 logger = logging.getLogger(PROJECT)
 
-Outcome: TypeAlias = list[Hit] | QueryError | RetrieverUnavailable
 _HttpAnswer: TypeAlias = tuple[int, Mapping[str, str], bytes]
 _Ask: TypeAlias = Callable[[Replica, float], Awaitable[_HttpAnswer]]
 
@@ -98,7 +98,7 @@ class RemoteClient:
         # Long lists are sent in parts.
         self._limits = dataclasses.replace(limits or Limits(), max_queries=sys.maxsize)
         self._cache = HitCache(cache_size)
-        self._in_flight: dict[Key, asyncio.Future[Outcome]] = {}
+        self._in_flight: dict[Key, asyncio.Future[Attempt]] = {}
         self._waiting: dict[int, deque[str]] = {}
         self._sending: set[asyncio.Task[None]] = set()
         self._pump_is_due = False
@@ -110,14 +110,14 @@ class RemoteClient:
         check_search(queries, k, self._limits)
         return raise_first(await self.search_each(queries, k))
 
-    async def search_each(self, queries: Sequence[str], k: int) -> list[Outcome]:
+    async def search_each(self, queries: Sequence[str], k: int) -> list[Attempt]:
         """The hits for each query, or why there are none. Raises nothing."""
         futures = [self._ask_for(query, k) for query in queries]
         if futures:
             # Not gather: the futures are shared, and a caller that is cancelled must not cancel them.
             await asyncio.wait(futures)
-        outcomes = (future.result() for future in futures)
-        return [list(out) if isinstance(out, list) else out for out in outcomes]
+        attempts = (future.result() for future in futures)
+        return [list(out) if isinstance(out, list) else out for out in attempts]
 
     async def info(self) -> IndexInfo:
         """What the server searches; without passages and fingerprint if it does not tell.
@@ -143,10 +143,10 @@ class RemoteClient:
         if self._session is not None:
             await self._session.close()
 
-    def _ask_for(self, query: str, k: int) -> asyncio.Future[Outcome]:
-        """The outcome to be: known, under way already, or in one of the next requests."""
+    def _ask_for(self, query: str, k: int) -> asyncio.Future[Attempt]:
+        """What asking will have come to: known, under way already, or in one of the next requests."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Outcome] = loop.create_future()
+        future: asyncio.Future[Attempt] = loop.create_future()
         try:
             check_search([query], k, self._limits)
             write_request([query], k)
@@ -188,14 +188,14 @@ class RemoteClient:
 
     async def _send(self, queries: list[str], k: int) -> None:
         try:
-            outcomes = await self._outcomes(queries, k)
+            attempts = await self._attempts(queries, k)
         except Exception as error:  # a rollout must not die of it
             logger.exception("asking a retrieval server failed unexpectedly")
-            outcomes = [RetrieverUnavailable(f"{type(error).__name__}: {error}")] * len(queries)
-        for query, outcome in zip(queries, outcomes, strict=True):
-            self._in_flight.pop((query, k)).set_result(outcome)
+            attempts = [RetrieverUnavailable(f"{type(error).__name__}: {error}")] * len(queries)
+        for query, attempt in zip(queries, attempts, strict=True):
+            self._in_flight.pop((query, k)).set_result(attempt)
 
-    async def _outcomes(self, queries: list[str], k: int) -> list[Outcome]:
+    async def _attempts(self, queries: list[str], k: int) -> list[Attempt]:
         """A refusal or a failed search is tracked down to the query that it is about."""
         try:
             return list(await self._ask(queries, k))
@@ -203,8 +203,8 @@ class RemoteClient:
             if len(queries) == 1:
                 return [error]
             half = len(queries) // 2
-            first = await self._outcomes(queries[:half], k)
-            return first + await self._outcomes(queries[half:], k)
+            first = await self._attempts(queries[:half], k)
+            return first + await self._attempts(queries[half:], k)
         except RetrieverUnavailable as error:
             return [error] * len(queries)
 
@@ -315,6 +315,11 @@ class RemoteClient:
         self._in_flight.clear()
 
 
+def remote(url: str | Sequence[str], **options: Any) -> RemoteRetriever:
+    """The retriever "remote": a server, or several with the same index; `options` are RemoteClient's."""
+    return RemoteRetriever(url, **options)
+
+
 class RemoteRetriever:
     """A retriever that asks servers. May be used by any number of threads and event loops at once.
 
@@ -329,14 +334,14 @@ class RemoteRetriever:
         """The best `k` passages for each query. Raises QueryError or RetrieverUnavailable."""
         return self._thread.submit(self._client.search(queries, k)).result()
 
-    def search_each(self, queries: Sequence[str], k: int) -> list[Outcome]:
+    def search_each(self, queries: Sequence[str], k: int) -> list[Attempt]:
         """The hits for each query, or why there are none."""
         try:
             return self._thread.submit(self._client.search_each(queries, k)).result()
         except RetrieverUnavailable as error:
             return [error] * len(queries)
 
-    async def asearch_each(self, queries: Sequence[str], k: int) -> list[Outcome]:
+    async def asearch_each(self, queries: Sequence[str], k: int) -> list[Attempt]:
         """The same for callers with an event loop."""
         try:
             future = self._thread.submit(self._client.search_each(queries, k))
@@ -356,13 +361,13 @@ class RemoteRetriever:
         self._thread.close(self._client.aclose())
 
 
-def raise_first(outcomes: Sequence[Outcome]) -> list[list[Hit]]:
+def raise_first(attempts: Sequence[Attempt]) -> list[list[Hit]]:
     """All hits. Raises the first error if there is one."""
     found = []
-    for outcome in outcomes:
-        if not isinstance(outcome, list):
-            raise outcome
-        found.append(outcome)
+    for attempt in attempts:
+        if not isinstance(attempt, list):
+            raise attempt
+        found.append(attempt)
     return found
 
 

@@ -1,15 +1,69 @@
-"""One ranking from several, by reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009).
+"""The index kind "hybrid": bm25 and dense side by side, made one ranking by reciprocal rank fusion.
 
-A passage's score is the sum of 1 / (60 + rank) over the rankings that have it. The rankings' own scores
-need not compare, since only the order counts.
+(Cormack, Clarke and Büttcher, SIGIR 2009.) A passage's score is the sum of 1 / (60 + rank) over the
+rankings that have it. The rankings' own scores need not compare, since only the order counts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from prompt_coevo.retrieval.bm25.kind import BM25
+from prompt_coevo.retrieval.corpus import Corpus
+from prompt_coevo.retrieval.dense.kind import DENSE
+from prompt_coevo.retrieval.kinds import IndexKind, Job, Request
+from prompt_coevo.retrieval.shards import RowSearcher, Shard
 
 _CONSTANT = 60
+# How deep into each ranking is looked.
+_FUSED_DEPTH = 100
+
+
+class Hybrid(IndexKind):
+    """Search by words and by vectors."""
+
+    def check(self, request: Request) -> None:
+        """As IndexKind says."""
+        DENSE.check(request)
+
+    def build(self, job: Job) -> dict[str, Any]:
+        """As IndexKind says.
+
+        The vectors come first: they take longest, and a build that is stopped later keeps them.
+        """
+        dense = DENSE.build(job)
+        return {**BM25.build(job), **dense}
+
+    def open(
+        self, corpus: Corpus, shards: Sequence[Shard], details: Mapping[str, Any]
+    ) -> RowSearcher:
+        """As IndexKind says."""
+        return _Fused([kind.open(corpus, shards, details) for kind in (BM25, DENSE)])
+
+    def describe(self, details: Mapping[str, Any]) -> dict[str, Any]:
+        """As IndexKind says."""
+        return {**BM25.describe(details), **DENSE.describe(details)}
+
+
+HYBRID: Final = Hybrid()
+
+
+class _Fused:
+    """Two rankings made one."""
+
+    def __init__(self, searchers: Sequence[RowSearcher]) -> None:
+        self._searchers = searchers
+
+    def search_rows(self, queries: Sequence[str], k: int) -> list[list[tuple[int, float]]]:
+        depth = max(k, _FUSED_DEPTH)
+        found = [searcher.search_rows(queries, depth) for searcher in self._searchers]
+        return [fuse(rankings, k) for rankings in zip(*found, strict=True)]
+
+    def close(self) -> None:
+        for searcher in self._searchers:
+            searcher.close()
 
 
 def fuse(rankings: Sequence[Sequence[tuple[int, float]]], k: int) -> list[tuple[int, float]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 
 from prompt_coevo.retrieval.index import manifest
+from prompt_coevo.retrieval.shards import Shard
 
 _SHARD = re.compile(r"shard-\d+")
 
@@ -22,19 +24,9 @@ def draft_path(folder: Path) -> Path:
     return folder / "offsets.tmp"
 
 
-def shard_folder(folder: Path, number: int) -> Path:
-    """What belongs to one range of rows."""
-    return folder / f"shard-{number:03}"
-
-
-def bm25_folder(folder: Path, number: int) -> Path:
-    """The BM25 index of a shard."""
-    return shard_folder(folder, number) / "bm25"
-
-
-def dense_folder(folder: Path, number: int) -> Path:
-    """The vectors of a shard."""
-    return shard_folder(folder, number) / "dense"
+def shards(folder: Path, ranges: Iterable[range]) -> list[Shard]:
+    """Ranges of rows, each with the folder for what belongs to it."""
+    return [Shard(folder / f"shard-{number:03}", rows) for number, rows in enumerate(ranges)]
 
 
 def work_folder(folder: Path) -> Path:
@@ -47,9 +39,9 @@ def request_path(folder: Path) -> Path:
     return folder / "building.json"
 
 
-def shard_rows(passages: int, shards: int) -> list[range]:
+def shard_rows(passages: int, count: int) -> list[range]:
     """Ranges of almost the same size."""
-    ends = [passages * number // shards for number in range(shards + 1)]
+    ends = [passages * number // count for number in range(count + 1)]
     return [range(first, end) for first, end in pairwise(ends)]
 
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,10 @@ from prompt_coevo.retrieval.errors import IndexFileError
 
 FORMAT = 1
 NAME = "manifest.json"
-KINDS = ("bm25", "dense", "hybrid")
 
+# These stand in every manifest, since fingerprints are of them: an index that was built when there were no
+# other kinds must keep its own.
+_ALWAYS: Mapping[str, Any] = {"bm25": None, "dense": []}
 _SAMPLES = 16
 _SAMPLE_BYTES = 4096
 _BLOCK = 1 << 22
@@ -91,32 +93,39 @@ class CorpusReference:
 class Manifest:
     """`shards` are ranges of rows (first, one after the last) which together cover the corpus.
 
-    `bm25` is what that index says about itself, None if it is not there; `dense` the same for each
-    shard, empty if it is not there.
+    `details` are what its kind says about the index; in the file they stand beside the other fields.
     """
 
     kind: str
     corpus: CorpusReference
     files: tuple[FileFacts, ...]
     shards: tuple[tuple[int, int], ...]
-    bm25: Mapping[str, Any] | None = None
-    dense: tuple[Mapping[str, Any], ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
     format: int = FORMAT
 
     @property
     def fingerprint(self) -> str:
         """Changes with anything that may change what is found; not with the place of the files."""
-        content = json.dumps(asdict(replace(self, corpus=_placeless(self.corpus))), sort_keys=True)
+        placeless = replace(self, corpus=replace(self.corpus, path="", relative=""))
+        content = json.dumps(placeless._content(), sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:32]
 
     def save(self, folder: Path) -> None:
         """Write it as a whole or not at all."""
         target, draft = folder / NAME, folder / f"{NAME}.tmp"
         with draft.open("w", encoding="utf-8") as file:
-            json.dump(asdict(self), file, indent=1)
+            json.dump(self._content(), file, indent=1)
             file.flush()
             os.fsync(file.fileno())
         draft.replace(target)
+
+    def _content(self) -> dict[str, Any]:
+        own = asdict(self)
+        return {**_ALWAYS, **own.pop("details"), **own}
+
+
+OWN_FIELDS = frozenset(one.name for one in fields(Manifest))
+"""The names that no detail may have."""
 
 
 def load(folder: Path) -> Manifest:
@@ -208,19 +217,19 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 
 def _manifest(content: Mapping[str, Any]) -> Manifest:
-    if content["kind"] not in KINDS:
-        raise ValueError(f"unknown kind {content['kind']!r}")
-    nested = {
-        "corpus": CorpusReference(**content["corpus"]),
-        "files": tuple(FileFacts(**facts) for facts in content["files"]),
-        "dense": tuple(content["dense"]),
-        "shards": tuple((int(first), int(end)) for first, end in content["shards"]),
-    }
-    return Manifest(**{**content, **nested})
-
-
-def _placeless(reference: CorpusReference) -> CorpusReference:
-    return replace(reference, path="", relative="")
+    if not isinstance(content["kind"], str):
+        raise ValueError(f"the kind is {content['kind']!r}")
+    return Manifest(
+        kind=content["kind"],
+        corpus=CorpusReference(**content["corpus"]),
+        files=tuple(FileFacts(**facts) for facts in content["files"]),
+        shards=tuple((int(first), int(end)) for first, end in content["shards"]),
+        details={
+            name: value
+            for name, value in content.items()
+            if name not in OWN_FIELDS and not (name in _ALWAYS and value == _ALWAYS[name])
+        },
+    )
 
 
 def _why_missing(folder: Path) -> str:

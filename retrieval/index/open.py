@@ -2,51 +2,69 @@
 
 from __future__ import annotations
 
+import operator
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from prompt_coevo.errors import SettingsError
 from prompt_coevo.retrieval.corpus import Corpus
-from prompt_coevo.retrieval.errors import IndexFileError
+from prompt_coevo.retrieval.errors import IndexFileError, RetrieverError
 from prompt_coevo.retrieval.index import layout, manifest
 from prompt_coevo.retrieval.index.manifest import Manifest
-from prompt_coevo.retrieval.index.shards import RowSearcher, Shards
+from prompt_coevo.retrieval.kinds import IndexKind
+from prompt_coevo.retrieval.named import index_kind
 from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_search
-
-# Reciprocal rank fusion looks this deep into each ranking.
-_FUSED_DEPTH = 100
+from prompt_coevo.retrieval.shards import RowSearcher
 
 
 class PassageIndex:
     """A Retriever on an index of this machine."""
 
     def __init__(
-        self, made: Manifest, corpus: Corpus, searcher: RowSearcher, limits: Limits | None = None
+        self, info: IndexInfo, corpus: Corpus, searcher: RowSearcher, limits: Limits | None = None
     ) -> None:
-        self._manifest = made
+        self._info = info
         self._corpus = corpus
         self._searcher = searcher
         self._limits = limits
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """As Retriever says."""
+        """As Retriever says. Raises RetrieverError if the kind of the index finds no rows."""
         check_search(queries, k, self._limits)
-        return [self._hits(ranking) for ranking in self._searcher.search_rows(queries, k)]
+        found = self._searcher.search_rows(queries, k)
+        if len(found) != len(queries):
+            raise self._no_ranking(f"{len(found)} rankings for {len(queries)} queries")
+        return [self._hits(ranking, k) for ranking in found]
 
     def info(self) -> IndexInfo:
         """As Retriever says."""
-        return describe(self._manifest)
+        return self._info
 
     def close(self) -> None:
         """As Retriever says."""
         self._searcher.close()
         self._corpus.close()
 
-    def _hits(self, ranking: Sequence[tuple[int, float]]) -> list[Hit]:
-        found = [(self._corpus.passage(row), score) for row, score in ranking]
+    def _hits(self, ranking: Sequence[tuple[int, float]], k: int) -> list[Hit]:
+        try:
+            pairs = [(operator.index(row), float(score)) for row, score in ranking]
+            fits = len(pairs) <= k and all(0 <= row < len(self._corpus) for row, _ in pairs)
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
+            raise self._no_ranking(f"{ranking!r:.80} for one query and {k} passages")
+        found = [(self._corpus.passage(row), score) for row, score in pairs]
         return [
             Hit(passage.id, passage.contents, score, rank)
             for rank, (passage, score) in enumerate(found, 1)
         ]
+
+    def _no_ranking(self, found: str) -> RetrieverError:
+        return RetrieverError(
+            f"an index of kind {self._info.kind!r} found {found}; its search_rows must return, for each "
+            "query, at most k pairs of a row of the corpus and a score"
+        )
 
 
 def open_index(
@@ -54,21 +72,47 @@ def open_index(
 ) -> PassageIndex:
     """Open what `build` made; `corpus` is where its corpus is now, if it moved alone.
 
-    Raises IndexFileError for an index that is incomplete, damaged, or belongs to another corpus.
+    Raises IndexFileError for an index that is incomplete, damaged, of a kind that is not to be had here,
+    or belongs to another corpus.
     """
     made = manifest.load(folder)
+    kind = _kind(made, folder)
     passages = Corpus.open(_source(made, folder, corpus), layout.offsets_path(folder))
-    return PassageIndex(made, passages, _searcher(made, folder, passages), limits)
+    shards = layout.shards(folder, (range(first, end) for first, end in made.shards))
+    searcher = kind.open(passages, shards, made.details)
+    return PassageIndex(_info(made, kind), passages, searcher, limits)
 
 
-def describe(made: Manifest) -> IndexInfo:
-    """What an index says about itself."""
+def served_index(folder: str | Path, corpus: str | Path | None = None) -> PassageIndex:
+    """The retriever "index": an index without limits of its own, for a tool or a server that has some."""
+    no_limits = Limits(sys.maxsize, sys.maxsize, sys.maxsize)
+    return open_index(
+        Path(folder), corpus=None if corpus is None else Path(corpus), limits=no_limits
+    )
+
+
+def describe(folder: Path) -> IndexInfo:
+    """What an index says about itself, without opening it. Raises IndexFileError."""
+    made = manifest.load(folder)
+    return _info(made, _kind(made, folder))
+
+
+def _kind(made: Manifest, folder: Path) -> IndexKind:
+    try:
+        return index_kind(made.kind)
+    except (IndexFileError, SettingsError) as error:
+        raise IndexFileError(
+            f"the index {folder} is of a kind that cannot be had here ({error}); install what "
+            "brings it, or build the index again"
+        ) from error
+
+
+def _info(made: Manifest, kind: IndexKind) -> IndexInfo:
     details = {
         "corpus": made.corpus.path,
         "shards": len(made.shards),
         "bytes": sum(facts.bytes for facts in made.files),
-        **({"bm25": dict(made.bm25)} if made.bm25 is not None else {}),
-        **({"dense": dict(made.dense[0])} if made.dense else {}),
+        **kind.describe(made.details),
     }
     return IndexInfo(made.kind, made.corpus.passages, made.fingerprint, details)
 
@@ -82,49 +126,3 @@ def _source(made: Manifest, folder: Path, corpus: Path | None) -> Path:
             f"{made.corpus.path} with {made.corpus.passages} passages"
         )
     return corpus
-
-
-def _searcher(made: Manifest, folder: Path, corpus: Corpus) -> RowSearcher:
-    ranges = [range(first, end) for first, end in made.shards]
-    rankers: list[RowSearcher] = []
-    if made.bm25 is not None:
-        rankers.append(_together([_bm25(folder, *shard) for shard in enumerate(ranges)]))
-    if made.dense:
-        dense = [_dense(folder, number, rows, made, corpus) for number, rows in enumerate(ranges)]
-        rankers.append(_together(dense))
-    return rankers[0] if len(rankers) == 1 else _Fused(rankers)
-
-
-def _together(searchers: Sequence[RowSearcher]) -> RowSearcher:
-    return searchers[0] if len(searchers) == 1 else Shards(searchers)
-
-
-def _bm25(folder: Path, number: int, rows: range) -> RowSearcher:
-    from prompt_coevo.retrieval.bm25.index import Bm25Index
-
-    return Bm25Index.open(layout.bm25_folder(folder, number), rows)
-
-
-def _dense(folder: Path, number: int, rows: range, made: Manifest, corpus: Corpus) -> RowSearcher:
-    from prompt_coevo.retrieval.dense.index import DenseIndex
-
-    target = layout.dense_folder(folder, number)
-    return DenseIndex.open(target, corpus, dict(made.dense[number]), rows)
-
-
-class _Fused:
-    """Two rankings made one."""
-
-    def __init__(self, searchers: Sequence[RowSearcher]) -> None:
-        self._searchers = searchers
-
-    def search_rows(self, queries: Sequence[str], k: int) -> list[list[tuple[int, float]]]:
-        from prompt_coevo.retrieval.index.hybrid import fuse
-
-        depth = max(k, _FUSED_DEPTH)
-        found = [searcher.search_rows(queries, depth) for searcher in self._searchers]
-        return [fuse(rankings, k) for rankings in zip(*found, strict=True)]
-
-    def close(self) -> None:
-        for searcher in self._searchers:
-            searcher.close()

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from prompt_coevo.retrieval.batcher import Batcher
-from prompt_coevo.retrieval.retriever import IndexInfo, Retriever
+from prompt_coevo.retrieval.retriever import (
+    Hit,
+    IndexInfo,
+    Retriever,
+    check_found,
+    checked_info,
+)
 from prompt_coevo.retrieval.server.body import Receive, read_body
 from prompt_coevo.retrieval.server.connections import Connections
 from prompt_coevo.retrieval.server.errors import NotReady, status_and_sentence
@@ -54,7 +60,7 @@ class RetrievalService:
         self._retriever = retriever
         self._worker = Worker("retrieval search")
         self._batcher = Batcher(
-            retriever.search,
+            self._found,
             self._worker,
             max_batch=settings.max_batch,
             max_waiting=settings.max_waiting,
@@ -66,8 +72,8 @@ class RetrievalService:
         """One search, so that no client waits for what is loaded by the first one."""
 
         def first_search() -> IndexInfo:
-            self._retriever.search([_WARM_UP_QUERY], self.settings.default_k)
-            return self._retriever.info()
+            self._found([_WARM_UP_QUERY], self.settings.default_k)
+            return checked_info(self._retriever)
 
         info = await asyncio.wrap_future(self._worker.submit(first_search))
         self._headers = [_JSON, (FINGERPRINT_HEADER.encode(), info.fingerprint.encode())]
@@ -96,6 +102,11 @@ class RetrievalService:
     def close(self) -> None:
         """End the worker thread once its search is done."""
         self._worker.close()
+
+    def _found(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        found = self._retriever.search(queries, k)
+        check_found(found, queries, k, self._retriever)
+        return found
 
     async def _search(self, headers: Mapping[bytes, bytes], receive: Receive) -> Answer:
         settings = self.settings

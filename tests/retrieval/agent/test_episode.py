@@ -22,7 +22,7 @@ from prompt_coevo.retrieval.agent.episode import (
 )
 from prompt_coevo.retrieval.agent.instruction import SEARCH_INSTRUCTION
 from prompt_coevo.retrieval.agent.tags import first_action, neutralise
-from prompt_coevo.retrieval.outcome import Outage, Refused
+from prompt_coevo.retrieval.outcomes import Outage, Refused
 from prompt_coevo.retrieval.retriever import Hit
 
 HIT = Hit("7", '"Bonn"\nIts mayor is Ada.', 2.0, 1)

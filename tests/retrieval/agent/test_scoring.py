@@ -18,7 +18,7 @@ from prompt_coevo.retrieval.agent.scoring import (
     normalised,
     sub_em,
 )
-from prompt_coevo.retrieval.outcome import Outage
+from prompt_coevo.retrieval.outcomes import Outage
 from prompt_coevo.retrieval.retriever import Hit
 
 

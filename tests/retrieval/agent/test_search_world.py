@@ -24,7 +24,7 @@ from prompt_coevo.demo.search_examples import (
 from prompt_coevo.demo.search_world import ENTITIES, RELATIONS, SearchWorld, relations_of
 from prompt_coevo.retrieval.agent.episode import Answer, Search, SearchEpisode, parse_turn
 from prompt_coevo.retrieval.agent.reward import answer_of, own_spans, score
-from prompt_coevo.retrieval.outcome import Outage, Refused
+from prompt_coevo.retrieval.outcomes import Outage, Refused
 
 WORLD = SearchWorld()
 FLAWLESS = Habits(guesses=0, asks_wrong=0, stops_early=0, misreads=0, rambles=0)

@@ -16,7 +16,7 @@ from prompt_coevo.errors import SettingsError
 from prompt_coevo.retrieval.agent.tool import OnOutage, SearchTool
 from prompt_coevo.retrieval.client.client import RemoteClient, RemoteRetriever
 from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
-from prompt_coevo.retrieval.outcome import Outage, Refused
+from prompt_coevo.retrieval.outcomes import Outage, Refused
 from prompt_coevo.retrieval.retriever import Hit, Limits
 
 MODES: list[OnOutage] = ["wait", "observe", "raise"]

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from helpers.passages import passages, queries
 from prompt_coevo.retrieval.bm25 import build as bm25_build
-from prompt_coevo.retrieval.bm25.build import K1, B, Part, build_bm25
+from prompt_coevo.retrieval.bm25.build import K1, B, build_bm25
 from prompt_coevo.retrieval.bm25.index import Bm25Index
 from prompt_coevo.retrieval.bm25.words import words
 from prompt_coevo.retrieval.corpus import Corpus, write_offsets
 from prompt_coevo.retrieval.errors import IndexFileError
+from prompt_coevo.retrieval.shards import Shard
 
 
 def corpus_of(folder: Path, texts: Sequence[str]) -> Corpus:
@@ -32,7 +33,7 @@ def corpus_of(folder: Path, texts: Sequence[str]) -> Corpus:
 
 def index_of(folder: Path, texts: Sequence[str]) -> Bm25Index:
     rows = range(len(texts))
-    build_bm25(corpus_of(folder, texts), [Part(folder / "bm25", rows)], folder / "work")
+    build_bm25(corpus_of(folder, texts), [Shard(folder / "bm25", rows)], folder / "work")
     return Bm25Index.open(folder / "bm25", rows)
 
 
@@ -145,8 +146,8 @@ def test_runs_and_shards_change_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(bm25_build, "_RUN", 64)
     corpus = corpus_of(tmp_path / "cut", texts)
     parts = [
-        Part(tmp_path / "cut" / "a", range(130)),
-        Part(tmp_path / "cut" / "b", range(130, 500)),
+        Shard(tmp_path / "cut" / "a", range(130)),
+        Shard(tmp_path / "cut" / "b", range(130, 500)),
     ]
     told: list[tuple[int, int]] = []
     details = build_bm25(corpus, parts, tmp_path / "work", lambda *step: told.append(step))

@@ -186,8 +186,8 @@ def test_a_hybrid_index_has_both_and_survives_a_stop(tmp_path: Path) -> None:
         build(corpus, tmp_path / "index", request, stages=stop_in("building bm25"))
     made = build(corpus, tmp_path / "index", request)
     assert made == manifest.verify(tmp_path / "index")
-    assert made.bm25 is not None
-    assert len(made.dense) == 2
+    assert made.details.keys() == {"bm25", "dense"}
+    assert len(made.details["dense"]) == 2
     whole = Request("hybrid", encoder=f"mean:{encoder}", index="Flat")
     build(corpus, tmp_path / "whole", whole)
     asked = queries(30, 200)

@@ -7,7 +7,7 @@ from pathlib import Path
 from helpers.passages import queries, write_corpus
 from prompt_coevo.retrieval.index.build import Request, build
 from prompt_coevo.retrieval.index.open import open_index
-from prompt_coevo.retrieval.index.shards import Shards, merged
+from prompt_coevo.retrieval.shards import Shards, merged
 
 
 @dataclass

@@ -22,7 +22,7 @@ import pytest
 from helpers.retrieval_server import PATIENT, EchoRetriever, ServerProcess, echo, serving
 from prompt_coevo.retrieval.agent.tool import SearchTool
 from prompt_coevo.retrieval.client.client import RemoteRetriever
-from prompt_coevo.retrieval.outcome import Outage, Refused
+from prompt_coevo.retrieval.outcomes import Outage, Refused
 from prompt_coevo.retrieval.server.settings import ServerSettings
 
 STEP = 10_240

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from helpers.passages import queries, write_corpus
 from helpers.retrieval_server import EchoRetriever, free_port, serving
 from prompt_coevo.cli import main
+from prompt_coevo.cli.retrieval_serve import read_options
 from prompt_coevo.retrieval.client.bench import Load
 from prompt_coevo.retrieval.client.client import RemoteRetriever
 from prompt_coevo.retrieval.errors import QueryError
@@ -98,6 +100,78 @@ def test_a_folder_without_index_and_a_setting_that_cannot_work_are_one_sentence(
         assert status == 2
         assert errors.startswith("error: ")
         assert errors.count("\n") == 1
+
+
+def test_a_retriever_of_somebody_else_is_served(strangers: Path) -> None:
+    texts = ["Bonn\nA city.", "Isar\nA river."]
+    paths = os.pathsep.join([str(strangers), os.environ.get("PYTHONPATH", "")])
+    given = ["--retriever", "words:Words", "--option", f"passages={json.dumps(texts)}"]
+    process = subprocess.Popen(
+        [*TOOL, "serve", *given, "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+    try:
+        assert process.stdout is not None
+        remote = RemoteRetriever(process.stdout.readline().split()[1])
+        assert remote.search(["which river."], 1)[0][0].contents == texts[1]
+        assert remote.info().kind == "words"
+        remote.close()
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "name what is to be served: either the folder of an index or --retriever NAME"),
+        (["folder", "--retriever", "x"], "name what is to be served"),
+        (["--retriever", "x", "--corpus", "c"], "--corpus is for the folder of an index"),
+        (["folder", "--option", "a=1"], "--option has no effect without --retriever"),
+        (["--retriever", "x", "--option", "a"], "--option 'a' is not of the form NAME=VALUE"),
+        (["--retriever", "x", "--option", "a=1", "--option", "a=2"], "--option a is given twice"),
+        (["--retriever", "x"], "--retriever = 'x': there is no such retriever"),
+        (["--retriever", "nowhere:x"], "No module named 'nowhere'; install it, or put its folder"),
+        (
+            ["--retriever", "words:Words"],
+            "does not take these options: missing a required argument",
+        ),
+        (
+            ["--retriever", "wrong:make", "--port", "0"],
+            "with a str among the hits; its method search",
+        ),
+    ],
+)
+def test_what_cannot_be_served_is_one_sentence(
+    run: Run, strangers: Path, arguments: list[str], sentence: str
+) -> None:
+    (strangers / "wrong.py").write_text(
+        "import words\n\n\nclass Wrong(words.Words):\n    def search(self, queries, k):\n"
+        "        return [['text'] for _ in queries]\n\n\n"
+        "def make():\n    return Wrong([])\n"
+    )
+    status, _, errors = run("serve", *arguments)
+    assert status == 2
+    assert errors.startswith("error: ")
+    assert sentence in errors
+    assert errors.count("\n") == 1
+
+
+def test_options_are_json_where_they_are_some() -> None:
+    given = ["a=1", "b=true", 'c=["x"]', "d=text", "e=http://h:1/?q=1", "f=", "g=null"]
+    assert read_options(given) == {
+        "a": 1,
+        "b": True,
+        "c": ["x"],
+        "d": "text",
+        "e": "http://h:1/?q=1",
+        "f": "",
+        "g": None,
+    }
 
 
 @pytest.mark.usefixtures("ticks")

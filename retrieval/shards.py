@@ -1,9 +1,17 @@
-"""Searching the shards of an index, each of which covers a range of the corpus's rows, as one."""
+"""The shards of an index, each a range of the corpus's rows, and searching them as one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+
+class Shard(NamedTuple):
+    """Some rows of the corpus, and the folder for what belongs to them."""
+
+    folder: Path
+    rows: range
 
 
 class RowSearcher(Protocol):
@@ -31,6 +39,11 @@ class Shards:
         """Close them all."""
         for searcher in self._searchers:
             searcher.close()
+
+
+def together(searchers: Sequence[RowSearcher]) -> RowSearcher:
+    """One searcher of all shards, whose scores must compare."""
+    return searchers[0] if len(searchers) == 1 else Shards(searchers)
 
 
 def merged(rankings: Sequence[Sequence[tuple[int, float]]], k: int) -> list[tuple[int, float]]:

@@ -1,0 +1,113 @@
+"""Index kinds and retrievers that are chosen by name, built in or somebody else's.
+
+A name is one that `prompt_coevo.registry` knows, or a place, `module:attribute`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from prompt_coevo import registry
+from prompt_coevo.errors import CoevoError, SettingsError
+from prompt_coevo.retrieval.errors import IndexFileError
+from prompt_coevo.retrieval.kinds import IndexKind
+from prompt_coevo.retrieval.retriever import Retriever
+
+_METHODS: Final = ("search", "info", "close")
+
+
+def index_kind(name: str) -> IndexKind:
+    """The index kind of this name.
+
+    Raises IndexFileError for a name that nobody offers and for what is no index kind, SettingsError for a
+    place that cannot be imported.
+    """
+    if ":" not in name and name not in (known := registry.names("indexes")):
+        raise IndexFileError(
+            f"there is no index of kind {name!r}; known kinds: {', '.join(known)}; or give a place, "
+            "module:attribute"
+        )
+    kind = _component("indexes", name, "kind")
+    if not isinstance(kind, IndexKind):
+        raise IndexFileError(
+            f"kind = {name!r} is {_described(kind)}, but must be an object of a class that is made from "
+            "prompt_coevo.retrieval.kinds.IndexKind"
+        )
+    return kind
+
+
+def open_retriever(
+    name: str, options: Mapping[str, Any] | None = None, setting: str = "retriever"
+) -> Retriever:
+    """What the factory of this name makes of the options; `setting` is who asked, for errors.
+
+    Raises SettingsError for a name that nobody offers, a place that cannot be imported, options that do
+    not fit, and what is no retriever.
+    """
+    options = options or {}
+    factory = _component("retrievers", name, setting)
+    where = f"{setting} = {name!r}"
+    if not callable(factory):
+        raise SettingsError(
+            f"{where} is {_described(factory)}, but must be a function that makes a retriever"
+        )
+    _check_options(factory, options, where)
+    retriever: Retriever = _made(factory, options, where)
+    missing = [one for one in _METHODS if not callable(getattr(retriever, one, None))]
+    if missing:
+        raise SettingsError(
+            f"{where} made {_described(retriever)}, which is no retriever: it lacks "
+            f"{' and '.join(missing)}; see prompt_coevo.retrieval.retriever.Retriever"
+        )
+    return retriever
+
+
+def _component(kind: registry.Kind, name: str, setting: str) -> Any:
+    """What the name stands for. Whatever happens while a stranger's module is imported is told."""
+    try:
+        return registry.load(kind, name, setting)
+    except CoevoError as error:
+        if ":" not in name:
+            raise
+        raise SettingsError(f"{error}; install it, or put its folder on PYTHONPATH") from error
+    except Exception as error:
+        raise SettingsError(
+            f"{setting} = {name!r} cannot be imported: {type(error).__name__}: {error}; mend the module"
+        ) from error
+
+
+def _check_options(factory: Callable[..., Any], options: Mapping[str, Any], where: str) -> None:
+    try:
+        signature = inspect.signature(factory)
+    except ValueError:  # functions of C may have none
+        return
+    try:
+        signature.bind(**options)
+    except TypeError as error:
+        taken = ", ".join(signature.parameters) or "none"
+        raise SettingsError(
+            f"{where} does not take these options: {error}; it takes: {taken}"
+        ) from None
+
+
+def _made(factory: Callable[..., Any], options: Mapping[str, Any], where: str) -> Any:
+    try:
+        return factory(**options)
+    except CoevoError:
+        raise
+    except Exception as error:
+        raise SettingsError(
+            f"{where} could not be opened: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _described(value: object) -> str:
+    if value is None:
+        return "None"
+    return (
+        f"the class {value.__qualname__}"
+        if isinstance(value, type)
+        else f"a {type(value).__name__}"
+    )

@@ -1,0 +1,62 @@
+"""What strangers bring: the modules that docs/retrieval.md shows, on a folder of their own."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prompt_coevo import registry
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "retrieval.md"
+
+
+@pytest.fixture
+def strangers(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """A folder to import from, with the documented `containing.py` and `words.py`."""
+    folder = tmp_path_factory.mktemp("strangers")
+    blocks = re.findall(r"```python\n# (\w+\.py)(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
+    assert [name for name, _ in blocks] == ["containing.py", "words.py"]
+    for name, code in blocks:
+        (folder / name).write_text(f"#{code}", "utf-8")
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(folder)
+    yield folder
+    for name in set(sys.modules) - before:
+        if str(folder) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def installed(strangers: Path) -> Callable[[str, str], None]:
+    """Makes a package of these modules that offers something by an entry point."""
+
+    def install(group: str, entry: str) -> None:
+        information = strangers / "strange-1.0.dist-info"
+        information.mkdir()
+        (information / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: strange\nVersion: 1.0\n"
+        )
+        (information / "entry_points.txt").write_text(f"[{group}]\n{entry}\n")
+
+    return install
+
+
+@pytest.fixture
+def offer() -> Iterator[Callable[[registry.Kind, str, Any], None]]:
+    """Registers a component for the length of a test."""
+    offered: list[tuple[registry.Kind, str]] = []
+
+    def register(kind: registry.Kind, name: str, component: Any) -> None:
+        registry.register(kind, name, component)
+        offered.append((kind, name))
+
+    yield register
+    for kind, name in offered:
+        registry.unregister(kind, name)
