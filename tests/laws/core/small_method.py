@@ -46,7 +46,8 @@ class Small:
 
     @hookimpl
     def coevo_observe(self, groups: Sequence[Group]) -> None:
-        self.tried[self.epoch] = self.tried.get(self.epoch, 0) + len(groups)
+        measured = sum(group.mean_reward is not None for group in groups)
+        self.tried[self.epoch] = self.tried.get(self.epoch, 0) + measured
         for rollout in (rollout for group in groups for rollout in group.rollouts):
             if self.counts(rollout):
                 self.learn(rollout)
