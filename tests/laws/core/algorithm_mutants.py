@@ -20,7 +20,9 @@ plant = planter(MUTANTS)
 
 
 @plant(
-    "credit-to-current", "A reward is credited to the candidate in use now, not to the one planned."
+    "credit-to-current",
+    "A reward is credited to the candidate in use now, not to the one planned.",
+    "credit_goes_to_the_candidate_that_was_planned",
 )
 class CreditToCurrent(Small):
     def choose(self, round: int, group: int) -> Candidate:
@@ -31,7 +33,11 @@ class CreditToCurrent(Small):
         return self.current.id
 
 
-@plant("outage-is-failure", "A rollout that is unfit to judge by counts as a reward of 0.")
+@plant(
+    "outage-is-failure",
+    "A rollout that is unfit to judge by counts as a reward of 0.",
+    "an_unfit_group_counts_for_nothing",
+)
 class OutageIsFailure(Small):
     def counts(self, rollout: Rollout) -> bool:
         return True
@@ -40,20 +46,32 @@ class OutageIsFailure(Small):
         super().learn(Rollout(rollout.assignment, rollout.completion, rollout.reward or 0.0))
 
 
-@plant("outage-in-trial", "In a trial, a rollout that is unfit to judge by counts with its reward.")
+@plant(
+    "outage-in-trial",
+    "In a trial, a rollout that is unfit to judge by counts with its reward.",
+    "unfit_rollouts_are_not_looked_at",
+)
 class OutageInTrial(Small):
     def gain(self, child: Candidate, rows: Sequence[Sequence[Rollout]]) -> float:
         parents, children = (sum(one.reward for one in row) for row in rows)
         return children - parents
 
 
-@plant("zero-is-nothing", "A true reward of 0 is taken for a missing one.")
+@plant(
+    "zero-is-nothing",
+    "A true reward of 0 is taken for a missing one.",
+    "a_reward_of_zero_counts",
+)
 class ZeroIsNothing(Small):
     def counts(self, rollout: Rollout) -> bool:
         return rollout.fit and bool(rollout.reward)
 
 
-@plant("integer-keys", "The state is keyed by numbers, which JSON turns into texts.")
+@plant(
+    "integer-keys",
+    "The state is keyed by numbers, which JSON turns into texts.",
+    "the_state_is_json",
+)
 class IntegerKeys(Small):
     @hookimpl
     def coevo_state(self) -> dict[str, Any]:
@@ -65,7 +83,11 @@ class IntegerKeys(Small):
         self.tried = dict(state["tried"])
 
 
-@plant("tuples-in-state", "What was a tuple comes back as a list and is not found any more.")
+@plant(
+    "tuples-in-state",
+    "What was a tuple comes back as a list and is not found any more.",
+    "a_resumed_run_goes_on_the_same",
+)
 class TuplesInState(Small):
     def __init__(self, context: Any) -> None:
         super().__init__(context)
@@ -87,7 +109,11 @@ class TuplesInState(Small):
         self.seen = list(state["seen"])
 
 
-@plant("state-is-alive", "The saved state shares a list with the running algorithm.")
+@plant(
+    "state-is-alive",
+    "The saved state shares a list with the running algorithm.",
+    "a_saved_state_is_a_copy",
+)
 class StateIsAlive(Small):
     @hookimpl
     def coevo_state(self) -> dict[str, Any]:
@@ -95,7 +121,9 @@ class StateIsAlive(Small):
 
 
 @plant(
-    "loaded-state-is-alive", "The algorithm goes on in the very lists that it was given to load."
+    "loaded-state-is-alive",
+    "The algorithm goes on in the very lists that it was given to load.",
+    "a_saved_state_is_a_copy",
 )
 class LoadedStateIsAlive(Small):
     @hookimpl
@@ -104,14 +132,22 @@ class LoadedStateIsAlive(Small):
         self.scores = state["scores"]
 
 
-@plant("field-not-saved", "One field is missing from the state.")
+@plant(
+    "field-not-saved",
+    "One field is missing from the state.",
+    "a_resumed_run_goes_on_the_same",
+)
 class FieldNotSaved(Small):
     @hookimpl
     def coevo_load_state(self, state: dict[str, Any]) -> None:
         super().coevo_load_state({**state, "failures": []})
 
 
-@plant("generator-not-saved", "It draws from a running generator that is not in the state.")
+@plant(
+    "generator-not-saved",
+    "It draws from a running generator that is not in the state.",
+    "a_resumed_run_goes_on_the_same",
+)
 class GeneratorNotSaved(Small):
     def rng(self, purpose: str, *counters: int) -> Any:
         if not hasattr(self, "generator"):
@@ -119,27 +155,43 @@ class GeneratorNotSaved(Small):
         return self.generator
 
 
-@plant("global-numpy", "It draws from numpy's global generator.")
+@plant(
+    "global-numpy",
+    "It draws from numpy's global generator.",
+    "global_randomness_is_left_alone",
+)
 class GlobalNumpy(Small):
     def rng(self, purpose: str, *counters: int) -> Any:
         return np.random.default_rng(np.random.randint(2**31))
 
 
-@plant("global-seed", "It seeds the global generator of Python before it draws.")
+@plant(
+    "global-seed",
+    "It seeds the global generator of Python before it draws.",
+    "global_randomness_is_left_alone",
+)
 class GlobalSeed(Small):
     def shown(self, rng: Any) -> list[list[Any]]:
         random.seed(self.seed)
         return random.sample(sorted(self.failures), min(3, len(self.failures)))
 
 
-@plant("seed-ignored", "It draws with a seed of its own, not with the settings'.")
+@plant(
+    "seed-ignored",
+    "It draws with a seed of its own, not with the settings'.",
+    "another_seed_draws_differently",
+)
 class SeedIgnored(Small):
     def __init__(self, context: Any) -> None:
         super().__init__(context)
         self.seed = 42
 
 
-@plant("shared-by-engines", "Two engines of a process share what they have learnt.")
+@plant(
+    "shared-by-engines",
+    "Two engines of a process share what they have learnt.",
+    "the_same_seed_decides_the_same",
+)
 class SharedByEngines(Small):
     everything: ClassVar[list[list[Any]]] = []
 
@@ -149,7 +201,11 @@ class SharedByEngines(Small):
         return super().shown(rng)
 
 
-@plant("edited-in-place", "A candidate is edited in place after it was planned.")
+@plant(
+    "edited-in-place",
+    "A candidate is edited in place after it was planned.",
+    "plans_are_never_edited",
+)
 class EditedInPlace(Small):
     @hookimpl
     def coevo_step_end(self, policy: Any) -> None:
@@ -157,14 +213,20 @@ class EditedInPlace(Small):
         object.__setattr__(self.pool[0], "text", f"{self.pool[0].text} Again.")
 
 
-@plant("arrival-order", "The first failures to arrive are the ones shown.")
+@plant(
+    "arrival-order",
+    "The first failures to arrive are the ones shown.",
+    "arrival_order_decides_nothing",
+)
 class ArrivalOrder(Small):
     def shown(self, rng: Any) -> list[list[Any]]:
         return self.failures[:3]
 
 
 @plant(
-    "left-meanwhile", "A reward for a candidate that has left meanwhile raises, which nobody sees."
+    "left-meanwhile",
+    "A reward for a candidate that has left meanwhile raises, which nobody sees.",
+    "rounds_may_come_long_after",
 )
 class LeftMeanwhile(Small):
     def learn(self, rollout: Rollout) -> None:
@@ -172,7 +234,11 @@ class LeftMeanwhile(Small):
         super().learn(rollout)
 
 
-@plant("reply-expected", "A reply without a candidate raises, which nobody sees.")
+@plant(
+    "reply-expected",
+    "A reply without a candidate raises, which nobody sees.",
+    "a_failing_reflection_model_stops_nothing",
+)
 class ReplyExpected(Small):
     def children(self, request: Any) -> list[Candidate]:
         answered = self.context.ask(hookspecs.coevo_propose, requests=[request])
@@ -180,7 +246,11 @@ class ReplyExpected(Small):
         return super().children(request)
 
 
-@plant("gives-up", "After one failed call it never asks the reflection model again.")
+@plant(
+    "gives-up",
+    "After one failed call it never asks the reflection model again.",
+    "a_failure_of_the_reflection_model_passes",
+)
 class GivesUp(Small):
     gone = False
 
@@ -190,13 +260,21 @@ class GivesUp(Small):
         return found
 
 
-@plant("gates-skipped", "Candidates are rolled out without asking the gates.")
+@plant(
+    "gates-skipped",
+    "Candidates are rolled out without asking the gates.",
+    "what_the_gates_refuse_is_never_rolled_out",
+)
 class GatesSkipped(Small):
     def passes(self, child: Candidate, proposal: Any) -> bool:
         return True
 
 
-@plant("gates-late", "The gates are asked after the rollouts, not before them.")
+@plant(
+    "gates-late",
+    "The gates are asked after the rollouts, not before them.",
+    "what_the_gates_refuse_is_never_rolled_out",
+)
 class GatesLate(Small):
     def passes(self, child: Candidate, proposal: Any) -> bool:
         self.late = child, proposal
@@ -207,7 +285,11 @@ class GatesLate(Small):
         return joins and super().passes(child, self.late[1])
 
 
-@plant("policy-while-observing", "It asks the policy for a rollout while it observes.")
+@plant(
+    "policy-while-observing",
+    "It asks the policy for a rollout while it observes.",
+    "the_policy_is_asked_where_it_is_given",
+)
 class PolicyWhileObserving(Small):
     @hookimpl
     def coevo_train_begin(self, policy: Any) -> None:
@@ -220,7 +302,11 @@ class PolicyWhileObserving(Small):
         self.policy.rollout([request])
 
 
-@plant("policy-in-thread", "It asks the policy for a rollout on a thread of its own.")
+@plant(
+    "policy-in-thread",
+    "It asks the policy for a rollout on a thread of its own.",
+    "the_policy_is_asked_where_it_is_given",
+)
 class PolicyInThread(Small):
     def better(self, child: Candidate, policy: Any) -> bool:
         found: list[bool] = []
@@ -230,7 +316,11 @@ class PolicyInThread(Small):
         return found[0]
 
 
-@plant("not-a-number", "A metric is NaN until something was measured.")
+@plant(
+    "not-a-number",
+    "A metric is NaN until something was measured.",
+    "metrics_are_finite_numbers",
+)
 class NotANumber(Small):
     @hookimpl
     def coevo_metrics(self) -> dict[str, float]:
@@ -238,7 +328,11 @@ class NotANumber(Small):
         return {"pool": float(len(self.pool)), "best": self.mean(self.best) if measured else np.nan}
 
 
-@plant("four-members", "A plan has four members, however many the group has.")
+@plant(
+    "four-members",
+    "A plan has four members, however many the group has.",
+    "plans_are_valid",
+)
 class FourMembers(Small):
     @hookimpl
     def coevo_plan_group(
@@ -247,7 +341,11 @@ class FourMembers(Small):
         return super().coevo_plan_group(question_id, round, group, 4)
 
 
-@plant("known-questions-only", "A question that it has not met before raises.")
+@plant(
+    "known-questions-only",
+    "A question that it has not met before raises.",
+    "plans_are_valid",
+)
 class KnownQuestionsOnly(Small):
     @hookimpl
     def coevo_plan_group(
@@ -257,7 +355,11 @@ class KnownQuestionsOnly(Small):
         return super().coevo_plan_group(question_id, round, group, group_size)
 
 
-@plant("more-than-it-says", "It plans a template, which its registration does not name.")
+@plant(
+    "more-than-it-says",
+    "It plans a template, which its registration does not name.",
+    "plans_hold_what_the_method_says",
+)
 class MoreThanItSays(Small):
     @hookimpl
     def coevo_plan_group(
@@ -268,7 +370,11 @@ class MoreThanItSays(Small):
         return [MemberPlan(instruction=chosen, template=hint)] * group_size
 
 
-@plant("groups-taken", "It empties the list of groups, which other plugins get, too.")
+@plant(
+    "groups-taken",
+    "It empties the list of groups, which other plugins get, too.",
+    "another_plugin_is_not_disturbed",
+)
 class GroupsTaken(Small):
     @hookimpl(tryfirst=True)
     def coevo_observe(self, groups: Sequence[Group]) -> None:

@@ -29,7 +29,11 @@ class Small:
             return Reply(None, error=repr(error))
 
 
-@plant("as-they-come", "Replies come back in the order in which they were finished.")
+@plant(
+    "as-they-come",
+    "Replies come back in the order in which they were finished.",
+    "replies_come_in_the_order_of_the_prompts",
+)
 class AsTheyCome(Small):
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         done: list[Reply] = []
@@ -37,19 +41,31 @@ class AsTheyCome(Small):
         return done
 
 
-@plant("asked-once", "A prompt that comes twice is answered once.")
+@plant(
+    "asked-once",
+    "A prompt that comes twice is answered once.",
+    "replies_come_in_the_order_of_the_prompts",
+)
 class AskedOnce(Small):
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         return super().complete(list(dict.fromkeys(prompts)))
 
 
-@plant("raises", "What the backend raises passes through.")
+@plant(
+    "raises",
+    "What the backend raises passes through.",
+    "errors_become_replies",
+)
 class Raises(Small):
     def ask(self, prompt: str) -> Reply:
         return Reply(self.answer(prompt), "stop")
 
 
-@plant("all-or-nothing", "One prompt that fails takes the others along.")
+@plant(
+    "all-or-nothing",
+    "One prompt that fails takes the others along.",
+    "errors_become_replies",
+)
 class AllOrNothing(Small):
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         replies = super().complete(prompts)
@@ -57,21 +73,33 @@ class AllOrNothing(Small):
         return [failed or one for one in replies]
 
 
-@plant("error-is-empty", "A call that failed is an empty reply.")
+@plant(
+    "error-is-empty",
+    "A call that failed is an empty reply.",
+    "errors_become_replies",
+)
 class ErrorIsEmpty(Small):
     def ask(self, prompt: str) -> Reply:
         reply = super().ask(prompt)
         return Reply(reply.text or "", reply.finish_reason)
 
 
-@plant("unknown-is-minus-one", "Usage that nobody knows is -1.")
+@plant(
+    "unknown-is-minus-one",
+    "Usage that nobody knows is -1.",
+    "usage_is_never_negative",
+)
 class UnknownIsMinusOne(Small):
     def ask(self, prompt: str) -> Reply:
         reply = super().ask(prompt)
         return Reply(reply.text, reply.finish_reason, reply.error, Usage(-1, -1))
 
 
-@plant("one-caller", "Two threads that ask at the same time get each other's replies.")
+@plant(
+    "one-caller",
+    "Two threads that ask at the same time get each other's replies.",
+    "threads_do_not_mix",
+)
 class OneCaller(Small):
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         self.prompts = prompts

@@ -14,13 +14,13 @@ class Mutant:
     name: str
     fault: str
     planted: Any
-    law: str = ""
+    law: str
 
 
 def planter(mutants: list[Mutant]) -> Callable[..., Callable[[Any], Any]]:
     """A decorator that lists what it stands on: `@plant("name", "what is wrong")`."""
 
-    def plant(name: str, fault: str, law: str = "") -> Callable[[Any], Any]:
+    def plant(name: str, fault: str, law: str) -> Callable[[Any], Any]:
         def listed(planted: Any) -> Any:
             mutants.append(Mutant(name, fault, planted, law))
             return planted
