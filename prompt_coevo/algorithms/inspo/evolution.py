@@ -48,16 +48,22 @@ class Evolution:
         return {
             "number": self.number,
             "parents": [parent.to_json() for parent in self.parents],
-            "parent_weights": self.parent_weights,
+            "parent_weights": dict(self.parent_weights),
             "round": self.round,
-            "joined": self.joined,
-            "tried": self.tried,
+            "joined": list(self.joined),
+            "tried": list(self.tried),
         }
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> Evolution:
-        parents = tuple(Candidate.from_json(parent) for parent in state["parents"])
-        return cls(**{**state, "parents": parents})
+        return cls(
+            number=state["number"],
+            parents=tuple(Candidate.from_json(parent) for parent in state["parents"]),
+            parent_weights=dict(state["parent_weights"]),
+            round=state["round"],
+            joined=list(state["joined"]),
+            tried=list(state["tried"]),
+        )
 
 
 class Evolver:

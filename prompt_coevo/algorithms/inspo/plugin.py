@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from math import fsum
 from typing import Any
 
 from prompt_coevo import hookspecs
@@ -135,7 +136,8 @@ class Inspo:
 
     def _weigh(self) -> None:
         """Line 9: one window entry for every instruction that was sampled."""
-        means = {name: sum(rewards) / len(rewards) for name, rewards in self._rewards.items()}
+        # Exact, so that the order in which rollouts came back does not decide.
+        means = {name: fsum(rewards) / len(rewards) for name, rewards in self._rewards.items()}
         self._rewards = {}
         self._population.observe(means)
         weights = self._population.weights()
@@ -253,7 +255,7 @@ class Inspo:
             "begun": self._begun,
             "step": self._step,
             "new_round": self._new_round,
-            "rewards": self._rewards,
+            "rewards": {name: list(rewards) for name, rewards in self._rewards.items()},
             "population": self._population.to_json(),
             "buffer": self._buffer.to_json(),
             "history": list(self._evolver.history.items()),  # a host may sort the names of a dict

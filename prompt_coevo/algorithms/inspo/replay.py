@@ -57,7 +57,9 @@ class ReplayBuffer:
 
         Of different questions as far as there are enough.
         """
-        drawn = [self._failures[place] for place in rng.permutation(len(self._failures))]
+        # Sorted, so that the order in which rollouts came back does not decide.
+        known = sorted(self._failures, key=astuple)
+        drawn = [known[place] for place in rng.permutation(len(known))]
         first_of: dict[str, Experience] = {}
         for failure in drawn:
             first_of.setdefault(failure.question_id, failure)

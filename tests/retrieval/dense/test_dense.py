@@ -31,7 +31,7 @@ from prompt_coevo.retrieval.dense.faiss_package import (
 from prompt_coevo.retrieval.dense.index import DenseIndex, build_dense
 from prompt_coevo.retrieval.dense.search import FaissVectors, FlatVectors
 from prompt_coevo.retrieval.errors import IndexFileError
-from prompt_coevo.retrieval.index.shards import Shards, merged
+from prompt_coevo.retrieval.shards import Shards, merged
 
 COUNT = 300
 TYPES = ["Flat", "SQfp16", "HNSW32,SQ8", "IVF,SQ8"]

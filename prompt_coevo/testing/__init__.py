@@ -1,0 +1,1 @@
+"""Laws that components of any author keep: test classes to inherit from."""

@@ -1,0 +1,138 @@
+"""The laws of language models.
+
+    from prompt_coevo.testing.language_model import LanguageModelLaws
+
+    class TestMine(LanguageModelLaws):
+        @contextmanager
+        def model(self, answer):
+            with my_server(answer) as address:
+                yield MyModel(address)
+
+`answer` is what stands behind the model, in the place of a real one: a function from prompt to reply.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+from prompt_coevo.proposals import LanguageModel, Reply
+from prompt_coevo.threads import map_in_threads
+
+_AT_ONCE = 8
+_PATIENCE_S = 0.5
+_REPLIES = (
+    "fine",
+    "",
+    " two\nlines \n",
+    "é Ω 👩‍🚀 \u2028",
+    "<html>",
+    '{"error": 1}',
+    "x" * 200_000,
+)
+_PROMPTS = ("", " ", "\x00 \x1b[2J", "half a pair: \ud800", "é Ω 👩‍🚀 \u202e", "x" * 100_000)
+
+
+class LanguageModelLaws:
+    """Inherit, and say how the model is made."""
+
+    def model(self, answer: Callable[[str], str]) -> AbstractContextManager[LanguageModel]:
+        """The model in front of `answer`, which several threads may call.
+
+        Where `answer` raises, the service behind the model must fail in its own way for this prompt, and
+        so that asking again does not help.
+        """
+        raise NotImplementedError
+
+    def test_replies_come_in_the_order_of_the_prompts(self) -> None:
+        """One for each, whichever was answered first, and for equal ones, too."""
+        late = threading.Event()
+
+        def answer(prompt: str) -> str:
+            if prompt == "0":  # comes last, if the model asks for several at once
+                late.wait(_PATIENCE_S)
+            if prompt == "3":
+                late.set()
+            return f"to {prompt}"
+
+        prompts = ["0", "1", "2", "1", "3", *map(str, range(4, 20)), "1"]
+        with self.model(answer) as model:
+            replies = model.complete(prompts)
+            assert model.complete([]) == [], "there is a reply without a prompt"
+        assert len(replies) == len(prompts), f"{len(replies)} replies to {len(prompts)} prompts"
+        texts = [reply.text for reply in replies]
+        assert texts == [f"to {prompt}" for prompt in prompts], f"replies are mixed up: {texts}"
+
+    def test_errors_become_replies(self) -> None:
+        """Nothing is raised, and the other prompts are answered."""
+
+        def answer(prompt: str) -> str:
+            if prompt == "bad":
+                raise RuntimeError("this prompt is refused")
+            return f"to {prompt}"
+
+        with self.model(answer) as model:
+            for prompts in (["bad"], ["a", "bad", "b"], ["bad", "bad"], ["c"]):
+                replies = model.complete(prompts)
+                assert len(replies) == len(prompts), f"{len(replies)} replies to {prompts}"
+                for prompt, reply in zip(prompts, replies, strict=True):
+                    _check(reply)
+                    expected = None if prompt == "bad" else f"to {prompt}"
+                    assert reply.text == expected, f"{reply.text!r} is the reply to {prompt!r}"
+
+    def test_texts_are_kept_as_they_are(self) -> None:
+        """Whatever they hold, and an empty one is no error."""
+        for text in _REPLIES:
+            with self.model(lambda prompt, text=text: text) as model:  # type: ignore[misc]
+                (reply,) = model.complete(["a"])
+            _check(reply)
+            assert reply.text == text, f"{text!r:.100} came back as {reply.text!r:.100}"
+
+    def test_no_prompt_raises(self) -> None:
+        """Each has a reply, if only an error."""
+        with self.model(lambda prompt: "fine") as model:
+            replies = model.complete(_PROMPTS)
+        assert len(replies) == len(_PROMPTS), f"{len(replies)} replies to {len(_PROMPTS)} prompts"
+        for reply in replies:
+            _check(reply)
+
+    def test_usage_is_never_negative(self) -> None:
+        """Nor is it when a call fails, or when nobody knows what it cost."""
+
+        def answer(prompt: str) -> str:
+            return str(1 / 0) if prompt == "bad" else "fine"
+
+        with self.model(answer) as model:
+            for reply in model.complete(["a", "bad"]):
+                usage = reply.usage
+                for name in ("prompt_tokens", "completion_tokens"):
+                    count = getattr(usage, name)
+                    assert isinstance(count, int), f"usage.{name} is {count!r}"
+                    assert count >= 0, f"usage.{name} is {count!r}"
+                assert math.isfinite(usage.usd), f"usage.usd is {usage.usd!r}"
+                assert usage.usd >= 0, f"usage.usd is {usage.usd!r}"
+
+    def test_threads_do_not_mix(self) -> None:
+        """Several may ask at the same time, and each gets its own replies."""
+        ready = threading.Barrier(_AT_ONCE)
+
+        with self.model(lambda prompt: f"to {prompt}") as model:
+
+            def ask(number: int) -> tuple[Sequence[str], list[Reply]]:
+                prompts = [f"{number}.{place}" for place in range(6)]
+                ready.wait()
+                return prompts, model.complete(prompts)
+
+            for prompts, replies in map_in_threads(ask, range(_AT_ONCE), _AT_ONCE):
+                texts = [reply.text for reply in replies]
+                assert texts == [f"to {one}" for one in prompts], f"{texts} for {prompts}"
+
+
+def _check(reply: Reply) -> None:
+    if reply.error is None:
+        assert isinstance(reply.text, str), f"a reply has neither a text nor an error: {reply}"
+    else:
+        assert reply.text is None, f"a reply has both an error and a text: {reply!r:.200}"
+        assert reply.error, "an error says nothing"

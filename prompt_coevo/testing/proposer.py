@@ -1,0 +1,251 @@
+"""The laws of proposers.
+
+    from prompt_coevo.testing.proposer import ProposerLaws
+
+    class TestMine(ProposerLaws):
+        proposer = "mine"
+        kind = "instruction"
+
+        def written(self, texts):
+            return "".join(f"<ins_{n}>{text}</ins_{n}>" for n, text in enumerate(texts, 1))
+
+The proposer is built by its name, in a real engine, with a function as the reflection model.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from prompt_coevo.engine.coevolution import Coevolution
+from prompt_coevo.proposals import Proposal, ProposalRequest, Proposer, Trajectory
+from prompt_coevo.settings import Settings
+from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, CandidateKind
+
+_PARENT, _OTHER = "heron", "plover"
+"""Words that stand in no meta-prompt, to see what is shown where."""
+
+_FENCE = re.compile(r"</?\w+>|```|\"\"\"|^#+ ", re.MULTILINE)
+
+
+class ProposerLaws:
+    """Inherit, and say which proposer it is and how a reply to it looks."""
+
+    proposer: ClassVar[str]
+    """Its name, or `module:attribute`."""
+    kind: ClassVar[CandidateKind]
+    """What it writes."""
+    settings: ClassVar[Mapping[str, Any]] = {}
+    """What `Settings` is made of, but the algorithms and `reflection.function`."""
+
+    def written(self, texts: Sequence[str]) -> str:
+        """A reply of the reflection model from which the proposer reads these texts."""
+        raise NotImplementedError
+
+    # What is given back
+
+    def test_proposals_come_in_the_order_of_the_requests(self) -> None:
+        """One for each, with its request and the text that belongs to it."""
+        names = [f"{_PARENT}{number}" for number in (3, 1, 4, 0, 2)]
+
+        def reply(prompt: str) -> str:
+            (name,) = set(re.findall(rf"{_PARENT}\d", prompt))
+            return self.written([f"after {name}"])
+
+        requests = [self._request(name) for name in names]
+        for concurrency in (1, 4):
+            proposals = self._made(reply, concurrency=concurrency).propose(requests)
+            assert [one.request for one in proposals] == requests, "not one proposal per request"
+            texts = [one.texts for one in proposals]
+            assert texts == [(f"after {name}",) for name in names], f"texts were mixed up: {texts}"
+        assert self._made(reply).propose([]) == [], "there is a proposal without a request"
+
+    def test_no_more_texts_than_asked_for(self) -> None:
+        """And the first ones of the reply."""
+        texts = [f"text {number}" for number in range(1, 8)]
+        for count in (1, 2, 5):
+            request = replace(self._request(), count=count)
+            (proposal,) = self._made(lambda prompt: self.written(texts)).propose([request])
+            assert len(proposal.texts) <= count, f"asked for {count}: {proposal.texts}"
+            assert list(proposal.texts) == texts[: len(proposal.texts)], f"{proposal.texts}"
+            assert proposal.texts, "a good reply gave no text"
+
+    def test_several_parents_are_welcome(self) -> None:
+        """As are an empty one, and no failures or no history to learn from."""
+        empty = EMPTY_TEMPLATE if self.kind == "template" else Candidate("", self.kind)
+        one = self._request()
+        requests = [
+            replace(one, parents=(*one.parents, Candidate("Another.", self.kind))),
+            replace(one, parents=(empty,)),
+            replace(one, failures=()),
+            replace(one, history=(("Old.", 0.5), ("Older.", -1.0), (one.parent.text, 0.25))),
+        ]
+        proposals = self._made(lambda prompt: self.written(["Fine."])).propose(requests)
+        assert [one.request for one in proposals] == requests, "not one proposal per request"
+        assert all(one.texts == ("Fine.",) for one in proposals), f"{proposals}"
+
+    def test_requests_can_be_told_apart(self) -> None:
+        """By a hash that is the same for the same request, and only for it."""
+        one = self._request()
+        other = replace(one, parents=(Candidate("Something else.", self.kind),))
+        requests = [one, other, replace(one, count=9)]
+        shown = self._prompts(requests)
+
+        def hashes() -> list[str]:
+            proposals = self._made(lambda prompt: self.written(["x"])).propose(requests)
+            return [proposal.request_hash for proposal in proposals]
+
+        first = hashes()
+        assert first == hashes(), "the same request has another hash in another run"
+        assert all(first), "a request has no hash"
+        for place, prompt in enumerate(shown):
+            for before in range(place):
+                equal = first[place] == first[before]
+                assert equal == (prompt == shown[before]), "different requests have the same hash"
+
+    # Replies
+
+    def test_no_reply_raises(self) -> None:
+        """Each has its proposal: texts, or a sentence that says why there are none."""
+        for reply in self._strange_replies():
+            (proposal,) = self._made(lambda prompt, reply=reply: reply).propose([self._request()])
+            _check(proposal, reply)
+            assert not proposal.failed, f"a reply counts as a failed call: {reply!r:.200}"
+
+    def test_a_failed_call_is_told(self) -> None:
+        """Of each request alone; its error is what the problem says."""
+
+        def reply(prompt: str) -> str:
+            if f"{_PARENT}1" in prompt:
+                raise RuntimeError("no route to the model")
+            return self.written(["Fine."])
+
+        requests = [self._request(f"{_PARENT}{number}") for number in range(3)]
+        proposals = self._made(reply).propose(requests)
+        assert [one.failed for one in proposals] == [False, True, False], (
+            f"only the second call failed, but: {[one.failed for one in proposals]}"
+        )
+        failed = proposals[1]
+        assert failed.texts == (), f"a failed call has texts: {failed.texts}"
+        assert "no route" in (failed.problem or ""), f"the problem says only: {failed.problem}"
+
+    # Texts from outside
+
+    def test_failures_cannot_close_their_fences(self) -> None:
+        """No question, response, answer or score shown adds a tag or a fence to the prompt."""
+        plain, hostile = self._prompts(
+            [self._request(), replace(self._request(), failures=(self._failure(self._attack),))]
+        )
+        before, after = Counter(_FENCE.findall(plain)), Counter(_FENCE.findall(hostile))
+        added = {fence for fence in before if after[fence] != before[fence]}
+        assert not added, f"a failure that is shown adds {sorted(added)} to the prompt"
+
+    def test_a_parent_cannot_close_its_fence(self) -> None:
+        """The tag that stands around a candidate is not in the candidate."""
+        attack = self._attack
+        plain = self._request()
+        for hostile in (
+            replace(plain, parents=(Candidate(f"{_PARENT} {attack}", self.kind),)),
+            replace(plain, history=((f"{_PARENT} {attack}", 0.5),)),
+        ):
+            benign = replace(hostile, **_harmless(hostile, attack))
+            before, after = self._prompts([benign, hostile])
+            tag = _enclosing(before, _PARENT)
+            if tag is None:
+                continue
+            for fence in (f"<{tag}>", f"</{tag}>"):
+                told = f"a candidate that is shown adds {fence} to the prompt"
+                assert before.count(fence) == after.count(fence), told
+
+    def test_texts_are_not_filled_in(self) -> None:
+        """Placeholders and formats in what is shown stay as they are."""
+        odd = "{{parent}} {{failures}} {{count}} {parent} {0} %s ${x}"
+        failures = (self._failure(odd),)
+        plain, prompt = self._prompts(
+            [self._request(), replace(self._request(), failures=failures)]
+        )
+        shown = prompt.count("{{failures}} {{count}} {parent} {0} %s ${x}")
+        told = "a placeholder in a failure was filled in"
+        assert plain.count(_OTHER) == prompt.count(_OTHER) == shown or not plain.count(_OTHER), told
+        assert plain.count(_PARENT) == prompt.count(_PARENT), told
+
+    # Inside
+
+    @property
+    def _attack(self) -> str:
+        """Every tag and fence that a prompt or a reply of this proposer has, and some more."""
+        (prompt,) = self._prompts([self._request()])
+        known = sorted({*_FENCE.findall(prompt), *_FENCE.findall(self.written(["a", "b"]))})
+        names = sorted({name for fence in known for name in re.findall(r"\w+", fence)})
+        closing = [f"</{name}>" for name in names] + [f"<{name}>" for name in names]
+        return "\n".join(["", *closing, *known, "```", '"""', "obey", ""])
+
+    def _request(self, parent: str = _PARENT) -> ProposalRequest:
+        candidate = Candidate(f"Think of a {parent}.", self.kind)
+        return ProposalRequest(self.kind, (candidate,), (self._failure(),), self.proposer)
+
+    def _failure(self, said: str = "") -> Trajectory:
+        return Trajectory(f"Why {_OTHER}?{said}", f"No {_OTHER}.{said}", 0.25, f"{_OTHER}{said}")
+
+    def _made(self, reply: Callable[[str], str], concurrency: int = 1) -> Proposer:
+        reflection = {
+            **self.settings.get("reflection", {}),
+            "function": reply,
+            "concurrency": concurrency,
+        }
+        settings = Settings(**{**self.settings, "algorithms": (), "reflection": reflection})
+        engine = Coevolution.from_settings(settings, plugins={"of the laws": object()})
+        return engine.desk.proposer(self.proposer)
+
+    def _prompts(self, requests: Sequence[ProposalRequest]) -> list[str]:
+        """What the reflection model is shown for each."""
+        prompts: list[str] = []
+
+        def reply(prompt: str) -> str:
+            prompts.append(prompt)
+            return self.written(["x"])
+
+        self._made(reply).propose(requests)
+        assert len(prompts) == len(requests), "not one call of the reflection model per request"
+        return prompts
+
+    def _strange_replies(self) -> list[str]:
+        good = self.written(["one", "two"])
+        pieces = [*_FENCE.findall(good), "<think>", "</think>", "text", "\n", "\ud800", "\x00"]
+        rng = random.Random(0)
+        mixed = ["".join(rng.choices(pieces, k=rng.randint(1, 8))) for _ in range(60)]
+        cut = [good[:size] for size in range(len(good))]
+        whole = [good + good, good * 20, f"<think>{good}</think>", self.written([""])]
+        return [*whole, *cut, *mixed, "", " ", "I would rather not.", "{}", "x" * 300_000]
+
+
+def _check(proposal: Proposal, reply: str) -> None:
+    told = f"for the reply {reply!r:.200}"
+    assert isinstance(proposal.texts, tuple), f"{told} the texts are no tuple: {proposal.texts!r}"
+    assert all(isinstance(text, str) for text in proposal.texts), f"{told} a text is none"
+    assert proposal.texts or proposal.problem, f"{told} there is neither a text nor a problem"
+
+
+def _harmless(request: ProposalRequest, attack: str) -> dict[str, Any]:
+    """The same request with other words in the place of the attack."""
+    quiet = [
+        replace(parent, text=parent.text.replace(attack, " obey")) for parent in request.parents
+    ]
+    history = tuple((text.replace(attack, " obey"), score) for text, score in request.history)
+    return {"parents": tuple(quiet), "history": history}
+
+
+def _enclosing(prompt: str, word: str) -> str | None:
+    """The name of the innermost tag that is open where the word stands; None if it is not shown."""
+    place = prompt.find(word)
+    opened: list[str] = []
+    for match in re.finditer(r"<(/?)(\w+)>", prompt[: max(place, 0)]):
+        if not match[1]:
+            opened.append(match[2])
+        elif match[2] in opened:
+            opened.remove(match[2])
+    return opened[-1] if opened else None

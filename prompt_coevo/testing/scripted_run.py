@@ -1,0 +1,245 @@
+"""A run without a trainer: an engine, driven as a door drives it, and what it decided."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from prompt_coevo import hookspecs
+from prompt_coevo.engine.coevolution import Coevolution
+from prompt_coevo.markers import PROJECT
+from prompt_coevo.settings import Settings
+from prompt_coevo.testing.scripted_world import (
+    QUESTIONS,
+    Judge,
+    Reply,
+    ScriptedPolicy,
+    helpful_reply,
+    rolled_out,
+    rule,
+    texts_of,
+)
+from prompt_coevo.types import Assignment, Rollout
+
+EPOCHS: Final = 3
+STEPS: Final = 4
+PER_ROUND: Final = len(QUESTIONS) // STEPS
+
+Arrival: TypeAlias = Callable[[list[Rollout]], Sequence[list[Rollout]]]
+"""In which calls, and in which order, the rollouts of a round come back."""
+
+Call: TypeAlias = Callable[["Run"], None]
+"""Something that a door does."""
+
+
+def at_once(rollouts: list[Rollout]) -> Sequence[list[Rollout]]:
+    """All of a round in one call."""
+    return [rollouts]
+
+
+@dataclass(frozen=True)
+class World:
+    """What a run meets. `settings` are all but the reflection function."""
+
+    settings: Mapping[str, Any]
+    group_size: int = 3
+    seed: int = 0
+    reply: Reply = helpful_reply
+    judge: Judge = rule
+    """Of the rollouts of training."""
+    policy_judge: Judge = rule
+    """Of those that the policy is asked for."""
+    arrival: Arrival = at_once
+    plugins: Callable[[], Mapping[str, object]] = dict
+
+
+class Run:
+    """Use: `begin`, or `load`; then calls.
+
+    Raises AssertionError as soon as a plugin raised, which the engine only writes to the log.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.policy = ScriptedPolicy(world.policy_judge)
+        self.replies = 0
+        """Calls of the reflection function."""
+        reflection = {**world.settings.get("reflection", {}), "function": self._reply}
+        settings = Settings(
+            **{**world.settings, "seed": world.seed, "reflection": reflection},
+        )
+        self.engine = Coevolution.from_settings(settings, plugins=world.plugins())
+        self.methods = self.engine.desk.methods
+        self.assignments: list[list[Assignment]] = []
+        self._given_out: list[str] = []
+
+    # What a door does
+
+    def begin(self) -> None:
+        with self._called("begin"), self.policy.open() as policy:
+            self.engine.begin(policy)
+
+    def plan(self, question_ids: Sequence[str], group_size: int | None = None) -> list[Assignment]:
+        """The plan as it travels with its rows: through JSON."""
+        with self._called("plan"):
+            plan = self.engine.plan(question_ids, group_size or self.world.group_size)
+        self.assignments.append(plan)
+        self._given_out.append(_as_json(plan))
+        return [Assignment.from_json(one) for one in json.loads(self._given_out[-1])]
+
+    def observe(self, rollouts: Sequence[Rollout]) -> None:
+        with self._called("observe"):
+            self.engine.observe(rollouts)
+
+    def step(self, *, last: bool = False) -> None:
+        with self._called("step_end"), self.policy.open() as policy:
+            self.engine.step_end(policy, last=last)
+
+    def epoch(self) -> None:
+        with self._called("epoch_end"), self.policy.open() as policy:
+            self.engine.epoch_end(policy)
+
+    def end(self) -> None:
+        with self._called("end"), self.policy.open() as policy:
+            self.engine.end(policy)
+
+    def state(self) -> dict[str, Any]:
+        with self._called("state_dict"):
+            return self.engine.state_dict()
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from there, as a door does: load, then begin."""
+        with self._called("load_state_dict"):
+            self.engine.load_state_dict(state)
+        # The number of the attempt is all that may differ; without this no two runs could be compared.
+        version = self.engine.desk.policy_version
+        self.engine.desk.policy_version = version._replace(attempt=0)
+        self.begin()
+
+    def rollouts(self, plan: Sequence[Assignment]) -> list[Rollout]:
+        """What training's sampler makes of a plan."""
+        return [rolled_out(assignment, self.world.judge) for assignment in plan]
+
+    def round(self, question_ids: Sequence[str]) -> None:
+        """A generation round that comes back before the next one."""
+        for part in self.world.arrival(self.rollouts(self.plan(question_ids))):
+            self.observe(part)
+
+    def calls(self, calls: Sequence[Call]) -> Run:
+        for call in calls:
+            call(self)
+        return self
+
+    # What came of it
+
+    @property
+    def plans(self) -> list[tuple[Any, ...]]:
+        """Every rollout's place, question, texts and manner."""
+        return [
+            (one.round, one.group, one.member, one.question_id, *texts_of(one), one.distilled)
+            for plan in self.assignments
+            for one in plan
+        ]
+
+    @property
+    def decisions(self) -> dict[str, list[tuple[Any, ...]]]:
+        return {"plans": self.plans, "requests": list(self.policy.asked)}
+
+    @property
+    def texts(self) -> set[str]:
+        """All that a rollout ran under, in training or outside."""
+        planned = {text for one in self.plans for text in one[4:6]}
+        return planned | {text for one in self.policy.asked for text in one[1:3]} - {""}
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """What the plugins remember."""
+        plugins: dict[str, Any] = self.state()["plugins"]
+        return plugins
+
+    @property
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """By plugin, as the plugins gave them."""
+        with self._called("metrics"):
+            return dict(self.engine.desk.plugins.by_plugin(hookspecs.coevo_metrics))
+
+    def edited(self) -> list[int]:
+        """The rounds whose plans are not what was given out."""
+        return [
+            number
+            for number, plan in enumerate(self.assignments)
+            if _as_json(plan) != self._given_out[number]
+        ]
+
+    def _reply(self, prompt: str) -> str:
+        self.replies += 1
+        return self.world.reply(prompt)
+
+    @contextmanager
+    def _called(self, name: str) -> Iterator[None]:
+        with _errors_in_the_log() as errors:
+            yield
+        assert not errors, f"in engine.{name}: {errors[0]}"
+        assert not self.policy.outside, (
+            f"in engine.{name} the policy was asked for {self.policy.outside[0]}: it may be asked in "
+            "begin, step_end, epoch_end and end, by the thread that calls"
+        )
+
+
+def script() -> list[Call]:
+    """Three epochs of four rounds, every question once an epoch."""
+    calls: list[Call] = []
+    for epoch in range(EPOCHS):
+        ids = _shuffled(epoch)
+        for step in range(STEPS):
+            part = ids[step * PER_ROUND : (step + 1) * PER_ROUND]
+            last = (epoch, step) == (EPOCHS - 1, STEPS - 1)
+            calls += [_round(part), _last_step if last else Run.step]
+        calls.append(Run.end if epoch == EPOCHS - 1 else Run.epoch)
+    return calls
+
+
+def rounds_of(epoch: int, count: int) -> list[list[str]]:
+    """The questions of an epoch, in so many rounds."""
+    ids = _shuffled(epoch)
+    return [ids[number::count] for number in range(count)]
+
+
+def _shuffled(epoch: int) -> list[str]:
+    ids = list(QUESTIONS)
+    return [ids[(7 * place + 5 * epoch) % len(ids)] for place in range(len(ids))]
+
+
+def _round(question_ids: Sequence[str]) -> Call:
+    return lambda run: run.round(question_ids)
+
+
+def _last_step(run: Run) -> None:
+    run.step(last=True)
+
+
+def _as_json(plan: Sequence[Assignment]) -> str:
+    return json.dumps([assignment.to_json() for assignment in plan])
+
+
+@contextmanager
+def _errors_in_the_log() -> Iterator[list[str]]:
+    """What the engine reports of plugins that raised."""
+    found: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            error = record.exc_info[1] if record.exc_info else None
+            found.append(f"{record.getMessage()}: {error!r}")
+
+    listener = Listener(logging.ERROR)
+    logger = logging.getLogger(PROJECT)
+    logger.addHandler(listener)
+    try:
+        yield found
+    finally:
+        logger.removeHandler(listener)
