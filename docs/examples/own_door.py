@@ -12,7 +12,7 @@ import logging
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ logger = logging.getLogger("own_door")
 class PlannedRow(Row):
     """A rollout that knows what it ran under, so that nothing depends on the order of rows."""
 
-    assignment: Assignment = Assignment("")
+    assignment: Assignment = field(kw_only=True)
 
 
 class OwnDoor(OwnTrainer):
