@@ -48,7 +48,7 @@ def lint(session: nox.Session) -> None:
 def core(session: nox.Session) -> None:
     """The core's tests, in an environment without torch or any framework."""
     install(session, "llm,gepa", "core.txt", "pytest", "hypothesis")
-    session.run("pytest", "tests/core", *session.posargs)
+    session.run("pytest", "tests/core", "tests/laws/core", *session.posargs)
 
 
 @nox.session
@@ -69,7 +69,7 @@ def retrieval(session: nox.Session) -> None:
 def trl(session: nox.Session) -> None:
     """The adapter for TRL, the demo and everything else that needs torch."""
     install(session, "demo,retrieval", "trl.txt", "torch", "pytest", "hypothesis", "math-verify")
-    session.run("pytest", "tests/trl", "tests/demo", *session.posargs)
+    session.run("pytest", "tests/trl", "tests/demo", "tests/laws/trl", *session.posargs)
 
 
 @nox.session

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from own_trainer import Config, OwnTrainer, Row
 from torch import Tensor
 
+from own_trainer import Config, OwnTrainer, Row
 from prompt_coevo import Assignment, Coevolution, Question, Rollout, RolloutRequest, Settings
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.errors import HostError

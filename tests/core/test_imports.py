@@ -43,6 +43,7 @@ FLOORS = (
     "retrieval",
     "adapters",
     "demo",
+    "testing",
     "cli",
 )
 RETRIEVAL_FLOORS = ("words", "bm25", "dense", "index", "client", "server", "agent")

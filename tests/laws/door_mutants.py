@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import torch
+
 from own_door import OwnDoor, PlannedRow
 from own_trainer import Config, OwnTrainer, Row
-
 from prompt_coevo import Rollout, RolloutRequest
 from prompt_coevo.errors import StateError
 from prompt_coevo.placement import Placement
