@@ -11,14 +11,15 @@ import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoTokenizer
 
 from helpers.trl_world import TASKS, rows
 from own_door import OwnDoor, PlannedRow
-from own_trainer import Config, OwnTrainer, Row
+from own_trainer import Config, OwnTrainer, Row, padded
 from prompt_coevo import Rollout, RolloutRequest, Settings
 from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.testing.door import (
@@ -42,6 +43,28 @@ _SETTINGS = {
     "learning_rate": 1e-2,
     "beta": 0.05,
 }
+
+
+class TinyModel(torch.nn.Module):
+    """A causal language model that is quick to ask: one recurrent layer, untrained.
+
+    Its weights are large, so that it hears a template; and it ends a completion now and then, so that
+    rows do not finish together.
+    """
+
+    def __init__(self, vocabulary: int, end: int) -> None:
+        super().__init__()
+        self.embed = torch.nn.Embedding(vocabulary, 24)
+        self.layer = torch.nn.GRU(24, 24, batch_first=True)
+        self.head = torch.nn.Linear(24, vocabulary)
+        drawn = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.copy_(torch.randn(parameter.shape, generator=drawn) * 0.6)
+            self.head.bias[end] += 2
+
+    def forward(self, input_ids: torch.Tensor) -> Any:
+        return SimpleNamespace(logits=self.head(self.layer(self.embed(input_ids))[0]))
 
 
 class Killed(Exception):
@@ -77,7 +100,7 @@ class Recorder(OwnTrainer):
         ids, first = self.encode(prompt), len(self.encode(prompt))
         with torch.no_grad():
             while len(ids) - first < self.config.max_new_tokens:
-                ids.append(int(self.live(torch.tensor([ids])).logits[0, -1].argmax()))
+                ids.append(int(self.live(input_ids=torch.tensor([ids])).logits[0, -1].argmax()))
                 if ids[-1] == self.tokenizer.eos_token_id:
                     break
         return str(self.tokenizer.decode(ids[first:], skip_special_tokens=True))
@@ -109,38 +132,38 @@ class Recorder(OwnTrainer):
         used = {"new": (new, self.live), "old": (old, self.at_sampling)}
         if reference is not None:
             used["reference"] = (reference, self.reference)
-        for number, row in enumerate(rows):
-            ids = row.prompt_ids + row.completion_ids
+        prompts = [row.assignment.rollout_prompt(self.original(row.assignment)) for row in rows]
+        sampled = [
+            self.encode(prompt) + row.completion_ids
+            for prompt, row in zip(prompts, rows, strict=True)
+        ]
+        trained = [row.prompt_ids + row.completion_ids for row in rows]
+        passes = {
+            name: (values, self._forward(model, trained), self._forward(model, sampled))
+            for name, (values, model) in used.items()
+        }
+        for number in range(len(rows)):
+            ids, shift = trained[number], len(sampled[number]) - len(trained[number])
             positions = (mask[number].nonzero()[:, 0] + 1).tolist()
-            inside = [place for place in positions if place < len(ids)]
+            places = [place for place in positions if place < len(ids)]
+            placed = [max(1, place + shift) for place in places]
             log_probs = {
-                name: self._compared(row, ids, inside, values[number], model)
-                for name, (values, model) in used.items()
+                name: LogProbs(
+                    used=[float(values[number][place - 1]) for place in places],
+                    forward=[float(forward[number][place - 1]) for place in places],
+                    placed=[float(elsewhere[number][place - 1]) for place in placed],
+                )
+                for name, (values, forward, elsewhere) in passes.items()
             }
             self.record.trained.append(Trained(self.updates + 1, ids, positions, log_probs))
         return super().loss(rows, old, reference)
 
-    def _compared(
-        self, row: Row, ids: list[int], positions: list[int], used: Any, model: Any
-    ) -> LogProbs:
-        sampled = self.encode(row.assignment.rollout_prompt(self.original(row.assignment)))
-        shift = len(sampled) - len(row.prompt_ids)
-        forward, placed = (
-            self._forward(model, ids),
-            self._forward(model, sampled + row.completion_ids),
-        )
-        return LogProbs(
-            used=[float(used[place - 1]) for place in positions],
-            forward=[forward[place] for place in positions],
-            placed=[placed[max(1, min(place + shift, len(placed) - 1))] for place in positions],
-        )
-
-    def _forward(self, model: Any, ids: list[int]) -> list[float]:
-        """The log-prob of every token after those before it; the first one has none."""
+    def _forward(self, model: Any, rows: list[list[int]]) -> Any:
+        """The log-prob of every token but the first, (B, L-1)."""
+        ids, _ = padded(rows)
         with torch.no_grad():
-            logits = model(torch.tensor([ids])).logits[0, :-1] / self.config.temperature
-        of_tokens = logits.log_softmax(-1).gather(-1, torch.tensor(ids[1:])[:, None])
-        return [0.0, *of_tokens[:, 0].tolist()]
+            logits = model(input_ids=ids).logits[:, :-1] / self.config.temperature
+        return logits.log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
 
     def original(self, assignment: Any) -> Any:
         return next(row["prompt"] for row in self.originals if row["id"] == assignment.question_id)
@@ -247,7 +270,7 @@ class OwnDoorUnderTest:
         random.seed(0)
         dataset = copy.deepcopy(list(job.rows))
         trainer = scores(
-            AutoModelForCausalLM.from_pretrained(base_policy_path(), dtype=torch.float32),
+            TinyModel(len(self._tokenizer), self._tokenizer.eos_token_id),
             self._tokenizer,
             dataset,
             reward,

@@ -89,7 +89,7 @@ class Probe:
 
     @hookimpl
     def coevo_evaluation_instruction(self) -> Candidate:
-        return self._instruction(self._best())
+        return self._instruction(self._favourite())
 
     @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
@@ -133,19 +133,20 @@ class Probe:
         """One plan of every kind. The texts follow from what was observed so far."""
         texts = self._settings.texts
         one, other = (texts[(self._groups + n) % len(texts)] for n in (0, 1))
-        best = self._instruction(self._best())
+        favourite = self._instruction(self._favourite())
         yield MemberPlan(self._instruction(one), self._template(other))
         yield MemberPlan(template=self._template(self._settings.long_text))
-        yield MemberPlan(best)
+        yield MemberPlan(favourite)
         yield MemberPlan()
         yield MemberPlan(self._instruction(other), EMPTY_TEMPLATE)
         yield MemberPlan(template=self._template(one), distill=False)
-        yield MemberPlan(best, self._template(one), placement=BESIDE_THE_TEMPLATE)
+        yield MemberPlan(favourite, self._template(one), placement=BESIDE_THE_TEMPLATE)
         yield MemberPlan(self._instruction(one), self._template(other), distill=False)
 
-    def _best(self) -> str:
-        means = {text: total / count for text, (total, count) in self._credit.items() if count}
-        return max(means, key=lambda text: means[text]) if means else self._settings.texts[0]
+    def _favourite(self) -> str:
+        """A text that follows from all rewards so far and changes often: a wrong reward shows."""
+        total = sum(reward for reward, _ in self._credit.values())
+        return self._settings.texts[int(total * 1000) % len(self._settings.texts)]
 
     def _assignment(
         self, question_id: str, plan: MemberPlan, round: int = 0, group: int = 0, member: int = 0
@@ -214,7 +215,7 @@ class Probe:
         return [{"id": q.id, "prompt": q.prompt, "truth": q.ground_truth} for q in found]
 
     def _tell(self, event: str, **fields: Any) -> None:
-        self._context.note(f"probe_{event}", evaluation=self._best(), **fields)
+        self._context.note(f"probe_{event}", evaluation=self._favourite(), **fields)
 
     @staticmethod
     def _instruction(text: str) -> Candidate:
