@@ -56,7 +56,7 @@ def core(session: nox.Session) -> None:
     setuptools builds these, openskill is what one of them needs.
     """
     install(session, "llm,gepa", "core.txt", "pytest", "hypothesis", "openskill", "setuptools")
-    session.run("pytest", "tests/core", "tests/plugins", *session.posargs)
+    session.run("pytest", "tests/core", "tests/laws/core", "tests/plugins", *session.posargs)
 
 
 @nox.session
@@ -77,7 +77,7 @@ def retrieval(session: nox.Session) -> None:
 def trl(session: nox.Session) -> None:
     """The adapter for TRL, the demo and everything else that needs torch."""
     install(session, "demo,retrieval", "trl.txt", "torch", "pytest", "hypothesis", "math-verify")
-    session.run("pytest", "tests/trl", "tests/demo", *session.posargs)
+    session.run("pytest", "tests/trl", "tests/demo", "tests/laws/trl", *session.posargs)
 
 
 @nox.session

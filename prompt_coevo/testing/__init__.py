@@ -1,1 +1,1 @@
-"""Laws that components of any author keep: test classes to inherit from."""
+"""Laws that components of any author keep, for their own tests to call."""

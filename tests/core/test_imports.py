@@ -45,6 +45,7 @@ FLOORS = (
     "adapters",
     "testing",
     "demo",
+    "testing",
     "cli",
 )
 RETRIEVAL_FLOORS = ("words", "bm25", "dense", "index", "client", "server", "agent")

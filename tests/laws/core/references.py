@@ -15,7 +15,6 @@ from laws.core import (
     small_retriever,
 )
 from laws.core.mutant import Mutant
-
 from prompt_coevo import registry
 from prompt_coevo.reflection.proposers.instructions import Reflection
 from prompt_coevo.testing.algorithm import AlgorithmLaws

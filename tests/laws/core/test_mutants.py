@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from laws.core.mutant import Mutant
 from laws.core.references import MUTANTS, REFERENCES, laws_for
 from laws.core.run_laws import broken, laws_of

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from laws.core.references import numbered
-
 from prompt_coevo.testing.proposer import ProposerLaws
 
 

@@ -1,0 +1,101 @@
+"""The loss: the prompt, the positions and the log-probs that it is computed on."""
+
+from __future__ import annotations
+
+from prompt_coevo.testing.door.laboratory import Laboratory
+from prompt_coevo.testing.door.laws.law import law
+from prompt_coevo.testing.door.run import Run, expect
+from prompt_coevo.types import Assignment
+
+_TOLERANCE = 1e-3
+_NOTICED = 0.1  # of a log-prob, in nats
+
+
+@law()
+def the_loss_is_on_the_train_prompt(laboratory: Laboratory) -> None:
+    """A trained sequence is the prompt to train on, with its instruction and without a distilled
+    template, followed by what was sampled."""
+    run = laboratory.main
+    seen = set()
+    for row, owners in run.trained():
+        expect(
+            bool(owners),
+            f"the loss of update {row.update} has a row of {len(row.ids)} tokens that is no planned "
+            "rollout's train_prompt followed by its completion",
+        )
+        seen |= {_kind(assignment) for _, assignment in owners}
+    planned = {_kind(one) for plan in run.plan.values() for one in plan}
+    expect(seen == planned, f"members of the kinds {planned - seen} were never trained on")
+
+
+@law()
+def the_loss_covers_the_completion(laboratory: Laboratory) -> None:
+    """The log-probs in the loss are those of the completion's tokens, each once, wherever the trained
+    prompt ends."""
+    run = laboratory.main
+    for row, owners in run.trained():
+        expected = [list(range(start, len(row.ids))) for start, _ in owners]
+        expect(
+            not owners or list(row.positions) in expected,
+            f"the loss of update {row.update} covers the places {_brief(row.positions)} of a row "
+            f"whose completion has {_brief(expected[0]) if expected else None}",
+        )
+    spans = [row for row in run.record.trained if row.positions]
+    expect(bool(spans), "no trained row has a token in the loss")
+
+
+@law("log-probs")
+def every_log_prob_is_on_the_trained_prompt(laboratory: Laboratory) -> None:
+    """All log-probs that the loss uses (new, old, reference) are those of a forward pass on the prompt
+    that is trained on."""
+    run = laboratory.main
+    noticed = 0.0
+    for row, owners in run.trained():
+        for name, values in row.log_probs.items():
+            off = _distance(values.used, values.forward)
+            expect(
+                off <= _TOLERANCE,
+                f"a {name} log-prob in update {row.update} is {off:.3f} away from a forward pass on "
+                "the trained prompt",
+            )
+        if any(assignment.distilled for _, assignment in owners) and "new" in row.log_probs:
+            new = row.log_probs["new"]
+            noticed = max(noticed, _distance(new.forward, new.placed))
+    _check_noticed(noticed)
+
+
+def check_templated(run: Run) -> None:
+    """`distill_ratio = "templated"`: the old log-probs of distilled rows are the sampler's."""
+    noticed = 0.0
+    for row, owners in run.trained():
+        if "old" in row.log_probs and owners and all(one.distilled for _, one in owners):
+            old = row.log_probs["old"]
+            off = _distance(old.used, old.placed)
+            noticed = max(noticed, _distance(old.forward, old.placed))
+            expect(
+                off <= _TOLERANCE,
+                f"an old log-prob of a distilled row is {off:.3f} away from the one it was sampled with",
+            )
+    _check_noticed(noticed)
+
+
+def _check_noticed(noticed: float) -> None:
+    expect(
+        noticed > _NOTICED,
+        f"a template moves no log-prob by more than {noticed:.3f}, so this proves nothing: give the "
+        "harness other texts or another model",
+    )
+
+
+def _kind(one: Assignment) -> tuple[bool, bool, bool]:
+    return one.instruction is not None, one.templated, one.distilled
+
+
+def _distance(some: object, others: object) -> float:
+    pairs = zip(list(some), list(others), strict=True)  # type: ignore[call-overload]
+    return max((abs(one - other) for one, other in pairs), default=0.0)
+
+
+def _brief(places: object) -> str:
+    numbers = list(places)  # type: ignore[call-overload]
+    return f"{numbers[0]} to {numbers[-1]}" if numbers else "none"
