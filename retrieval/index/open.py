@@ -33,8 +33,8 @@ class PassageIndex:
         """As Retriever says. Raises RetrieverError if the kind of the index finds no rows."""
         check_search(queries, k, self._limits)
         found = self._searcher.search_rows(queries, k)
-        if len(found) != len(queries):
-            raise self._no_ranking(f"{len(found)} rankings for {len(queries)} queries")
+        if not isinstance(found, Sequence) or len(found) != len(queries):
+            raise self._no_ranking(f"{found!r:.80} for a search with {len(queries)} queries")
         return [self._hits(ranking, k) for ranking in found]
 
     def info(self) -> IndexInfo:
@@ -79,8 +79,8 @@ def open_index(
     kind = _kind(made, folder)
     passages = Corpus.open(_source(made, folder, corpus), layout.offsets_path(folder))
     shards = layout.shards(folder, (range(first, end) for first, end in made.shards))
-    searcher = kind.open(passages, shards, made.details)
-    return PassageIndex(_info(made, kind), passages, searcher, limits)
+    info = _info(made, kind, folder)
+    return PassageIndex(info, passages, kind.open(passages, shards, made.details), limits)
 
 
 def served_index(folder: str | Path, corpus: str | Path | None = None) -> PassageIndex:
@@ -94,7 +94,7 @@ def served_index(folder: str | Path, corpus: str | Path | None = None) -> Passag
 def describe(folder: Path) -> IndexInfo:
     """What an index says about itself, without opening it. Raises IndexFileError."""
     made = manifest.load(folder)
-    return _info(made, _kind(made, folder))
+    return _info(made, _kind(made, folder), folder)
 
 
 def _kind(made: Manifest, folder: Path) -> IndexKind:
@@ -107,12 +107,19 @@ def _kind(made: Manifest, folder: Path) -> IndexKind:
         ) from error
 
 
-def _info(made: Manifest, kind: IndexKind) -> IndexInfo:
+def _info(made: Manifest, kind: IndexKind, folder: Path) -> IndexInfo:
+    try:
+        described = kind.describe(made.details)
+    except (KeyError, IndexError, TypeError) as error:
+        raise IndexFileError(
+            f"the manifest of the index {folder} does not say what an index of kind {made.kind!r} says "
+            f"({type(error).__name__}: {error}); build the index again"
+        ) from error
     details = {
         "corpus": made.corpus.path,
         "shards": len(made.shards),
         "bytes": sum(facts.bytes for facts in made.files),
-        **kind.describe(made.details),
+        **described,
     }
     return IndexInfo(made.kind, made.corpus.passages, made.fingerprint, details)
 

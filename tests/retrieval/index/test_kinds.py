@@ -200,7 +200,8 @@ def test_details_that_the_manifest_cannot_hold_are_one_sentence(
 @pytest.mark.parametrize(
     ("found", "sentence"),
     [
-        ([], "0 rankings for 1 queries"),
+        ([], r"\[\] for a search with 1 queries"),
+        (None, "None for a search with 1 queries"),
         ([[(COUNT, 1.0)]], rf"\[\({COUNT}, 1.0\)\] for one query and 2 passages"),
         ([[(-1, 1.0)]], r"\[\(-1, 1.0\)\] for one query"),
         ([[3]], r"\[3\] for one query"),

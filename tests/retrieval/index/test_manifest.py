@@ -150,6 +150,14 @@ def test_a_manifest_of_another_form_is_refused(
         manifest.load(index)
 
 
+@pytest.mark.parametrize("kind", ["dense", "hybrid"])
+def test_a_manifest_that_says_too_little_for_its_kind_is_refused(index: Path, kind: str) -> None:
+    path = index / manifest.NAME
+    path.write_text(json.dumps({**json.loads(path.read_text()), "kind": kind}))
+    with pytest.raises(IndexFileError, match=f"does not say what an index of kind '{kind}' says"):
+        open_index(index)
+
+
 def test_a_manifest_that_is_no_json_is_refused(index: Path) -> None:
     (index / manifest.NAME).write_text("{")
     with pytest.raises(IndexFileError, match="cannot be read.*build the index again"):
