@@ -143,15 +143,13 @@ class RetrieverLaws:
             assert [hit.id for hit in hits] == [PASSAGES[0][0]], f"the one passage, not {hits}"
 
     def test_of_equal_passages_the_first_row_comes_first(self) -> None:
-        """With equal scores."""
+        """Whatever k is."""
         twins = [name for name, contents in PASSAGES if contents == _TWIN]
         with self.retriever(PASSAGES) as retriever:
             for k in (2, 3, 6):
                 (hits,) = retriever.search([_TWIN], k)
                 found = [hit.id for hit in hits][:3]
                 assert found == twins[:k], f"equal passages came as {found}, not as {twins}"
-                scores = {hit.score for hit in hits[:3]}
-                assert len(scores) == 1, f"equal passages have the scores {scores}"
 
     def test_the_callers_lists_are_its_own(self) -> None:
         """Queries are not changed, and what a caller does to its hits is nobody else's matter."""

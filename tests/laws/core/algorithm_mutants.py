@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+
 from laws.core.mutant import Mutant, planter
 from laws.core.small_method import Small
-
 from prompt_coevo import Candidate, MemberPlan, Rollout, RolloutRequest, hookimpl, hookspecs
 from prompt_coevo.rng import counter_rng
 from prompt_coevo.types import Assignment, Group, Sampling

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from laws.core.mutant import Mutant, planter
-
 from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.threads import map_in_threads
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from laws.core.mutant import Mutant, planter
-
 from prompt_coevo.proposals import Proposal, ProposalRequest
 from prompt_coevo.reflection.proposers.instructions import Reflection
 

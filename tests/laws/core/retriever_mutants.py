@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from laws.core.mutant import Mutant, planter
 from laws.core.small_retriever import Backend, Small
-
 from prompt_coevo.retrieval.retriever import Hit, IndexInfo
 
 MUTANTS: list[Mutant] = []
