@@ -48,7 +48,7 @@ def lint(session: nox.Session) -> None:
 def core(session: nox.Session) -> None:
     """The core's tests, in an environment without torch or any framework."""
     install(session, "llm,gepa", "core.txt", "pytest", "hypothesis")
-    session.run("pytest", "tests/core", *session.posargs)
+    session.run("pytest", "tests/core", "tests/laws/core", *session.posargs)
 
 
 @nox.session

@@ -259,8 +259,9 @@ def _check_same(one: Sequence[Hit], other: Sequence[Hit], query: str) -> None:
     """The same passages at the same places; a batch may round scores differently."""
     names = [[(hit.id, hit.rank) for hit in hits] for hits in (one, other)]
     assert names[0] == names[1], f"for the query {query!r:.80} once {names[0]}, once {names[1]}"
+    near = 1e-3 * max((abs(hit.score) for hit in one), default=0.0)
     for mine, theirs in zip(one, other, strict=True):
-        close = math.isclose(mine.score, theirs.score, rel_tol=1e-4, abs_tol=1e-6)
+        close = math.isclose(mine.score, theirs.score, rel_tol=0.0, abs_tol=near)
         assert close, f"for the query {query!r:.80} a score is {mine.score} and {theirs.score}"
 
 

@@ -44,6 +44,7 @@ FLOORS = (
     "adapters",
     "demo",
     "cli",
+    "testing",
 )
 RETRIEVAL_FLOORS = ("words", "bm25", "dense", "index", "client", "server", "agent")
 

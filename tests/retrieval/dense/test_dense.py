@@ -140,10 +140,6 @@ def test_what_faiss_does_not_find_is_no_hit(world: Any) -> None:
     assert index.search_rows(["who"], 3) == [[(103, 0.9), (107, 0.5)]]
 
 
-def test_no_queries_no_rankings(world: Any, tmp_path: Path) -> None:
-    assert opened(world, tmp_path).search_rows([], 3) == []
-
-
 def test_of_equal_passages_the_first_comes_first(world: Any, tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     line = json.dumps({"contents": world.corpus.passage(0).contents})[1:]
