@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from prompt_coevo.retrieval.errors import QueryError, RetrieverError
+
+_HALF_PAIR: Final = re.compile(r"[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,10 @@ def check_search(queries: Sequence[str], k: int, limits: Limits | None = None) -
             raise QueryError(f"query {number} must be a text, but is a {type(query).__name__}")
         if not query.strip():
             raise QueryError(f"query {number} is empty")
+        if not query.isascii() and _HALF_PAIR.search(query):
+            raise QueryError(
+                f"query {number} holds half of a surrogate pair, which is no character"
+            )
         if len(query) > limits.max_query_chars:
             raise QueryError(
                 f"query {number} has {len(query)} characters, at most {limits.max_query_chars} are "

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -145,7 +145,7 @@ class AlgorithmLaws:
         finally:
             random.setstate(before[0])
             np.random.set_state(before[1])
-        same(*found, "decisions depend on a global random generator")
+        same(found[0], found[1], "decisions depend on a global random generator")
 
     # State
 
@@ -435,7 +435,7 @@ class _Gate:
 class _Bystander:
     """Gives empty parts where the method gives none, and counts groups."""
 
-    def __init__(self, parts: set[str]) -> None:
+    def __init__(self, parts: Collection[str]) -> None:
         instruction = None if "instruction" in parts else Candidate("", "instruction")
         self._plan = MemberPlan(instruction, None if "template" in parts else EMPTY_TEMPLATE)
         self._groups = 0
@@ -509,7 +509,8 @@ def _plain(value: Any) -> Any:
 
 
 def _global_randomness() -> str:
-    return repr((random.getstate(), np.random.get_state()[1:3]))
+    state = np.random.get_state(legacy=False)["state"]
+    return repr((random.getstate(), state["pos"], state["key"].tolist()))
 
 
 def _by_digest(rollout: Rollout) -> int:

@@ -111,8 +111,10 @@ class ProposerLaws:
 
     def test_no_reply_raises(self) -> None:
         """Each has its proposal: texts, or a sentence that says why there are none."""
+        reply = ""
+        proposer = self._made(lambda prompt: reply)
         for reply in self._strange_replies():
-            (proposal,) = self._made(lambda prompt, reply=reply: reply).propose([self._request()])
+            (proposal,) = proposer.propose([self._request()])
             _check(proposal, reply)
             assert not proposal.failed, f"a reply counts as a failed call: {reply!r:.200}"
 

@@ -47,6 +47,7 @@ FLOORS = (
     "demo",
     "testing",
     "cli",
+    "testing",
 )
 RETRIEVAL_FLOORS = ("words", "bm25", "dense", "index", "client", "server", "agent")
 

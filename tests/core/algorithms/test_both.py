@@ -137,33 +137,3 @@ def test_hard_questions_are_mined_from_templated_groups_too(
         q for q in under_templates if all(a.templated for a in plan if a.question_id == q)
     }
     assert hard >= set(policy.questions) - under_templates
-
-
-def test_a_resumed_run_decides_as_the_uninterrupted_one(
-    make_engine: Any, keyed_policy: Any
-) -> None:
-    def run(interrupt: bool) -> list[Any]:
-        def begin(state: Any = None) -> Coevolution:
-            made: Coevolution = make_engine(
-                teacher,
-                algorithms=("inspo", "p2o"),
-                inspo={"initial_population": ("weak", "k0 k1"), "evolution": "off"},
-                p2o={"minibatch_size": 2, "dev_size": 4, "search_budget": 60},
-            )
-            if state is not None:
-                made.load_state_dict(state)
-            made.begin(policy)
-            return made
-
-        policy = keyed_policy(QUESTIONS, families=FAMILIES)
-        engine, choices = begin(), []
-        for _ in range(3):
-            for a in train(engine, policy):
-                assert a.instruction is not None
-                choices.append((a.question_id, a.instruction.text, a.template and a.template.text))
-            engine.epoch_end(policy)
-            if interrupt:
-                engine = begin(engine.state_dict())
-        return choices
-
-    assert run(interrupt=True) == run(interrupt=False)

@@ -155,21 +155,6 @@ def test_a_function_that_fails_is_an_error_not_an_exception(
     assert proposal.problem == proposal.reply.error == error
 
 
-def test_a_function_can_be_asked_concurrently(make_engine: Any) -> None:
-    engine = make_engine(
-        reflection={
-            "function": lambda prompt: f"<template>{len(prompt)}</template>",
-            "concurrency": 4,
-        }
-    )
-    failures = [Trajectory("Why?" * n, "No.", 0.0) for n in range(1, 9)]
-    proposals = engine.desk.proposer("propose_improvement").propose(
-        [request(failure) for failure in failures]
-    )
-    sizes = [int(proposal.texts[0]) for proposal in proposals]
-    assert sizes == sorted(sizes)
-
-
 def test_a_meta_prompt_of_ones_own(make_engine: Any, tmp_path: Path) -> None:
     prompts: list[str] = []
     file = tmp_path / "meta.md"

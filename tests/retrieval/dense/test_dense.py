@@ -149,10 +149,6 @@ def test_what_faiss_does_not_find_is_no_hit(world: Any) -> None:
     assert index.search_rows(["who"], 3) == [[(103, 0.9), (107, 0.5)]]
 
 
-def test_no_queries_no_rankings(world: Any, tmp_path: Path) -> None:
-    assert opened(world, tmp_path).search_rows([], 3) == []
-
-
 def write_equal(path: Path, world: Any, counts: dict[int, int]) -> Corpus:
     """Each of these passages so many times, one after another."""
     rows = [row for row, count in counts.items() for _ in range(count)]

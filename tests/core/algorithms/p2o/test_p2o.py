@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import re
@@ -186,26 +185,6 @@ def test_metrics_tell_templated_from_untemplated(engine: Coevolution, policy: An
     assert metrics["coevo/train_rollouts"] == 2 * 40 * GROUP
     assert metrics["coevo/search_rollouts"] == policy.rollouts
     assert all(math.isfinite(value) for value in metrics.values())
-
-
-def test_a_resumed_run_decides_as_the_uninterrupted_one(
-    make_engine: Any, keyed_policy: Any
-) -> None:
-    def run(interrupt: bool) -> list[Any]:
-        engine, policy = make_engine(teacher, p2o=P2O), keyed_policy(40, families=FAMILIES)
-        decisions = []
-        for epoch in range(3):
-            if epoch:
-                engine.epoch_end(policy)
-            if interrupt:
-                state = json.loads(json.dumps(engine.state_dict()))
-                engine = make_engine(teacher, p2o=P2O)
-                engine.load_state_dict(state)
-            plan = train(engine, policy, solved=[f"q{n}" for n in range(30 + epoch, 40)])
-            decisions += [(a.question_id, a.round, a.template and a.template.id) for a in plan]
-        return decisions
-
-    assert run(interrupt=True) == run(interrupt=False)
 
 
 def test_a_group_that_is_unfit_to_judge_by_is_not_hard(engine: Coevolution) -> None:

@@ -1,0 +1,143 @@
+"""The built-in retrievers keep the laws: indexes of all kinds, and the client of a server."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.retrieval_server import free_port
+from helpers.tiny_encoder import save_tiny_encoder
+from prompt_coevo.retrieval.client.client import RemoteRetriever
+from prompt_coevo.retrieval.index.build import Request, build
+from prompt_coevo.retrieval.index.open import PassageIndex, open_index
+from prompt_coevo.retrieval.server.server import RetrievalServer
+from prompt_coevo.retrieval.server.settings import ServerSettings
+from prompt_coevo.testing.retriever import PASSAGES, Passages, RetrieverLaws
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    pytest.importorskip("torch")
+    texts = [contents for _, contents in PASSAGES]
+    return f"e5:{save_tiny_encoder(tmp_path_factory.mktemp('encoder'), texts)}"
+
+
+class Index(RetrieverLaws):
+    """An index is built once for the laws of a class."""
+
+    kind: str
+    index = "Flat"
+    shards = 1
+    folder: Path
+    encoder = ""
+
+    @pytest.fixture(autouse=True, scope="class")
+    @staticmethod
+    def folder_of_the_class(request: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+        request.cls.folder = tmp_path_factory.mktemp("index")
+        if request.cls.kind != "bm25":
+            request.cls.encoder = request.getfixturevalue("encoder")
+
+    def opened(self, passages: Passages) -> PassageIndex:
+        folder = self.folder / str(len(passages))
+        if not folder.exists():
+            corpus = self.folder / f"{len(passages)}.jsonl"
+            rows = ({"id": name, "contents": contents} for name, contents in passages)
+            corpus.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+            shards = min(self.shards, len(passages))
+            build(corpus, folder, Request(self.kind, self.encoder, self.index, shards=shards))
+        return open_index(folder)
+
+    @contextmanager
+    def retriever(self, passages: Passages) -> Iterator[Any]:
+        index = self.opened(passages)
+        yield index
+        index.close()
+
+
+class TestBm25(Index):
+    kind = "bm25"
+
+
+class TestBm25InShards(Index):
+    kind = "bm25"
+    shards = 4
+
+
+class TestDense(Index):
+    kind = "dense"
+
+
+class TestDenseInShards(Index):
+    kind = "dense"
+    index = "SQfp16"
+    shards = 3
+
+
+class TestHybrid(Index):
+    kind = "hybrid"
+
+
+class TestRemote(Index):
+    """The client, a real server, and an index behind it; in an outage the server is stopped."""
+
+    kind = "bm25"
+    may_be_down = True
+
+    @contextmanager
+    def retriever(self, passages: Passages) -> Iterator[Any]:
+        self.serving = Serving(self, passages)
+        self.serving.start()
+        remote = RemoteRetriever(self.serving.address, total_timeout_s=1.0)
+        yield remote
+        remote.close()
+        self.serving.stop()
+
+    @contextmanager
+    def outage(self, retriever: Any) -> Iterator[None]:
+        self.serving.stop()
+        yield
+        self.serving.start()
+
+
+class TestRemoteWithoutCache(TestRemote):
+    """Every query goes to the server, one in each request."""
+
+    @contextmanager
+    def retriever(self, passages: Passages) -> Iterator[Any]:
+        self.serving = Serving(self, passages)
+        self.serving.start()
+        options = {"total_timeout_s": 1.0, "cache_size": 0, "max_batch": 1}
+        remote = RemoteRetriever(self.serving.address, **options)
+        yield remote
+        remote.close()
+        self.serving.stop()
+
+
+class Serving:
+    """A server that can be stopped and started at the same address."""
+
+    def __init__(self, laws: Index, passages: Passages) -> None:
+        self.address = f"http://127.0.0.1:{free_port()}"
+        self._laws = laws
+        self._passages = passages
+
+    def start(self) -> None:
+        port = int(self.address.rpartition(":")[2])
+        index = self._laws.opened(self._passages)
+        self._server = RetrievalServer(index, ServerSettings(port=port))
+        self._thread = threading.Thread(target=self._server.run)
+        self._thread.start()
+        warm = RemoteRetriever(self.address, total_timeout_s=60)
+        warm.info()
+        warm.close()
+
+    def stop(self) -> None:
+        self._server.stop()
+        self._thread.join()
