@@ -31,7 +31,7 @@ class Breeder:
         rng = counter_rng(self._context.settings.seed, "espl/children", number)
         requests = list(self._requests(rng, policy))
         if not requests:
-            self._context.note("espl_skipped", reason="no prompt of the pool has failed")
+            self._context.note("espl_skipped", reason="nothing has failed under the best prompt")
             return []
         shown = [
             Question("", failure.question, failure.ground_truth)
