@@ -80,9 +80,10 @@ class Desk:
         for name, plugin in given.items():
             self.plugins.register(plugin, name)
         if not self.methods and all(map(self._is_gate, self.plugins.names[built_in:])):
-            raise SettingsError(
-                "algorithms names none and there is no plugin but gates, so nothing would be evolved; "
-                f"set algorithms; known: {', '.join(registry.names('methods'))}"
+            self.note("nothing_evolves")
+            logger.warning(
+                "algorithms names none and there is no plugin but gates, so nothing is evolved; known: %s",
+                ", ".join(registry.names("methods")),
             )
         for name in settings.plugins:
             if name not in {method.name for method in self.methods.values()}:

@@ -198,9 +198,10 @@ class Settings(BaseSettings):
                 'distill_band has no effect unless distill_ratio = "band"; set that or leave it out'
             )
         idle = {"context_distillation", "distill_ratio"} & self.model_fields_set
-        if idle and not any(method.may_distil for method in methods_of(self).values()):
+        methods = methods_of(self).values()
+        if idle and methods and not any(method.may_distil for method in methods):
             yield (
-                f"{min(idle)} has no effect with algorithms = {', '.join(self.algorithms) or 'none'}, "
+                f"{min(idle)} has no effect with algorithms = {', '.join(self.algorithms)}, "
                 "which put no template into a prompt; leave it out"
             )
 

@@ -61,11 +61,6 @@ class P2OSettings(Section):
     def problems(self) -> Iterator[str]:
         if not self.tau > 0:
             yield "p2o.tau must be greater than 0, else no question can be hard; for example 0.2"
-        if self.tau > self.solved_at:
-            yield (
-                f"p2o.tau = {self.tau:g} is above p2o.solved_at = {self.solved_at:g}, so a question "
-                "that is always solved would be hard; lower tau, or raise solved_at"
-            )
         smallest = min(self.dev_size, self.min_hard // 2)
         if self.search_budget < smallest:
             yield (
