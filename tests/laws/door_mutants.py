@@ -609,6 +609,10 @@ def evaluation_instruction_lost_on_resume(door: Door) -> Door:
     class Mutant(door):
         told: Candidate | None = None
 
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self.told = self.engine.evaluation_instruction()
+
         def change_weights(self, loss: Any) -> None:
             super().change_weights(loss)
             self.told = self.engine.evaluation_instruction()

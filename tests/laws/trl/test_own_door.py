@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from own_door import OwnDoor
-from own_trainer import Config, OwnTrainer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from helpers.trl_world import WORLD, rows
+from own_door import OwnDoor
+from own_trainer import Config, OwnTrainer
 from prompt_coevo import Settings
 from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.demo.world import reward
