@@ -72,14 +72,17 @@ class Killed(Exception):
 
 
 class Recorder(OwnTrainer):
-    """The trainer, which writes down what it does. `begin_record` is called once it is built."""
+    """The trainer, which writes down what it does. `count_from_here` is called before training."""
 
     record: Record
     moment = "train"
-    rounds = -1
+    updates, rounds = 0, -1
 
-    def begin_record(self, record: Record) -> None:
-        self.record, self.live = record, self.model
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.live = self.model
+
+    def count_from_here(self) -> None:
         self.updates = self.step
         self.rounds = self.step // self.config.updates_per_round - 1
         self.optimizer.register_step_post_hook(lambda *_: self._updated())
@@ -169,11 +172,12 @@ class Recorder(OwnTrainer):
         return next(row["prompt"] for row in self.originals if row["id"] == assignment.question_id)
 
 
-def recorded(door: type[OwnDoor], job: Job, folder: Path) -> type[OwnDoor]:
+def recorded(door: type[OwnDoor], job: Job, folder: Path, written: Record) -> type[OwnDoor]:
     """The door with a recorder below it, and on top the job's ways of saving, delivering and ending."""
 
     class Recorded(door, Recorder):  # type: ignore[misc, valid-type]
         originals = copy.deepcopy(list(job.rows))
+        record = written
 
         def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
             before, moment = self.host_state(), self.moment
@@ -257,7 +261,7 @@ class OwnDoorUnderTest:
 
     def run(self, job: Job, folder: Path) -> Record:
         record = Record([], temperature=TEMPERATURE)
-        scores = recorded(self._door, job, folder)
+        scores = recorded(self._door, job, folder, record)
 
         def reward(question: dict[str, Any], text: str) -> float | None:
             random.random()  # as a reward function with a random choice would
@@ -284,7 +288,7 @@ class OwnDoorUnderTest:
         )
         if job.resume_from is not None:
             trainer.load(job.resume_from)
-        trainer.begin_record(record)
+        trainer.count_from_here()
         record.epochs += [0] * trainer.epoch  # of the run before
         if job.evaluates:
             trainer.evaluate(dataset)

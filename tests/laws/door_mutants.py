@@ -296,20 +296,21 @@ def plan_of_the_round_before(door: Door) -> Door:
     return Mutant
 
 
-@fault("one plan serves two rounds")
+@fault("a question that comes again has the plan that it had before")
 def plan_used_twice(door: Door) -> Door:
     class Mutant(door):
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
-            plan, kept = self.engine.plan, []
+            plan, kept = self.engine.plan, {}
 
-            def every_other_time(ids: Sequence[str], size: int) -> list[Assignment]:
-                if kept and [one.question_id for one in kept[0][::size]] == list(ids):
-                    return kept.pop()
-                kept[:] = [plan(ids, size)]
-                return kept[0]
+            def once_a_question(ids: Sequence[str], size: int) -> list[Assignment]:
+                new = [one for one in ids if one not in kept]
+                planned = plan(new, size)
+                for number, one in enumerate(new):
+                    kept[one] = planned[number * size : (number + 1) * size]
+                return [assignment for one in ids for assignment in kept[one]]
 
-            self.engine.plan = every_other_time
+            self.engine.plan = once_a_question
 
     return Mutant
 
@@ -607,6 +608,10 @@ def evaluation_without_its_instruction(door: Door) -> Door:
 def evaluation_instruction_lost_on_resume(door: Door) -> Door:
     class Mutant(door):
         told: Candidate | None = None
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self.told = self.engine.evaluation_instruction()
 
         def change_weights(self, loss: Any) -> None:
             super().change_weights(loss)

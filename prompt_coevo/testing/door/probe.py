@@ -166,14 +166,16 @@ class Probe:
     def _ask(self, policy: Policy, only_greedy: bool = False) -> None:
         """Twice the same batch, so that random numbers which are used again show."""
         if self._settings.asks:
-            requests = self._requests(policy)
+            requests = self._requests(sorted(policy.question_ids()))
             if only_greedy:
                 requests = [one for one in requests if one.sampling.temperature == 0]
             for _ in range(2):
                 self._note_answers(requests, policy)
 
-    def _requests(self, policy: Policy) -> list[RolloutRequest]:
-        first, second, *_ = ids = sorted(policy.question_ids())
+    def _requests(self, ids: Sequence[str]) -> list[RolloutRequest]:
+        if len(ids) < 2:
+            return []  # a law of its own is about that
+        first, second = ids[:2]
         one, other = self._settings.texts[:2]
         both = MemberPlan(self._instruction(one), self._template(other))
         long = MemberPlan(template=self._template(self._settings.long_text))

@@ -51,7 +51,8 @@ def policy_rollouts_are_by_the_live_weights(laboratory: Laboratory) -> None:
     are then: greedy answers are those that the harness decodes itself."""
     for run in (laboratory.main, laboratory.killed, laboratory.moved):
         for asked in run.asked:
-            live = run.record.greedy[asked.step]
+            live = run.record.greedy.get(asked.step, {})
+            expect(bool(live), f"the engine counts {asked.step} updates, the host does not")
             for question_id, text in _plain(_greedy_texts(run, asked)).items():
                 expect(
                     text == live[question_id],

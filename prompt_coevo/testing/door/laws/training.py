@@ -55,8 +55,8 @@ def every_log_prob_is_on_the_trained_prompt(laboratory: Laboratory) -> None:
             off = _distance(values.used, values.forward)
             expect(
                 off <= _TOLERANCE,
-                f"a {name} log-prob in update {row.update} is {off:.3f} away from a forward pass on "
-                "the trained prompt",
+                f"the {name} log-probs of update {row.update} are up to {off:.3f} away from a forward "
+                "pass on the trained prompt",
             )
         if any(assignment.distilled for _, assignment in owners) and "new" in row.log_probs:
             new = row.log_probs["new"]

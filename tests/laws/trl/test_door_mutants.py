@@ -1,0 +1,34 @@
+"""A door with a fault breaks the law that `docs/testing.md` names beside the fault."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from helpers.own_door_run import OwnDoorUnderTest
+from laws.door_mutants import FAULTS
+from own_door import OwnDoor
+from prompt_coevo.testing.door import LAWS, Laboratory
+
+PAGE = (Path(__file__).parents[3] / "docs" / "testing.md").read_text("utf-8")
+FAULT_ROW = re.compile(r"^\| (\w[^|]*) \| the law: ([^|]*) \|$", re.MULTILINE)
+CAUGHT_BY = dict(FAULT_ROW.findall(PAGE))
+
+
+def test_the_page_lists_every_fault_and_every_law() -> None:
+    assert list(CAUGHT_BY) == [fault.sentence for fault in FAULTS.values()]
+    assert set(CAUGHT_BY.values()) <= set(LAWS)
+    for law in LAWS.values():
+        assert f"- **{law.name}**: {law.sentence}\n" in PAGE
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_door_with_a_fault_breaks_the_law(name: str, tmp_path: Path) -> None:
+    fault = FAULTS[name]
+    door = OwnDoorUnderTest(fault.plant(OwnDoor))
+    law = LAWS[CAUGHT_BY[fault.sentence]]
+    with pytest.raises(Exception) as caught:
+        law.check(Laboratory(door, tmp_path))
+    assert type(caught.value).__name__ in ("Broken", "HostError", "StateError"), caught.value
