@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -42,6 +43,8 @@ class AlgorithmLaws:
     group_size: ClassVar[int] = 3
     draws: ClassVar[bool] = True
     """Whether it draws at random; False if all of its decisions follow from what it observes."""
+    evolves: ClassVar[bool] = True
+    """Whether it rolls out candidates that the reflection model wrote."""
     plans_follow_observations: ClassVar[bool] = False
     """True if observing a round alone, before the weights are updated, changes what is planned next."""
 
@@ -52,6 +55,16 @@ class AlgorithmLaws:
         instruction or a template solves the question "what is 3?", and 8, 13 and 18.
         """
         return helpful_reply(prompt)
+
+    def test_the_run_shows_something(self) -> None:
+        """A candidate that the reflection model wrote is rolled out: else most laws would say nothing."""
+        if not self.evolves:
+            probes.skip("it evolves nothing")
+        new = self._whole().texts - self._whole(reply=probes.raising).texts
+        assert new, (
+            "no new candidate was rolled out; choose settings under which the algorithm evolves within 12 "
+            "updates of the weights and 3 epochs, and see `reply`"
+        )
 
     # Plans
 
@@ -224,15 +237,20 @@ class AlgorithmLaws:
 
     def test_unfit_rollouts_are_not_looked_at(self) -> None:
         """Whatever their reward or status, in training and in the policy's own rollouts."""
-        runs = [
-            self._whole(judge=probes.unfit(verdict, 3), policy_judge=probes.unfit(verdict, 4))
-            for verdict in probes.UNFIT
-        ]
-        for verdict, run in zip(probes.UNFIT, runs, strict=True):
-            told = f"a rollout of status {verdict[1]!r} with reward {verdict[0]} counts"
-            same(runs[0].decisions, run.decisions, told)
-            same(runs[0].memory, run.memory, told)
-            same(runs[0].metrics, run.metrics, told)
+        for salt, reply in enumerate((self.reply, self._misled, self._misled)):
+            runs = [
+                self._whole(
+                    judge=probes.unfit(verdict, 3),
+                    policy_judge=probes.unfit_trials(verdict, salt),
+                    reply=reply,
+                )
+                for verdict in probes.UNFIT
+            ]
+            for verdict, run in zip(probes.UNFIT, runs, strict=True):
+                told = f"a rollout of status {verdict[1]!r} with reward {verdict[0]} counts"
+                same(runs[0].decisions, run.decisions, told)
+                same(runs[0].memory, run.memory, told)
+                same(runs[0].metrics, run.metrics, told)
 
     def test_an_unfit_group_counts_for_nothing(self) -> None:
         """A group without a rollout to judge by is as one that never came back."""
@@ -344,6 +362,12 @@ class AlgorithmLaws:
         same(alone.memory, memory, "next to another plugin it remembers different things")
 
     # Inside
+
+    def _misled(self, prompt: str) -> str:
+        """A reply that helps with other questions than those shown, so that few candidates do well."""
+        return self.reply(
+            re.sub(r"what is (\d+)\?", lambda found: f"what is {int(found[1]) + 1}?", prompt)
+        )
 
     def _run(self, **changes: Any) -> Run:
         world = World(self.settings, self.group_size, reply=self.reply)

@@ -179,6 +179,16 @@ def unfit(verdict: Verdict, every: int) -> Any:
     return judge
 
 
+def unfit_trials(verdict: Verdict, salt: int) -> Any:
+    """The rule, but for a third of what the policy is asked for: a parent's, a child's, or both."""
+
+    def judge(assignment: Assignment) -> Verdict:
+        chosen = digest(salt, assignment.question_id, *texts_of(assignment)) % 3 == 0
+        return verdict if chosen else rule(assignment)
+
+    return judge
+
+
 def is_lost(assignment: Assignment) -> bool:
     return assignment.group in (1, 4)
 

@@ -371,6 +371,16 @@ class MoreThanItSays(Small):
 
 
 @plant(
+    "never-evolves",
+    "Nothing ever passes the trial, so that there is nothing to look at.",
+    "the_run_shows_something",
+)
+class NeverEvolves(Small):
+    def children(self, request: Any) -> list[Candidate]:
+        return []
+
+
+@plant(
     "groups-taken",
     "It empties the list of groups, which other plugins get, too.",
     "another_plugin_is_not_disturbed",

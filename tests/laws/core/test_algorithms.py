@@ -72,6 +72,7 @@ class TestInspoAfter(AlgorithmLaws):
 
 
 class TestInspoWithoutEvolution(AlgorithmLaws):
+    evolves = False
     settings = inspo(evolution="off", prune_unsampled=True)
 
 
