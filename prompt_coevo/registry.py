@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Literal, TypeAlias
@@ -114,8 +116,9 @@ def disabled_plugins() -> frozenset[str] | None:
 def _installed(kind: Kind) -> dict[str, EntryPoint]:
     disabled = disabled_plugins()
     found: dict[str, EntryPoint] = {}
-    for entry in entry_points(group=f"{PROJECT}.{kind}") if disabled is not None else ():
-        if disabled is not None and entry.name in disabled:
+    offered = () if disabled is None else _offered(f"{PROJECT}.{kind}", tuple(sys.path))
+    for entry in offered:
+        if entry.name in (disabled or ()):
             continue
         other = found.setdefault(entry.name, entry)
         if other.value != entry.value:
@@ -129,6 +132,12 @@ def _installed(kind: Kind) -> dict[str, EntryPoint]:
                 f"that is built in; uninstall it, or set {DISABLE_PLUGINS_VARIABLE}={entry.name}"
             )
     return found
+
+
+@cache
+def _offered(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """What the packages on `path` offer; looking for it takes milliseconds, and is done often."""
+    return tuple(entry_points(group=group))
 
 
 def _origin(kind: Kind, name: str) -> str:
