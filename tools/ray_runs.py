@@ -17,6 +17,7 @@ from standins.openai_server import openai_server
 EPOCHS = {"p2o": (2, 3), "both": (2,)}
 """How many epochs of two steps each start of a run goes to; a second one resumes."""
 RUNS = [f"{door}-{method}" for door in ("verl", "openrlhf") for method in EPOCHS]
+PATIENCE_S = 1200
 TRAINED = ("global_steps", "step", "prompts", "responses", "sequences", "action_mask")
 SAMPLED = ("prompt_ids", "response_ids", "temperature", "top_p", "global_steps", "version")
 
@@ -53,7 +54,8 @@ def verl(folder: Path, method: str, epochs: int, seed: int, base: str) -> Result
         *(f"coevo.seed={seed}", f"trainer.total_epochs={epochs}", "trainer.save_freq=2"),
         *("data.train_batch_size=8", "actor_rollout_ref.actor.ppo_mini_batch_size=8"),
     ]
-    return run_verl(folder, train=rows(MANY), overrides=overrides, env=environment(folder))
+    data = rows(MANY)
+    return run_verl(folder, PATIENCE_S, train=data, overrides=overrides, env=environment(folder))
 
 
 def openrlhf(folder: Path, method: str, epochs: int, seed: int, base: str) -> Result:
@@ -67,7 +69,7 @@ def openrlhf(folder: Path, method: str, epochs: int, seed: int, base: str) -> Re
         *("--rollout.micro_batch_size=32", "--train.micro_batch_size=32"),
     ]
     start: dict[str, Any] = {"module": "prompt_coevo.adapters.openrlhf", "train": rows(MANY)}
-    return run_openrlhf(folder, overrides=overrides, env=environment(folder), **start)
+    return run_openrlhf(folder, PATIENCE_S, overrides=overrides, env=environment(folder), **start)
 
 
 def environment(folder: Path) -> dict[str, str]:
