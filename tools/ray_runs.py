@@ -48,7 +48,7 @@ def verl(folder: Path, method: str, epochs: int, seed: int, base: str) -> Result
 
     # Nothing counts as failed, because which failures are drawn depends on which of a group's rollouts,
     # all with the same prompt, the server got first.
-    instructions = (*INSPO, "coevo.inspo.solved_at=0.0") if method == "both" else ()
+    instructions = (*INSPO, "coevo.inspo.evolution=off") if method == "both" else ()
     overrides = [
         *(f"+coevo={method}", *P2O, *instructions, *reflection(base)),
         *(f"coevo.seed={seed}", f"trainer.total_epochs={epochs}", "trainer.save_freq=2"),
