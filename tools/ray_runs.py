@@ -46,7 +46,7 @@ def verl(folder: Path, method: str, epochs: int, seed: int, base: str) -> Result
     from helpers.verl_run import rows, run_verl
     from helpers.verl_world import INSPO, P2O, reflection
 
-    # Nothing counts as failed, because which failures are drawn depends on which of a group's rollouts,
+    # Instructions do not evolve: which failures are drawn depends on which of a group's rollouts,
     # all with the same prompt, the server got first.
     instructions = (*INSPO, "coevo.inspo.evolution=off") if method == "both" else ()
     overrides = [
