@@ -27,7 +27,6 @@ from prompt_coevo.testing.scripted_run import Run, World, rounds_of, script
 from prompt_coevo.testing.scripted_world import QUESTIONS, helpful_reply
 from prompt_coevo.types import Assignment, Candidate
 
-_SIZES = (1, 2, 3, 8)
 _LAG = 5  # more rounds than an epoch has steps, so that rounds come back under other candidates
 
 
@@ -73,9 +72,9 @@ class AlgorithmLaws:
         run = self._begun()
         for place, call in enumerate(script()):
             if place % 3 == 0:
-                self._check_plans(run)
+                probes.check_plans(run)
             call(run)
-        self._check_plans(run)
+        probes.check_plans(run)
 
     def test_plans_are_never_edited(self) -> None:
         """Nothing is written to a plan, or to a candidate in it, after it was given out."""
@@ -228,7 +227,7 @@ class AlgorithmLaws:
                         run.observe(run.rollouts(late))
                 run.step()
             run.epoch()
-            self._check_plans(run)
+            probes.check_plans(run)
         run.observe(run.rollouts(waiting[0]))
         run.end()
         probes.check_metrics(run)
@@ -285,7 +284,7 @@ class AlgorithmLaws:
         ]:
             calls = script()
             run = self._begun(reply=reply).calls(calls)
-            self._check_plans(run)
+            probes.check_plans(run)
             probes.check_metrics(run)
         half = len(calls) // 2
         resumed = self._run(reply=probes.raising)
@@ -398,16 +397,3 @@ class AlgorithmLaws:
             run.epoch()
         run.end()
         return run.decisions
-
-    def _check_plans(self, run: Run) -> None:
-        assert run.plan([]) == [], "there is a plan for no questions"
-        for size in _SIZES:
-            ids = [*QUESTIONS, next(iter(QUESTIONS))]
-            plan = run.plan(ids, size)
-            asked = [(one, member) for one in ids for member in range(size)]
-            planned = [(one.question_id, one.member) for one in plan]
-            assert planned == asked, f"groups of {size} rollouts were not planned one by one"
-            for assignment in plan:
-                probes.check_assignment(assignment)
-        chosen = run.engine.evaluation_instruction()
-        assert chosen is None or chosen.kind == "instruction", f"{chosen} is no instruction"

@@ -29,6 +29,7 @@ from prompt_coevo.types import (
 )
 
 _BARELY = 2.0**-30
+SIZES = (1, 2, 3, 8)
 UNFIT: tuple[Verdict, ...] = (
     (0.0, "tool_error"),
     (1.0, "tool_error"),
@@ -108,6 +109,21 @@ def candidates(run: Run) -> list[Candidate]:
     planned = [one for plan in run.assignments for one in plan]
     found = [part for one in planned for part in (one.instruction, one.template)]
     return [candidate for candidate in found if candidate is not None]
+
+
+def check_plans(run: Run) -> None:
+    """One valid assignment per rollout, whatever the size of the groups."""
+    assert run.plan([]) == [], "there is a plan for no questions"
+    for size in SIZES:
+        ids = [*QUESTIONS, next(iter(QUESTIONS))]
+        plan = run.plan(ids, size)
+        asked = [(one, member) for one in ids for member in range(size)]
+        planned = [(one.question_id, one.member) for one in plan]
+        assert planned == asked, f"groups of {size} rollouts were not planned one by one"
+        for assignment in plan:
+            check_assignment(assignment)
+    chosen = run.engine.evaluation_instruction()
+    assert chosen is None or chosen.kind == "instruction", f"{chosen} is no instruction"
 
 
 def check_assignment(assignment: Assignment) -> None:

@@ -49,6 +49,7 @@ FLOORS = (
     "cli",
     "testing",
 )
+LONGEST_FILE = 400
 RETRIEVAL_FLOORS = ("words", "bm25", "dense", "index", "client", "server", "agent")
 
 
@@ -157,6 +158,11 @@ def test_the_map_has_every_folder_and_file_that_it_names() -> None:
     for name in re.findall(r"`([\w/]+\.(?:py|md))`", begin):
         places = [ROOT / name, ROOT / "prompt_coevo" / name]
         assert any(place.exists() for place in places), f"the map names {name}, which is not there"
+
+
+def test_no_file_is_too_long_to_read_in_one_go() -> None:
+    lengths = {name: len(path.read_text("utf-8").splitlines()) for name, path in sources().items()}
+    assert {name: length for name, length in lengths.items() if length > LONGEST_FILE} == {}
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
