@@ -244,8 +244,8 @@ class OwnDoorUnderTest:
 
     lacks: Mapping[Capability, str] = {"ranks": "the trainer runs in one process"}
 
-    def __init__(self, door: type[OwnDoor] = OwnDoor) -> None:
-        self._door = door
+    def __init__(self, door: type[OwnDoor] = OwnDoor, **config: Any) -> None:
+        self._door, self._config = door, config
         self._tokenizer = AutoTokenizer.from_pretrained(base_policy_path())
         self.material = Material(
             rows(TASKS[:4]),
@@ -266,9 +266,7 @@ class OwnDoorUnderTest:
         def reward(question: dict[str, Any], text: str) -> float | None:
             random.random()  # as a reward function with a random choice would
             value = reward_of(job, question["id"], text)
-            record.scored.append(
-                Scored(trainer.moment, question["id"], question["prompt"], text, value)
-            )
+            record.scored.append(Scored(question["id"], question["prompt"], text, value))
             return value
 
         random.seed(0)
@@ -281,7 +279,7 @@ class OwnDoorUnderTest:
             Config(
                 group_size=job.group_size,
                 questions_per_round=max(1, len(dataset) // 2),
-                **_SETTINGS,
+                **(_SETTINGS | self._config),
             ),
             settings=Settings(**job.settings),
             output_dir=folder,

@@ -64,7 +64,6 @@ class Trained:
 class Scored:
     """One call of the host's reward function: what it was given and what it said."""
 
-    moment: Moment
     question_id: str
     prompt: Prompt
     text: str

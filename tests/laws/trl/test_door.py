@@ -1,8 +1,64 @@
-"""The door of the tutorial keeps all laws."""
+"""The door of the tutorial keeps all laws, and the laws fail where they could prove nothing."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from helpers.own_door_run import OwnDoorUnderTest
-from prompt_coevo.testing.door import door_laws
+from prompt_coevo.testing.door import LAWS, Job, Laboratory, Record, door_laws
 
 test_own_door = door_laws(OwnDoorUnderTest)
+
+
+@pytest.mark.parametrize(
+    ("law", "config", "sentence"),
+    [
+        (
+            "policy rollouts are by the live weights",
+            {"learning_rate": 0.0},
+            "no update changed what is written greedily, so this proves nothing",
+        ),
+        (
+            "sampled rollouts are drawn anew",
+            {"temperature": 1e-3},
+            "all requests without a temperature agree",
+        ),
+    ],
+)
+def test_a_run_that_could_not_break_a_law_breaks_it(
+    law: str, config: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
+    laboratory = Laboratory(OwnDoorUnderTest(**config), tmp_path)
+    with pytest.raises(AssertionError, match=sentence):
+        LAWS[law].check(laboratory)
+
+
+class OnTwoRanks(OwnDoorUnderTest):
+    """Says that it ran in two processes, which the trainer cannot."""
+
+    lacks: dict[Any, str] = {}  # noqa: RUF012 (never written to)
+    engines, weights = 1, ("a", "a")
+
+    def run(self, job: Job, folder: Path) -> Record:
+        record = super().run(job, folder)
+        record.engines, record.rank_weights = self.engines, self.weights
+        return record
+
+
+@pytest.mark.parametrize(
+    ("engines", "weights", "sentence"),
+    [(2, ("a", "a"), "2 processes built an engine"), (1, ("a", "b"), "2 different weights")],
+)
+def test_the_law_on_ranks(
+    engines: int, weights: tuple[str, str], sentence: str, tmp_path: Path
+) -> None:
+    law, door = LAWS["ranks have one engine and one plan"], OnTwoRanks()
+    (tmp_path / "right").mkdir()
+    law.check(Laboratory(door, tmp_path / "right"))
+    door.engines, door.weights = engines, weights
+    (tmp_path / "wrong").mkdir()
+    with pytest.raises(AssertionError, match=sentence):
+        law.check(Laboratory(door, tmp_path / "wrong"))

@@ -13,7 +13,7 @@ from own_door import OwnDoor
 from prompt_coevo.testing.door import LAWS, Laboratory
 
 PAGE = (Path(__file__).parents[3] / "docs" / "testing.md").read_text("utf-8")
-FAULT_ROW = re.compile(r"^\| (\w[^|]*) \| the law: ([^|]*) \|$", re.MULTILINE)
+FAULT_ROW = re.compile(r"^\| (\w[^|]*) \| \*([^*|]*)\* \|$", re.MULTILINE)
 CAUGHT_BY = dict(FAULT_ROW.findall(PAGE))
 
 
