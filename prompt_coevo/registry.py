@@ -93,16 +93,15 @@ def load(kind: Kind, name: str, setting: str = "") -> Any:
     installed = _installed(kind)
     if name in installed:
         return _at(installed[name].value, f"{where} of the package {_package(installed[name])}")
-    raise SettingsError(
-        f"{where}: there is no such {_singular(kind)}{near(name, names(kind))}; "
-        "or give a place, module:attribute"
-    )
+    raise SettingsError(f"{where}: there is no such {_singular(kind)}{near(name, names(kind))}")
 
 
 def near(name: str, known: list[str]) -> str:
     """The end of a sentence about an unknown name: the one that was probably meant, or all of them."""
     close = difflib.get_close_matches(name.lower(), known, n=1)
-    return f"; did you mean {close[0]}?" if close else f"; known: {', '.join(known)}"
+    if close:
+        return f"; did you mean {close[0]}?"
+    return f"; known: {', '.join(known)}, or a place, module:attribute"
 
 
 def disabled_plugins() -> frozenset[str] | None:

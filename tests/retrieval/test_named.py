@@ -97,7 +97,7 @@ def test_an_index_that_is_served_leaves_limits_to_the_server(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("name", "options", "sentence"),
     [
-        ("wrds", {}, r"retriever = 'wrds': there is no such retriever.*give a place"),
+        ("wrds", {}, r"retriever = 'wrds': there is no such retriever"),
         (
             "nowhere:make",
             {},

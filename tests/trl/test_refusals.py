@@ -119,10 +119,10 @@ def test_no_truth_at_all_is_possible(make_trainer: Any) -> None:
             "placeholder {{template}} exactly once",
         ),
         ({}, "no reflection model is set"),
-        ({"algorithms": ("ppo",)}, "there is no algorithm 'ppo'; known: inspo, p2o"),
+        ({"algorithms": ("ppo",)}, "'ppo': there is no such method; did you mean p2o?"),
         (
             {"reflection": {"function": len}, "p2o": {"proposer": "x"}},
-            "there is no proposer 'x'",
+            "'x': there is no such proposer; known: history",
         ),
         ({"algorithms": ("inspo",)}, "there is no instruction to start from"),
     ],

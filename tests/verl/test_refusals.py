@@ -106,8 +106,8 @@ def test_an_unknown_key_is_hydras_business() -> None:
     [
         (["+coevo.p2o.tua=1"], "unknown setting p2o.tua; did you mean p2o.tau?"),
         (["coevo.p2o.tau=0"], "p2o.tau must be greater than 0"),
-        (["coevo.algorithms=[p3o]"], "there is no algorithm 'p3o'"),
-        (["coevo.p2o.proposer=nobody"], "there is no proposer 'nobody'"),
+        (["coevo.algorithms=[p3o]"], "'p3o': there is no such method; did you mean p2o?"),
+        (["coevo.p2o.proposer=nobody"], "'nobody': there is no such proposer"),
         (["coevo.inspo.window=3"], "settings under inspo have no effect"),
         (["+coevo.reflection.api_key=sk-1"], "would be printed and logged"),
         (["actor_rollout_ref.rollout.n=1"], "rollout.n=1 makes no groups"),
