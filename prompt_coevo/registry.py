@@ -153,7 +153,7 @@ def _at(place: str, where: str) -> Any:
         found = import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # a stranger's module may raise anything
         raise SettingsError(f"{where} cannot be imported from {place!r}: {error}") from error
     return found
 

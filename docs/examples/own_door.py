@@ -164,8 +164,8 @@ class OwnDoor(OwnTrainer):
         self.aside_random = state["aside_random"]
 
 
-def demonstrate(epochs: int = 12, seed: int = 0, **changes: Any) -> dict[str, float]:
-    """Train on hard questions of the demo's world; the share answered without any template."""
+def demonstrate(epochs: int = 8, seed: int = 0) -> dict[str, float]:
+    """Train on 64 hard questions of the demo's world; the share answered without any template."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from prompt_coevo.demo.model import base_policy_path
@@ -180,16 +180,14 @@ def demonstrate(epochs: int = 12, seed: int = 0, **changes: Any) -> dict[str, fl
             "prompt": [{"role": "user", "content": task.question}],
             "answer": spell(task.answer),
         }
-        for n, task in enumerate(tasks[:32])
+        for n, task in enumerate(tasks[:64])
     ]
-    p2o = {"dev_size": 16, "search_budget": 1200, "minibatch_temperature": 1.0}
+    p2o = {"dev_size": 16, "minibatch_size": 6, "search_budget": 600, "minibatch_temperature": 1.0}
     arms = {
         "GRPO": OwnTrainer,
         "GRPO and P2O": lambda *arguments: OwnDoor(
             *arguments,
-            settings=Settings(
-                p2o=p2o, reflection={"function": Teacher(seed=seed)}, seed=seed, **changes
-            ),
+            settings=Settings(p2o=p2o, reflection={"function": Teacher(seed=seed)}, seed=seed),
         ),
     }
     results = {}

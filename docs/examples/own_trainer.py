@@ -28,7 +28,7 @@ class Config:
     updates_per_round: int = 2
     temperature: float = 1.0
     max_new_tokens: int = 18
-    learning_rate: float = 5e-4
+    learning_rate: float = 3e-4
     clip: float = 0.2
     beta: float = 0.0
     """Weight of the distance to the reference policy; at 0 there is none."""

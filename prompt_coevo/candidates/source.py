@@ -44,7 +44,12 @@ class CandidateSource:
         added to it. Raises ProposerUnavailable.
         """
         announce(self._context, requests)
-        return self.judge(propose(self._context, requests), known)
+        proposals = propose(self._context, requests)
+        if proposals is not None and len(proposals) != len(requests):
+            raise ProposerUnavailable(
+                f"coevo_propose answered {len(requests)} requests with {len(proposals)} proposals"
+            )
+        return self.judge(proposals, known)
 
     def judge(
         self, proposals: Sequence[Proposal] | None, known: set[str]

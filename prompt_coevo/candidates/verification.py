@@ -14,7 +14,10 @@ def verify(context: Context, algorithm: str, trials: Sequence[Trial]) -> list[bo
     if not trials:
         return []
     answer = context.ask(hookspecs.coevo_verify, algorithm=algorithm, trials=trials)
-    verdicts = list(map(bool, answer or ()))
+    try:
+        verdicts = [bool(verdict) for verdict in answer] if answer is not None else []
+    except (TypeError, ValueError):
+        verdicts = []
     if len(verdicts) != len(trials):
         context.note("verification_failed", trials=len(trials), verdicts=len(verdicts))
         verdicts = [False] * len(trials)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import math
@@ -39,8 +40,9 @@ class Coevolution:
         self._plugins = desk.plugins
         settings = desk.settings
         check_claims(desk.methods)
+        by_name = {method.name: method for method in desk.methods.values()}
         self._planner = Planner(
-            desk.methods, settings.placement.build(), distill=settings.context_distillation
+            by_name, settings.placement.build(), distill=settings.context_distillation
         )
         attempts = (event.get("attempt", 0) for event in desk.journal.read())
         desk.policy_version = PolicyVersion(1 + max(attempts, default=-1))
@@ -161,7 +163,7 @@ class Coevolution:
         self._saved += 1
         self.desk.note("state_saving", save=self._save)
         state = self._sealed_state()
-        self._plugins.each(hookspecs.coevo_on_state_saved, state=state)
+        self._plugins.each(hookspecs.coevo_on_state_saved, state=copy.deepcopy(state))
         self._write_view(state)
         return state
 
@@ -191,11 +193,11 @@ class Coevolution:
         """Finite numbers for the host's own logger. Of two that share a name the first one counts."""
         merged: dict[str, float] = {}
         for plugin, values in self._plugins.by_plugin(hookspecs.coevo_metrics).items():
-            for name, value in (values or {}).items():
+            for name, value in self._numbers(plugin, values).items():
                 if name in merged:
                     self._warn_of_collision(name, plugin)
-                elif math.isfinite(value):
-                    merged[name] = float(value)
+                else:
+                    merged[name] = value
         if self.desk.model is not None:
             totals = self.desk.model.totals
             merged.update({f"reflection_{name}": float(value) for name, value in totals.items()})
@@ -218,6 +220,15 @@ class Coevolution:
                     f"{where} holds no state of {method.name!r}, which would start anew in the middle of "
                     "the run; resume from another checkpoint, or start without this one"
                 )
+
+    def _numbers(self, plugin: str, values: Any) -> dict[str, float]:
+        """The finite ones; a plugin that answers something else is reported."""
+        try:
+            numbers = {str(name): float(value) for name, value in values.items()}
+        except (AttributeError, TypeError, ValueError, OverflowError) as error:
+            self._plugins.report(plugin, "coevo_metrics", error)
+            return {}
+        return {name: number for name, number in numbers.items() if math.isfinite(number)}
 
     def _warn_of_collision(self, name: str, plugin: str) -> None:
         if name not in self._colliding:
@@ -259,11 +270,10 @@ class Coevolution:
         states = {}
         for name, state in self._plugins.by_plugin(hookspecs.coevo_state).items():
             try:
-                json.dumps(state, allow_nan=False)
-            except (TypeError, ValueError) as error:
+                # As it will come back, and a copy: what the plugin changes later is not in it.
+                states[name] = json.loads(json.dumps(state, allow_nan=False))
+            except (TypeError, ValueError, RecursionError) as error:
                 self._plugins.report(name, "coevo_state", error)
-            else:
-                states[name] = state
         return states
 
     def _write_view(self, state: Mapping[str, Any] | None = None) -> None:

@@ -85,9 +85,7 @@ class Desk:
                 "algorithms names none and there is no plugin but gates, so nothing is evolved; known: %s",
                 ", ".join(registry.names("methods")),
             )
-        for name in settings.plugins:
-            if name not in {method.name for method in self.methods.values()}:
-                self.section(name)
+        self._check_plugin_sections()
         for name in settings.reflection.meta_prompts:
             registry.load("proposers", name, "reflection.meta_prompts")
 
@@ -161,6 +159,18 @@ class Desk:
         """A line of the journal."""
         attempt, step = self.policy_version
         return {"event": event, "attempt": attempt, "step": step, **fields}
+
+    def _check_plugin_sections(self) -> None:
+        by_place = {one.name: one for name, one in self.methods.items() if ":" in name}
+        for name, values in self.settings.plugins.items():
+            if name in by_place:
+                parse_section(by_place[name].section, f"plugins.{name}", values)
+            elif name in self.methods:
+                raise SettingsError(
+                    f"plugins.{name} sets nothing: the settings of the method {name!r} stand under {name}"
+                )
+            else:
+                self.section(name)
 
     def _is_gate(self, name: str) -> bool:
         return self.plugins.implements(name, hookspecs.coevo_check_candidate)

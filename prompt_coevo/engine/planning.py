@@ -74,13 +74,15 @@ class Planner:
         """The one offer that counts for this part; empty plans if there is none."""
         chosen: str | None = None
         for name, plans in offers.items():
-            if len(plans) != size:
-                raise PluginError(
-                    f"coevo_plan_group of {name!r} answered {len(plans)} plans for a group of {size}; it "
-                    "must answer one per rollout"
-                )
-            if all(getattr(plan, job) is None for plan in plans):
+            _check_offer(name, plans, size)
+            given = [part for plan in plans if (part := getattr(plan, job)) is not None]
+            if not given:
                 continue
+            if any(part.kind != job for part in given):
+                raise PluginError(
+                    f"coevo_plan_group of {name!r} gives as {job} a candidate of another kind; make it "
+                    f"Candidate(text, {job!r})"
+                )
             method = self._methods.get(name)
             if method is not None and job not in method.provides:
                 raise PluginError(
@@ -95,3 +97,16 @@ class Planner:
                     "leave one of them out"
                 )
         return [_NOTHING] * size if chosen is None else offers[chosen]
+
+
+def _check_offer(name: str, plans: object, size: int) -> None:
+    if not isinstance(plans, Sequence) or not all(isinstance(plan, MemberPlan) for plan in plans):
+        raise PluginError(
+            f"coevo_plan_group of {name!r} answered a {type(plans).__name__} that is no sequence of "
+            "MemberPlan; answer one MemberPlan per rollout"
+        )
+    if len(plans) != size:
+        raise PluginError(
+            f"coevo_plan_group of {name!r} answered {len(plans)} plans for a group of {size}; it "
+            "must answer one per rollout"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
@@ -64,6 +65,8 @@ class Plugins:
             self._manager.register(_Guarded(plugin, name, self), name)
             self._manager.check_pending()
         except (TypeError, ValueError, pluggy.PluginValidationError) as error:
+            if self._manager.has_plugin(name):
+                self._manager.unregister(name=name)
             raise PluginError(f"the plugin {name!r} cannot be registered: {error}") from error
         self._given[name] = plugin
 
@@ -87,7 +90,7 @@ class Plugins:
 
     def each(self, hook: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
         """Call all plugins that implement the hook."""
-        self.first(hook, *args, **kwargs)
+        self._call(hook, kwargs)
 
     def by_plugin(
         self, hook: Callable[P, R | None], *args: P.args, **kwargs: P.kwargs
@@ -97,7 +100,9 @@ class Plugins:
         Raises PluginError if a hook wrapper answers with another number of results than it got.
         """
         self._answering, self._answered = hook.__name__, []
-        results: Sequence[R] = self._call(hook, kwargs) or []
+        results: Sequence[R] | None = self._call(hook, kwargs)
+        if results is None:  # a wrapper raised; what the plugins say must not be lost with it
+            return self._without_wrappers(hook.__name__, kwargs)
         if len(results) != len(self._answered):
             raise PluginError(
                 f"a wrapper of {hook.__name__} answers {len(results)} results for those of "
@@ -105,20 +110,32 @@ class Plugins:
             )
         return dict(zip(self._answered, results, strict=True))
 
+    def _without_wrappers(self, hook: str, arguments: Mapping[str, object]) -> dict[str, Any]:
+        caller: pluggy.HookCaller = getattr(self._manager.hook, hook)
+        found = {}
+        for one in reversed(caller.get_hookimpls()):
+            if not (one.wrapper or one.hookwrapper):
+                result = one.function(**{name: arguments[name] for name in one.argnames})
+                if result is not None:
+                    found[one.plugin_name] = result
+        return found
+
     def only(
         self, name: str, hook: Callable[P, R | None], *args: P.args, **kwargs: P.kwargs
     ) -> R | None:
         """The result of one plugin's hook, None if it does not implement it. Errors pass through."""
         caller: pluggy.HookCaller = getattr(self._manager.hook, hook.__name__)
         for one in caller.get_hookimpls():
-            if one.plugin_name == name:
-                method: Callable[..., R] = getattr(self._given[name], hook.__name__)
-                return method(**{argument: kwargs[argument] for argument in one.argnames})
+            if one.plugin_name == name and not (one.wrapper or one.hookwrapper):
+                guarded: Any = one.function
+                result: R = guarded.__wrapped__(**{name: kwargs[name] for name in one.argnames})
+                return result
         return None
 
     def implements(self, name: str, hook: Callable[..., object]) -> bool:
         """Whether the plugin of this name has the hook."""
-        return hasattr(getattr(self._given[name], hook.__name__, None), _MARK)
+        caller: pluggy.HookCaller = getattr(self._manager.hook, hook.__name__)
+        return any(one.plugin_name == name for one in caller.get_hookimpls())
 
     def report(self, plugin: str, hook: str, error: Exception) -> None:
         """Say in the log and to `on_error` that a plugin raised."""
@@ -151,23 +168,31 @@ class _Guarded:
 
     def __init__(self, plugin: object, name: str, manager: Plugins) -> None:
         for attribute in dir(plugin):
+            if isinstance(inspect.getattr_static(plugin, attribute, None), property):
+                continue  # looking at it would run it
             method = getattr(plugin, attribute, None)
             options = getattr(method, _MARK, None)
             if callable(method) and isinstance(options, dict):
-                setattr(self, attribute, _guarded(method, options, name, manager))
+                hook = options.get("specname") or attribute
+                setattr(self, attribute, _guarded(method, hook, options, (name, manager)))
 
 
 def _guarded(
-    method: Callable[..., Any], options: Mapping[str, Any], name: str, manager: Plugins
+    method: Callable[..., Any],
+    hook: str,
+    options: Mapping[str, Any],
+    owner: tuple[str, Plugins],
 ) -> Callable[..., Any]:
+    name, manager = owner
     if options.get("wrapper") or options.get("hookwrapper"):
+        if not inspect.isgeneratorfunction(method):
+            raise TypeError(f"the wrapper of {hook} has no yield")
 
         @functools.wraps(method)
         def around(*args: Any, **kwargs: Any) -> Any:
             return (yield from method(*args, **kwargs))
 
         return around
-    hook: str = options.get("specname") or method.__name__
 
     @functools.wraps(method)
     def guarded(*args: Any, **kwargs: Any) -> Any:

@@ -6,6 +6,7 @@ Sources, strongest first: constructor arguments, environment variables (`PROMPT_
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -24,9 +25,10 @@ from pydantic_settings import (
 from pydantic_settings.exceptions import SettingsError as SourceError
 
 from prompt_coevo import registry
-from prompt_coevo.errors import SettingsError
+from prompt_coevo.errors import PluginError, SettingsError
+from prompt_coevo.markers import PROJECT
 from prompt_coevo.settings.gates import GateSettings
-from prompt_coevo.settings.method import load_method, methods_of
+from prompt_coevo.settings.method import Method, load_method, methods_of
 from prompt_coevo.settings.placement import PlacementSettings
 from prompt_coevo.settings.reflection import ReflectionSettings
 from prompt_coevo.settings.section import Section
@@ -41,6 +43,8 @@ from prompt_coevo.settings.sources import (
 if TYPE_CHECKING:
     from prompt_coevo.algorithms.inspo.settings import InspoSettings
     from prompt_coevo.algorithms.p2o.settings import P2OSettings
+
+logger = logging.getLogger(PROJECT)
 
 S = TypeVar("S", bound=Section)
 M = TypeVar("M", bound=BaseModel)
@@ -139,19 +143,18 @@ class Settings(BaseSettings):
         Which methods there are is known when settings are made, not when this module is loaded. The
         objects of this class are of that one.
         """
-        return _opened(cls, tuple(registry.names("methods")))
+        return _opened(cls, tuple((one.name, one.section) for one in _usable_methods(cls)))
 
     def section(self, model: type[S]) -> S:
         """A method's own section. Raises SettingsError if the settings hold none of that type."""
+        for method in (load_method(name) for name in self.algorithms if ":" in name):
+            if method.section is model:  # given by its place, so it has no section of its own name
+                values = self.plugins.get(method.name, {})
+                return parse_section(model, f"plugins.{method.name}", values)
         for name in type(self).model_fields:
             value = getattr(self, name)
             if type(value) is model:
                 return value
-        for name in self.algorithms:
-            method = load_method(name)
-            if method.section is model:  # given by its place, so it has no section of its own name
-                values = self.plugins.get(method.name, {})
-                return parse_section(model, f"plugins.{method.name}", values)
         raise SettingsError(f"no method of this run has the section {model.__name__}")
 
     @model_validator(mode="after")
@@ -173,7 +176,8 @@ class Settings(BaseSettings):
                 yield str(error)
 
     def _idle_sections(self) -> Iterator[str]:
-        names = set(registry.names("methods"))
+        offered = registry.names("methods")
+        names = {name for name in offered if isinstance(getattr(self, name, None), Section)}
         # An outside method may read a built-in one's section, so only built-in ones are judged.
         if not set(self.algorithms) <= names:
             return
@@ -228,12 +232,40 @@ class Settings(BaseSettings):
 _OPENED: set[type[Settings]] = set()
 
 
+def _usable_methods(closed: type[Any]) -> Iterator[Method]:
+    """The methods that can be chosen. What is wrong with one is said when it is chosen, not before."""
+    sections: dict[type[Section], str] = {}
+    for name in registry.names("methods"):
+        try:
+            method = load_method(name)
+            _check_section(closed, name, method, sections)
+        except (PluginError, SettingsError) as error:
+            logger.warning("the method %r cannot be used: %s", name, error)
+        else:
+            yield method
+
+
+def _check_section(
+    closed: type[Any], name: str, method: Method, sections: dict[type[Section], str]
+) -> None:
+    if method.name != name:
+        raise PluginError(f"it calls itself {method.name!r}; register it under that name")
+    if name in Settings.model_fields or hasattr(BaseSettings, name) or hasattr(Settings, name):
+        raise PluginError(f"{name!r} is a name that the settings have already; choose another one")
+    if not name.isidentifier() or name.startswith("_"):
+        raise PluginError(f"{name!r} cannot be a section of the settings; use letters and digits")
+    other = sections.setdefault(method.section, name)
+    if other != name and method.section is not Section:
+        raise PluginError(
+            f"{method.section.__name__} is the section of {other!r}, too; give it a class of its own"
+        )
+
+
 @cache
-def _opened(closed: type[Any], names: tuple[str, ...]) -> type[Any]:
+def _opened(closed: type[Any], methods: tuple[tuple[str, type[Section]], ...]) -> type[Any]:
     if closed in _OPENED:
         return closed
-    methods = [load_method(name) for name in names]
-    fields: dict[str, Any] = {one.name: (one.section, one.section()) for one in methods}
+    fields: dict[str, Any] = {name: (section, section()) for name, section in methods}
     made = create_model(
         closed.__name__,
         __base__=closed,
@@ -248,6 +280,8 @@ def _opened(closed: type[Any], names: tuple[str, ...]) -> type[Any]:
 def _restored(closed: type[Settings], state: dict[str, Any]) -> Settings:
     settings = BaseSettings.__new__(closed.opened())
     settings.__setstate__(state)
+    for name, field in type(settings).model_fields.items():  # methods that only this process has
+        settings.__dict__.setdefault(name, field.get_default(call_default_factory=True))
     return settings
 
 

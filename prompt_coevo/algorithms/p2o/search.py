@@ -9,6 +9,7 @@ only what the budget can pay (setting `overspend`); a proposal that spends no ro
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -151,7 +152,7 @@ class Search:
             rng=self._rng("front", self._wave),
         )
         size = len(self._templates)
-        if front is None or not all(0 <= row < size for row in front):
+        if front is None or not _are_rows(front, size):
             raise SearchFailed(
                 f"coevo_select_parents answered {front}, which are no rows of a pool of {size}"
             )
@@ -255,3 +256,12 @@ def roll_out(evaluator: Evaluator, jobs: Sequence[Job], sampling: Sampling) -> l
         raise
     except Exception as error:
         raise SearchFailed(f"the evaluation failed: {type(error).__name__}: {error}") from error
+
+
+def _are_rows(front: object, size: int) -> bool:
+    """Whether a stranger's answer is a sequence of row numbers."""
+    try:
+        rows = [operator.index(row) for row in front]  # type: ignore[attr-defined]
+    except TypeError:
+        return False
+    return all(0 <= row < size for row in rows)

@@ -20,7 +20,6 @@ def door_laws(factory: Callable[[], DoorUnderTest]) -> Callable[..., None]:
 
     kept: list[Laboratory] = []
 
-    @pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
     def test_door(law: Law, tmp_path_factory: Any) -> None:
         if not kept:
             kept.append(Laboratory(factory(), tmp_path_factory.mktemp("door")))
@@ -28,8 +27,13 @@ def door_laws(factory: Callable[[], DoorUnderTest]) -> Callable[..., None]:
             pytest.skip(excuse)
         law.check(kept[0])
 
+<<<<<<< HEAD
     tests: Callable[..., None] = test_door
     return tests
+=======
+    cases: Callable[..., None] = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)(test_door)
+    return cases
+>>>>>>> kit
 
 
 def judge(door: DoorUnderTest, folder: Path) -> dict[str, str]:

@@ -23,7 +23,7 @@ test_own_door = door_laws(OwnDoorUnderTest)
         ),
         (
             "sampled rollouts are drawn anew",
-            {"temperature": 1e-3},
+            {"temperature": 1e-4, "learning_rate": 1e-6},
             "all requests without a temperature agree",
         ),
     ],

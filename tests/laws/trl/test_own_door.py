@@ -51,11 +51,11 @@ def test_the_trainer_alone_learns_from_a_reward_that_differs() -> None:
     """Else the laws would be about a loop that does not train."""
     model, tokenizer, dataset, _, config = arguments(learning_rate=2e-3)
     trainer = OwnTrainer(
-        model, tokenizer, dataset, lambda question, text: float(text.split().count("dax")), config
+        model, tokenizer, dataset, lambda question, text: float(text.split().count("5")), config
     )
-    trainer.train(6)
+    trainer.train(10)
     rewards = [line["reward"] for line in trainer.log]
-    assert sum(rewards[-2:]) > 2 * sum(rewards[:2])
+    assert sum(rewards[-3:]) > 2 * sum(rewards[:3])
 
 
 def test_a_checkpoint_of_the_bare_trainer_starts_anew(
