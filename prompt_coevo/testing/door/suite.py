@@ -27,13 +27,8 @@ def door_laws(factory: Callable[[], DoorUnderTest]) -> Callable[..., None]:
             pytest.skip(excuse)
         law.check(kept[0])
 
-<<<<<<< HEAD
-    tests: Callable[..., None] = test_door
-    return tests
-=======
     cases: Callable[..., None] = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)(test_door)
     return cases
->>>>>>> kit
 
 
 def judge(door: DoorUnderTest, folder: Path) -> dict[str, str]:
