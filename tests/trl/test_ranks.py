@@ -18,7 +18,9 @@ def launch(folder: Path, steps: int, *arguments: str) -> list[dict[str, Any]]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PROMPT_COEVO_")}
     environment |= {
         "ACCELERATE_USE_CPU": "true",
-        "PYTHONPATH": os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join(
+            filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")])
+        ),
         "OMP_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "lo",
     }

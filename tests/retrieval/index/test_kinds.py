@@ -73,7 +73,8 @@ def test_a_damaged_file_of_a_strangers_kind_is_named(corpus: Path, tmp_path: Pat
 def test_the_command_line_knows_a_kind_by_its_place(
     corpus: Path, tmp_path: Path, strangers: Path
 ) -> None:
-    paths = os.pathsep.join([str(strangers), os.environ.get("PYTHONPATH", "")])
+    before = os.environ.get("PYTHONPATH")  # an empty entry would be the current folder
+    paths = os.pathsep.join([str(strangers), *([before] if before else [])])
 
     def run(*arguments: str) -> str:
         command = [*COMMAND, *arguments]

@@ -104,7 +104,8 @@ def test_a_folder_without_index_and_a_setting_that_cannot_work_are_one_sentence(
 
 def test_a_retriever_of_somebody_else_is_served(strangers: Path) -> None:
     texts = ["Bonn\nA city.", "Isar\nA river."]
-    paths = os.pathsep.join([str(strangers), os.environ.get("PYTHONPATH", "")])
+    before = os.environ.get("PYTHONPATH")  # an empty entry would be the current folder
+    paths = os.pathsep.join([str(strangers), *([before] if before else [])])
     given = ["--retriever", "words:Words", "--option", f"passages={json.dumps(texts)}"]
     process = subprocess.Popen(
         [*TOOL, "serve", *given, "--port", "0"],
