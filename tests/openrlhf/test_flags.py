@@ -68,7 +68,7 @@ def test_the_last_of_two_flags_wins() -> None:
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["--coevo.method", "p3o"], "--coevo.method must be one of p2o, inspo, both, but is 'p3o'"),
+        (["--coevo.method", "p3o"], "--coevo.method must be one of inspo, p2o, both, but is 'p3o'"),
         (["--coevo.seed"], "--coevo.seed needs a value"),
         (["--coevo.p2o", "5", "--coevo.p2o.tau", "1"], "because --coevo.p2o has a value"),
         (["--coevo.reflection.api_key", "sk-1"], "would be printed with OpenRLHF's arguments"),
@@ -83,7 +83,7 @@ def test_refused_flags(arguments: list[str], part: str) -> None:
 
 def test_the_help_lists_every_setting_but_the_key() -> None:
     text = help_text()
-    assert "--coevo.method {p2o,inspo,both}" in text
+    assert "--coevo.method {inspo,p2o,both}" in text
     assert "--coevo.p2o.tau\n" in text
     assert "api_key" not in text
 
