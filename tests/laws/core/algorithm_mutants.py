@@ -70,7 +70,7 @@ class ZeroIsNothing(Small):
 @plant(
     "integer-keys",
     "The state is keyed by numbers, which JSON turns into texts.",
-    "the_state_is_json",
+    "a_resumed_run_goes_on_the_same",
 )
 class IntegerKeys(Small):
     @hookimpl
@@ -110,14 +110,16 @@ class TuplesInState(Small):
 
 
 @plant(
-    "state-is-alive",
-    "The saved state shares a list with the running algorithm.",
-    "a_saved_state_is_a_copy",
+    "saving-forgets",
+    "That the state is asked for changes what the algorithm goes on with.",
+    "a_resumed_run_goes_on_the_same",
 )
-class StateIsAlive(Small):
+class SavingForgets(Small):
     @hookimpl
     def coevo_state(self) -> dict[str, Any]:
-        return {**super().coevo_state(), "scores": self.scores}
+        state = super().coevo_state()
+        self.tried = {}
+        return state
 
 
 @plant(
