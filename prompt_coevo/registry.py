@@ -90,13 +90,12 @@ def load(kind: Kind, name: str, setting: str = "") -> Any:
         return _registered[kind][name]
     if name in _BUILT_IN[kind]:
         return _at(_BUILT_IN[kind][name], where)
-    installed = _installed(kind)
-    if name in installed:
-        return _at(installed[name].value, f"{where} of the package {_package(installed[name])}")
-    raise SettingsError(f"{where}: there is no such {_singular(kind)}{near(name, names(kind))}")
+    if (entry := _installed(kind).get(name)) is not None:
+        return _at(entry.value, f"{where} of the package {_package(entry)}")
+    raise SettingsError(f"{where}: there is no such {_singular(kind)}{_near(name, names(kind))}")
 
 
-def near(name: str, known: list[str]) -> str:
+def _near(name: str, known: list[str]) -> str:
     """The end of a sentence about an unknown name: the one that was probably meant, or all of them."""
     close = difflib.get_close_matches(name.lower(), known, n=1)
     if close:
@@ -104,21 +103,19 @@ def near(name: str, known: list[str]) -> str:
     return f"; known: {', '.join(known)}, or a place, module:attribute"
 
 
-def disabled_plugins() -> frozenset[str] | None:
-    """The strangers' plugins that are switched off by name; None if all of them are."""
+def installed(group: str) -> list[EntryPoint]:
+    """What installed packages offer in a group of entry points, without what
+    `PROMPT_COEVO_DISABLE_PLUGINS` switches off: some by their names, or all."""
     value = os.environ.get(DISABLE_PLUGINS_VARIABLE, "")
     if value.lower() in ("1", "true", "yes", "all"):
-        return None
-    return frozenset(name.strip() for name in value.split(",") if name.strip())
+        return []
+    disabled = {name.strip() for name in value.split(",")}
+    return [entry for entry in _offered(group, tuple(sys.path)) if entry.name not in disabled]
 
 
 def _installed(kind: Kind) -> dict[str, EntryPoint]:
-    disabled = disabled_plugins()
     found: dict[str, EntryPoint] = {}
-    offered = () if disabled is None else _offered(f"{PROJECT}.{kind}", tuple(sys.path))
-    for entry in offered:
-        if entry.name in (disabled or ()):
-            continue
+    for entry in installed(f"{PROJECT}.{kind}"):
         other = found.setdefault(entry.name, entry)
         if other.value != entry.value:
             raise PluginError(

@@ -44,19 +44,21 @@ class CandidateSource:
         added to it. Raises ProposerUnavailable.
         """
         announce(self._context, requests)
-        proposals = propose(self._context, requests)
-        if proposals is not None and len(proposals) != len(requests):
-            raise ProposerUnavailable(
-                f"coevo_propose answered {len(requests)} requests with {len(proposals)} proposals"
-            )
-        return self.judge(proposals, known)
+        return self.judge(requests, propose(self._context, requests), known)
 
     def judge(
-        self, proposals: Sequence[Proposal] | None, known: set[str]
+        self,
+        requests: Sequence[ProposalRequest],
+        proposals: Sequence[Proposal] | None,
+        known: set[str],
     ) -> list[tuple[Candidate, ...]]:
         """The second half of `ask`: put what was proposed through the gates."""
         if proposals is None:
             raise ProposerUnavailable("no proposer answered")
+        if len(proposals) != len(requests):
+            raise ProposerUnavailable(
+                f"coevo_propose answered {len(requests)} requests with {len(proposals)} proposals"
+            )
         for proposal in proposals:
             if proposal.failed:
                 self._context.tell(hookspecs.coevo_on_reflection_error, proposal=proposal)

@@ -35,8 +35,8 @@ R = TypeVar("R")
 class Desk:
     """`prompt_coevo.context.Context`: what the methods, proposers, gates and sinks of a run share.
 
-    `folder` is where the run's files go, None for nowhere. `version` is what the engine says of the
-    host's weights.
+    `folder` is where the run's files go, None for nowhere. `policy_version` is what the engine says
+    of the host's weights.
     """
 
     def __init__(

@@ -51,6 +51,8 @@ class Planner:
         `offers` has the plans by provider, in the order of asking. Raises PluginError for an offer of
         the wrong length, of a part that its method does not provide, or if two plugins offer one part.
         """
+        for name, plans in offers.items():
+            _check_offer(name, plans, size)
         instructions = self._offered("instruction", size, offers)
         templates = self._offered("template", size, offers)
         number, group = where
@@ -74,7 +76,6 @@ class Planner:
         """The one offer that counts for this part; empty plans if there is none."""
         chosen: str | None = None
         for name, plans in offers.items():
-            _check_offer(name, plans, size)
             given = [part for plan in plans if (part := getattr(plan, job)) is not None]
             if not given:
                 continue

@@ -6,7 +6,7 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, Final, ParamSpec, TypeVar
 
 import pluggy
@@ -14,7 +14,7 @@ import pluggy
 from prompt_coevo import hookspecs
 from prompt_coevo.errors import CoevoError, PluginError
 from prompt_coevo.markers import INTERFACE, PROJECT, check_interface
-from prompt_coevo.registry import DISABLE_PLUGINS_VARIABLE, disabled_plugins
+from prompt_coevo.registry import DISABLE_PLUGINS_VARIABLE, installed
 
 logger = logging.getLogger(PROJECT)
 
@@ -72,12 +72,8 @@ class Plugins:
 
     def load_entry_points(self) -> None:
         """Add the installed third-party plugins, but those that PROMPT_COEVO_DISABLE_PLUGINS names."""
-        disabled = disabled_plugins()
-        if disabled is None:
-            return
-        for entry in entry_points(group=PROJECT):
-            if entry.name not in disabled:
-                self.register(_loaded(entry), entry.name)
+        for entry in installed(PROJECT):
+            self.register(_loaded(entry), entry.name)
 
     @property
     def names(self) -> list[str]:

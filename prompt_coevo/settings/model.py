@@ -143,7 +143,9 @@ class Settings(BaseSettings):
         Which methods there are is known when settings are made, not when this module is loaded. The
         objects of this class are of that one.
         """
-        return _opened(cls, tuple((one.name, one.section) for one in _usable_methods(cls)))
+        if cls in _OPENED:
+            return cls
+        return _opened(cls, tuple((one.name, one.section) for one in _usable_methods()))
 
     def section(self, model: type[S]) -> S:
         """A method's own section. Raises SettingsError if the settings hold none of that type."""
@@ -232,25 +234,23 @@ class Settings(BaseSettings):
 _OPENED: set[type[Settings]] = set()
 
 
-def _usable_methods(closed: type[Any]) -> Iterator[Method]:
+def _usable_methods() -> Iterator[Method]:
     """The methods that can be chosen. What is wrong with one is said when it is chosen, not before."""
     sections: dict[type[Section], str] = {}
     for name in registry.names("methods"):
         try:
             method = load_method(name)
-            _check_section(closed, name, method, sections)
+            _check_section(name, method, sections)
         except (PluginError, SettingsError) as error:
             logger.warning("the method %r cannot be used: %s", name, error)
         else:
             yield method
 
 
-def _check_section(
-    closed: type[Any], name: str, method: Method, sections: dict[type[Section], str]
-) -> None:
+def _check_section(name: str, method: Method, sections: dict[type[Section], str]) -> None:
     if method.name != name:
         raise PluginError(f"it calls itself {method.name!r}; register it under that name")
-    if name in Settings.model_fields or hasattr(BaseSettings, name) or hasattr(Settings, name):
+    if name in Settings.model_fields or hasattr(Settings, name):
         raise PluginError(f"{name!r} is a name that the settings have already; choose another one")
     if not name.isidentifier() or name.startswith("_"):
         raise PluginError(f"{name!r} cannot be a section of the settings; use letters and digits")
@@ -263,8 +263,6 @@ def _check_section(
 
 @cache
 def _opened(closed: type[Any], methods: tuple[tuple[str, type[Section]], ...]) -> type[Any]:
-    if closed in _OPENED:
-        return closed
     fields: dict[str, Any] = {name: (section, section()) for name, section in methods}
     made = create_model(
         closed.__name__,

@@ -152,11 +152,12 @@ class Search:
             rng=self._rng("front", self._wave),
         )
         size = len(self._templates)
-        if front is None or not _are_rows(front, size):
+        rows = _rows(front, size)
+        if rows is None:
             raise SearchFailed(
                 f"coevo_select_parents answered {front}, which are no rows of a pool of {size}"
             )
-        parents = [self._templates[row] for row in front]
+        parents = [self._templates[row] for row in rows]
         if self._settings.front_fill and parents:
             parents = [parents[i % len(parents)] for i in range(self._settings.beam_width)]
         return parents[: self._budget.affordable(len(parents))]
@@ -258,10 +259,10 @@ def roll_out(evaluator: Evaluator, jobs: Sequence[Job], sampling: Sampling) -> l
         raise SearchFailed(f"the evaluation failed: {type(error).__name__}: {error}") from error
 
 
-def _are_rows(front: object, size: int) -> bool:
-    """Whether a stranger's answer is a sequence of row numbers."""
+def _rows(front: object, size: int) -> list[int] | None:
+    """A stranger's answer as row numbers of a pool of this size, None if it is something else."""
     try:
         rows = [operator.index(row) for row in front]  # type: ignore[attr-defined]
     except TypeError:
-        return False
-    return all(0 <= row < size for row in rows)
+        return None
+    return rows if all(0 <= row < size for row in rows) else None

@@ -174,16 +174,17 @@ def test_a_hard_question_whose_row_is_gone_is_dropped(
     assert not [event for event in events if event["event"] in ("plugin_error", "search_failed")]
 
 
+@pytest.mark.parametrize("bad", [[99], [-1], ["0"], [0.0], 7])
 def test_a_foreign_choice_of_parents_out_of_range_keeps_what_was_found(
-    make_engine: Any, keyed_policy: Any
+    make_engine: Any, keyed_policy: Any, bad: Any
 ) -> None:
     class Wild:
         calls = 0
 
         @hookimpl
-        def coevo_select_parents(self) -> list[int]:
+        def coevo_select_parents(self) -> Any:
             self.calls += 1
-            return [0] if self.calls == 1 else [99]
+            return iter([0]) if self.calls == 1 else bad
 
     policy = keyed_policy(12, families=3)
     engine = make_engine(

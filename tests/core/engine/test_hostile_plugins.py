@@ -22,10 +22,11 @@ from prompt_coevo import (
     registry,
 )
 from prompt_coevo.candidates.leaks import LeakGuard
+from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable
 from prompt_coevo.candidates.trials import Trial
 from prompt_coevo.candidates.verification import verify
 from prompt_coevo.errors import PluginError, SettingsError
-from prompt_coevo.proposals import Reply
+from prompt_coevo.proposals import Proposal, ProposalRequest, Reply
 
 Offer = Callable[[registry.Kind, str, Any], None]
 
@@ -181,6 +182,27 @@ def test_a_verdict_of_another_shape_lets_nobody_join(answer: Any) -> None:
     engine = engine_of(odd=Odd())
     one = Candidate("a", "template")
     assert verify(engine.desk, "p2o", [Trial(one, one, (), (), ())]) == [False]
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_another_number_of_proposals_is_no_answer(count: int) -> None:
+    """Whether the candidates were asked for here and now or in the background."""
+    parent = Candidate("a", "template")
+    request = ProposalRequest("template", (parent,), ())
+    proposals = [Proposal(request, ("b",), Reply("b", "stop"))] * count
+
+    class Odd:
+        @hookimpl
+        def coevo_propose(self) -> Any:
+            return proposals
+
+    source = CandidateSource(engine_of(odd=Odd()).desk, LeakGuard())
+    for ask in (
+        lambda: source.ask([request], set()),
+        lambda: source.judge([request], proposals, set()),
+    ):
+        with pytest.raises(ProposerUnavailable, match=f"1 requests with {count} proposals"):
+            ask()
 
 
 # Methods

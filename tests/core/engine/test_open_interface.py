@@ -139,6 +139,12 @@ def test_all_mistakes_are_told_at_once() -> None:
     for name in ("p2o.tua", "p2o.beam_widht", "reflection.modle", "sed"):
         assert f"unknown setting {name}; did you mean" in str(caught.value)
     with pytest.raises(SettingsError) as caught:
+        Settings(sed=1, inspo={"parents": 9, "overlap_steps": 2}, distill_band=(2, 1))
+    assert "unknown setting sed" in str(caught.value)
+    assert "inspo.parents = 9 must be smaller" in str(caught.value)
+    assert "inspo.overlap_steps has no effect" in str(caught.value)
+    assert "distill_band" not in str(caught.value)  # between sections: once these are right
+    with pytest.raises(SettingsError) as caught:
         Settings(p2o={"tau": -1, "search_backend": "gepa", "front_fill": True, "beam_width": 2})
     assert "p2o.tau must be greater than 0" in str(caught.value)
     assert "p2o.beam_width has no effect" in str(caught.value)
