@@ -2,10 +2,38 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from prompt_coevo import registry
 
 # How long an example takes says something about the machine and what else it does.
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(("PROMPT_COEVO_", "COEVO_TEST_")):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def offer() -> Iterator[Callable[[registry.Kind, str, Any], None]]:
+    """Registers a component for the length of a test."""
+    offered: list[tuple[registry.Kind, str]] = []
+
+    def register(kind: registry.Kind, name: str, component: Any) -> None:
+        registry.register(kind, name, component)
+        offered.append((kind, name))
+
+    yield register
+    for kind, name in offered:
+        registry.unregister(kind, name)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from prompt_coevo import Coevolution, Settings, registry
+from prompt_coevo import Coevolution, Settings
 from prompt_coevo.types import PolicyVersion, Question, Rollout, RolloutRequest
 
 
@@ -58,27 +57,6 @@ class KeyedPolicy:
 
 def questions(count: int) -> dict[str, Question]:
     return {f"q{n}": Question(f"q{n}", f"what is {n}?", f"answer {n}") for n in range(count)}
-
-
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.startswith("PROMPT_COEVO_"):
-            monkeypatch.delenv(name)
-
-
-@pytest.fixture
-def offer() -> Iterator[Callable[[registry.Kind, str, Any], None]]:
-    """Registers a component for the length of a test."""
-    offered: list[tuple[registry.Kind, str]] = []
-
-    def register(kind: registry.Kind, name: str, component: Any) -> None:
-        registry.register(kind, name, component)
-        offered.append((kind, name))
-
-    yield register
-    for kind, name in offered:
-        registry.unregister(kind, name)
 
 
 @pytest.fixture

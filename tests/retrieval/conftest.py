@@ -6,11 +6,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from prompt_coevo import registry
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "retrieval.md"
 
@@ -46,17 +43,3 @@ def installed(strangers: Path) -> Callable[[str, str], None]:
         (information / "entry_points.txt").write_text(f"[{group}]\n{entry}\n")
 
     return install
-
-
-@pytest.fixture
-def offer() -> Iterator[Callable[[registry.Kind, str, Any], None]]:
-    """Registers a component for the length of a test."""
-    offered: list[tuple[registry.Kind, str]] = []
-
-    def register(kind: registry.Kind, name: str, component: Any) -> None:
-        registry.register(kind, name, component)
-        offered.append((kind, name))
-
-    yield register
-    for kind, name in offered:
-        registry.unregister(kind, name)

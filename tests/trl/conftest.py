@@ -21,13 +21,6 @@ from prompt_coevo.demo.model import base_policy_path
 torch.set_num_threads(1)
 
 
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.startswith("PROMPT_COEVO_"):
-            monkeypatch.delenv(name)
-
-
 @pytest.fixture(scope="session")
 def tokenizer() -> Any:
     return AutoTokenizer.from_pretrained(base_policy_path())

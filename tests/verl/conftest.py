@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from importlib.metadata import PackageNotFoundError, version
-
-import pytest
 
 collect_ignore_glob: list[str] = []
 try:
     version("verl")  # `import verl` would also find this folder
 except PackageNotFoundError:
     collect_ignore_glob = ["test_*.py"]
-
-
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.startswith(("PROMPT_COEVO_", "COEVO_TEST_")):
-            monkeypatch.delenv(name)
