@@ -16,7 +16,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Literal, TypeAlias
 
-from prompt_coevo.errors import PluginError, SettingsError
+from prompt_coevo.errors import CoevoError, PluginError, SettingsError
 from prompt_coevo.markers import PROJECT
 
 Kind: TypeAlias = Literal[
@@ -150,8 +150,17 @@ def _at(place: str, where: str) -> Any:
         found = import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
+    except CoevoError:
+        raise
+    except (ImportError, AttributeError) as error:
+        raise SettingsError(
+            f"{where} cannot be imported from {place!r}: {error}; "
+            "install it, or put its folder on PYTHONPATH"
+        ) from error
     except Exception as error:  # a stranger's module may raise anything
-        raise SettingsError(f"{where} cannot be imported from {place!r}: {error}") from error
+        raise SettingsError(
+            f"{where} cannot be imported: {type(error).__name__}: {error}; mend the module"
+        ) from error
     return found
 
 

@@ -29,7 +29,7 @@ def index_kind(name: str) -> IndexKind:
             f"there is no index of kind {name!r}; known kinds: {', '.join(known)}; or give a place, "
             "module:attribute"
         )
-    kind = _component("indexes", name, "kind")
+    kind = registry.load("indexes", name, "kind")
     if not isinstance(kind, IndexKind):
         raise IndexFileError(
             f"kind = {name!r} is {_described(kind)}, but must be an object of a class that is made from "
@@ -47,7 +47,7 @@ def open_retriever(
     not fit, and what is no retriever.
     """
     options = options or {}
-    factory = _component("retrievers", name, setting)
+    factory = registry.load("retrievers", name, setting)
     where = f"{setting} = {name!r}"
     if not callable(factory):
         raise SettingsError(
@@ -62,20 +62,6 @@ def open_retriever(
             f"{' and '.join(missing)}; see prompt_coevo.retrieval.retriever.Retriever"
         )
     return retriever
-
-
-def _component(kind: registry.Kind, name: str, setting: str) -> Any:
-    """What the name stands for. Whatever happens while a stranger's module is imported is told."""
-    try:
-        return registry.load(kind, name, setting)
-    except CoevoError as error:
-        if ":" not in name:
-            raise
-        raise SettingsError(f"{error}; install it, or put its folder on PYTHONPATH") from error
-    except Exception as error:
-        raise SettingsError(
-            f"{setting} = {name!r} cannot be imported: {type(error).__name__}: {error}; mend the module"
-        ) from error
 
 
 def _check_options(factory: Callable[..., Any], options: Mapping[str, Any], where: str) -> None:
