@@ -20,13 +20,14 @@ from prompt_coevo.errors import CoevoError, PluginError, SettingsError
 from prompt_coevo.markers import PROJECT
 
 Kind: TypeAlias = Literal[
-    "methods", "proposers", "gates", "sinks", "models", "retrievers", "indexes"
+    "methods", "proposers", "gates", "sinks", "models", "likenesses", "retrievers", "indexes"
 ]
 
 DISABLE_PLUGINS_VARIABLE: Final = "PROMPT_COEVO_DISABLE_PLUGINS"
 
 _PROPOSERS: Final = "prompt_coevo.reflection.proposers"
 _MODELS: Final = "prompt_coevo.reflection.models"
+_LIKENESS: Final = "prompt_coevo.algorithms.p2o.stream.likeness"
 _BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
     "methods": {
         "inspo": "prompt_coevo.algorithms.inspo:METHOD",
@@ -44,6 +45,11 @@ _BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
         "function": f"{_MODELS}:function_model",
         "litellm": f"{_MODELS}:litellm_model",
         "self": f"{_MODELS}:self_model",
+    },
+    "likenesses": {
+        "words": f"{_LIKENESS}:words",
+        "column": f"{_LIKENESS}:column",
+        "none": f"{_LIKENESS}:none",
     },
     "retrievers": {
         "remote": "prompt_coevo.retrieval.client.client:remote",
@@ -169,4 +175,5 @@ def _package(entry: EntryPoint) -> str:
 
 
 def _singular(kind: Kind) -> str:
-    return "index kind" if kind == "indexes" else kind.removesuffix("s")
+    irregular = {"indexes": "index kind", "likenesses": "likeness"}
+    return irregular.get(kind, kind.removesuffix("s"))

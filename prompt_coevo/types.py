@@ -208,6 +208,12 @@ class Group:
     question_id: str
     rollouts: tuple[Rollout, ...]
 
+    @property
+    def bare(self) -> Group:
+        """The rollouts of the group that ran without a template; there may be none."""
+        rollouts = tuple(one for one in self.rollouts if not one.assignment.templated)
+        return Group(self.question_id, rollouts)
+
     @cached_property
     def mean_reward(self) -> float | None:
         """Mean reward over the rollouts that are fit to judge by; None if there is none."""

@@ -182,6 +182,8 @@ class Coevolution:
         for name, plugin_state in payload["plugins"].items():
             try:
                 self._plugins.only(name, hookspecs.coevo_load_state, state=plugin_state)
+            except StateError:
+                raise
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise StateError(
                     f"{where} holds a state of {name!r} that it cannot read: {error!r}; "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
@@ -124,6 +124,7 @@ class Settings(BaseSettings):
         environment = env_settings()
         file = read_file(_first("config_file", arguments, environment))
         preset = read_preset(_first("preset", arguments, environment, file))
+        preset = _without_lapsed(settings_cls, preset, (arguments, environment, file))
         return tuple(
             InitSettingsSource(settings_cls, init_kwargs=values)
             for values in (arguments, environment, file, preset)
@@ -220,10 +221,11 @@ class Settings(BaseSettings):
                 "by reflection.api_base, or leave the overlap out"
             )
         limited = "total_timeout_s" in self.reflection.model_fields_set
-        if self.reflection.function is not None and limited and not overlapped:
+        streams = "p2o" in self.algorithms and self.p2o.search_backend == "stream"
+        if self.reflection.function is not None and limited and not (overlapped or streams):
             yield (
                 "reflection.total_timeout_s has no effect with a reflection.function, unless "
-                'inspo.reflection = "overlapped"; leave it out'
+                'inspo.reflection = "overlapped" or p2o.search_backend = "stream"; leave it out'
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -310,6 +312,22 @@ def parse_section(model: type[M], name: str, values: Mapping[str, Any]) -> M:
 
 def _first(name: str, *sources: Mapping[str, Any]) -> Any:
     return next((source[name] for source in sources if source.get(name) is not None), None)
+
+
+def _without_lapsed(
+    model: type[BaseModel], preset: Mapping[str, Any], stronger: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """A preset without the values that make no sense beside what stronger sources say."""
+    left = dict(preset)
+    for name, field in model.model_fields.items():
+        section = field.annotation
+        if name in preset and isinstance(section, type) and issubclass(section, Section):
+            given: dict[str, Any] = {}
+            for values in reversed(stronger):
+                if isinstance(own := values.get(name), Mapping):
+                    given.update(own)
+            left[name] = section.without_lapsed(preset[name], given)
+    return left
 
 
 def _without_defaults(values: Mapping[str, Any]) -> dict[str, Any]:

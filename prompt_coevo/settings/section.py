@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Self
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -16,6 +16,11 @@ class Section(BaseModel):
     def problems(self) -> Iterator[str]:
         """What is wrong with the values together, one sentence each."""
         return iter(())
+
+    @classmethod
+    def without_lapsed(cls, preset: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        """What counts of a preset's values beside those `given` by stronger sources: as a rule, all."""
+        return dict(preset)
 
     @model_validator(mode="after")
     def _no_problems(self) -> Self:

@@ -10,6 +10,7 @@ from typing import Any
 from prompt_coevo.algorithms.inspo.evolution import Evolution, Evolver
 from prompt_coevo.algorithms.inspo.in_flight import InFlight
 from prompt_coevo.algorithms.inspo.settings import InspoSettings
+from prompt_coevo.candidates.asked import Asked
 from prompt_coevo.candidates.source import ProposerUnavailable, announce, propose
 from prompt_coevo.context import Context
 from prompt_coevo.errors import CoevoError
@@ -41,7 +42,7 @@ class EvolutionSchedule:
         on_time = step % self._settings.evolve_every == 0
         online = self._settings.evolution == "online"
         due = online and on_time and step < self._settings.evolve_until
-        if self._flight is not None and step >= self._flight.use_at:
+        if self._flight is not None and step >= self._flight.asked.use_at:
             another_round = not due and step + self._overlap < self._settings.evolve_until
             self._use_reply(step, policy, another_round)
         if not due:
@@ -103,24 +104,25 @@ class EvolutionSchedule:
             return
         announce(self._context, [request])
         ask = partial(propose, self._context)
-        self._flight = InFlight(evolution, request, step + self._overlap, ask)
+        self._flight = InFlight(evolution, Asked([request], step + self._overlap, ask))
 
     def _use_reply(self, step: int, policy: Policy, another_round: bool) -> None:
         """Use what was asked for `overlap_steps` ago; wait for it if it is late."""
         assert self._flight is not None
         flight, self._flight = self._flight, None
-        took_so_far = flight.seconds
+        asked = flight.asked
+        took_so_far = asked.seconds
         try:
             limit = self._context.settings.reflection.total_timeout_s
-            proposals = flight.answer(limit + _GRACE_S)
+            proposals = asked.answer(limit + _GRACE_S)
         except TimeoutError as error:
             self._skip(str(error))
             return
         finally:
             self._context.note(
                 "reflection_awaited",
-                took_s=flight.seconds,
-                waited_s=max(0.0, flight.seconds - took_so_far),
+                took_s=asked.seconds,
+                waited_s=max(0.0, asked.seconds - took_so_far),
             )
         worked = self._take(flight.evolution, flight.request, proposals, policy)
         if another_round and worked and self._evolver.wants_more(flight.evolution):

@@ -7,16 +7,25 @@ from prompt_coevo.settings.method import Cost, Method, Workload
 
 
 def _estimate(section: P2OSettings, workload: Workload) -> Cost:
+    limit = section.calls_for(workload.questions)
+    if section.search_backend == "stream":
+        every = (
+            section.calls_per_step * workload.questions
+        )  # a step trains on one question at least
+        return Cost("in an epoch", 0, int(min(limit, every)), ", if all questions are hard")
     budget = section.search_budget
     # An attempt costs B. Half of the hard questions are set aside, and B cannot exceed the others.
     enough = 2 * section.minibatch_size - 1
     note = f", or up to {budget} if fewer than {enough} questions are hard"
-    return Cost("after an epoch", budget, budget // section.minibatch_size, note)
+    calls = budget // section.minibatch_size
+    if limit < calls:
+        return Cost("after an epoch", budget, int(limit), ", if all questions are hard")
+    return Cost("after an epoch", budget, calls, note)
 
 
 METHOD: Final = Method(
     "p2o",
-    plugin="prompt_coevo.algorithms.p2o.plugin:P2O",
+    plugin="prompt_coevo.algorithms.p2o.build:build",
     section=P2OSettings,
     provides=frozenset({"template"}),
     may_distil=True,

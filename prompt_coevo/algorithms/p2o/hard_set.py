@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Literal, TypeAlias
 
 from prompt_coevo.types import Group
+
+Hardness: TypeAlias = Literal["literal", "bare"]
 
 
 class HardSet:
     """The questions whose latest group had a mean reward below `tau` (strictly).
+
+    `literal` takes the mean of the whole group, as eq. 4 says, under whatever its members ran. `bare`
+    takes that of the members without a template: what a template solves is not yet learnt.
 
     A question keeps its verdict until it is measured again: one that an epoch missed (a sampler may
     drop the last, incomplete batch) is unknown, not easy. A group without any rollout that is fit to
     judge by measures nothing.
     """
 
-    def __init__(self, tau: float) -> None:
+    def __init__(self, tau: float, hardness: Hardness = "literal") -> None:
         self.tau = tau
+        self._hardness = hardness
         self._means: dict[str, float] = {}
 
     def observe(self, group: Group) -> None:
         """Judge the group's question anew."""
-        mean = group.mean_reward
+        judged = group if self._hardness == "literal" else group.bare
+        mean = judged.mean_reward
         if mean is None:
             return
         if mean < self.tau:

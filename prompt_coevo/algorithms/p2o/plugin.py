@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 
 from prompt_coevo import hookspecs
+from prompt_coevo.algorithms.p2o.backend import check_backend
 from prompt_coevo.algorithms.p2o.cover import TemplateCover
 from prompt_coevo.algorithms.p2o.gepa.search import GepaSearch
 from prompt_coevo.algorithms.p2o.hard_set import HardSet
 from prompt_coevo.algorithms.p2o.pareto import select_pareto_front
+from prompt_coevo.algorithms.p2o.round_numbers import round_numbers
 from prompt_coevo.algorithms.p2o.search import Search, SearchRequest, SearchResult
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.candidates.trials import ScoredPool, Trial
@@ -30,7 +32,7 @@ from prompt_coevo.extras import require
 from prompt_coevo.markers import PROJECT, hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.rng import counter_rng
-from prompt_coevo.types import Group, MemberPlan, Rollout
+from prompt_coevo.types import Group, MemberPlan
 
 logger = logging.getLogger(PROJECT)
 
@@ -50,7 +52,7 @@ class P2O:
             require("gepa", extra="gepa", purpose='p2o.search_backend = "gepa"')
         self._context = context
         self._settings = settings
-        self._hard = HardSet(self._settings.tau)
+        self._hard = HardSet(self._settings.tau, self._settings.hardness_in_use)
         self._cover: TemplateCover | None = None
         self._searches = 0
         self._totals = {"searches": 0, "search_rollouts": 0, "train_rollouts": 0}
@@ -77,15 +79,7 @@ class P2O:
         self._hard.observe_all(groups)
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         self._totals["train_rollouts"] += len(rollouts)
-        under: dict[bool, list[Rollout]] = {True: [], False: []}
-        for rollout in rollouts:
-            under[rollout.assignment.templated].append(rollout)
-        fraction = len(under[True]) / len(rollouts) if rollouts else 0.0
-        self._last_round = {"templated_fraction": fraction}
-        for name, chosen in (("templated", under[True]), ("untemplated", under[False])):
-            judged = [rollout.reward for rollout in chosen if rollout.fit]
-            if judged:
-                self._last_round[f"reward_{name}"] = sum(judged) / len(judged)
+        self._last_round = round_numbers(rollouts)
 
     # Phase 2: search
 
@@ -178,6 +172,7 @@ class P2O:
     @hookimpl
     def coevo_state(self) -> dict[str, Any]:
         return {
+            "search_backend": self._settings.search_backend,
             "hard": self._hard.to_json(),
             "cover": self._cover.to_json() if self._cover else None,
             "searches": self._searches,
@@ -186,6 +181,7 @@ class P2O:
 
     @hookimpl
     def coevo_load_state(self, state: dict[str, Any]) -> None:
+        check_backend(state, self._settings.search_backend)
         self._hard.load(state["hard"])
         self._cover = TemplateCover.from_json(state["cover"]) if state["cover"] else None
         self._searches = state["searches"]

@@ -4,7 +4,8 @@ All proposals of one front run as one wave: one batch of rollouts for the parent
 batch of reflection calls, one batch for the children, one for the accepted children on the dev
 questions. Deviations from the paper: the empty template's own dev evaluation is charged; a wave holds
 only what the budget can pay (setting `overspend`); a proposal that spends no rollouts of its own
-(gates, no failures to reflect on) costs B.
+(gates, no failures to reflect on) costs B; reflection calls are limited by the number of hard questions
+(setting `calls_per_hard`), because cached rollouts use the budget up too slowly to do so.
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ class Search:
         self._templates: list[Candidate] = []
         self._scores: list[list[float]] = []
         self._wave = self._proposals = self._barren_waves = 0
+        self._calls_left = self._settings.calls_for(len(request.hard_ids))
 
     def run(self) -> SearchResult:
         """Search until the budget is spent. An evaluator that raises ends it early, nothing more."""
@@ -160,7 +162,10 @@ class Search:
         parents = [self._templates[row] for row in rows]
         if self._settings.front_fill and parents:
             parents = [parents[i % len(parents)] for i in range(self._settings.beam_width)]
-        return parents[: self._budget.affordable(len(parents))]
+        if parents and self._calls_left <= 0:
+            raise SearchEnded("the calls of this search are used up (p2o.calls_per_hard)")
+        affordable = self._budget.affordable(len(parents))
+        return parents[: int(min(affordable, self._calls_left))]
 
     def _run_wave(self, parents: list[Candidate]) -> None:
         attempts = self._roll_out_parents(parents)
@@ -194,6 +199,7 @@ class Search:
         reflecting = [attempt for attempt in attempts if self._failures(attempt)]
         if not reflecting:
             return
+        self._calls_left -= len(reflecting)
         requests = [
             ProposalRequest(
                 "template", (attempt.parent,), self._failures(attempt), self._settings.proposer

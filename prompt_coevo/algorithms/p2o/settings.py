@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
 from prompt_coevo.settings.section import Section
 
+SearchBackend: TypeAlias = Literal["waves", "stream", "gepa"]
 Overspend: TypeAlias = Literal["never", "literal"]
 
-_OF_THE_BUILTIN_SEARCH = {"beam_width", "front_fill", "max_barren_waves", "overspend"}
+_OF_WAVES = {"beam_width", "front_fill", "max_barren_waves", "overspend"}
+_OF_WAVES_AND_GEPA = {
+    "dev_size",
+    "dev_temperature",
+    "group_templates",
+    "min_hard",
+    "minibatch_size",
+    "minibatch_temperature",
+    "search_budget",
+    "search_every",
+}
+_OF_STREAM = {
+    "bare_members",
+    "calls_per_step",
+    "failures_per_call",
+    "first_sight",
+    "library_size",
+    "likeness",
+    "likeness_column",
+    "proof",
+    "reply_steps",
+    "trial_members",
+}
+_IDLE: Mapping[str, set[str]] = {
+    "waves": _OF_STREAM,
+    "stream": _OF_WAVES | _OF_WAVES_AND_GEPA,
+    "gepa": _OF_WAVES | _OF_STREAM,
+}
+"""Settings without effect, by search."""
 
 
 class P2OSettings(Section):
@@ -46,10 +76,48 @@ class P2OSettings(Section):
     """Sampling temperature of the dev rollouts; 0 is greedy."""
     group_templates: Literal["diverse", "same"] = "diverse"
     """`same` gives all rollouts of a group one template: the ablation of Table 2."""
-    search_backend: Literal["builtin", "gepa"] = "builtin"
-    """`gepa` leaves the search to the package of that name, for comparison (extra `gepa`)."""
+    search_backend: SearchBackend = "waves"
+    """`waves` is the paper's search between epochs; `stream` tries templates inside the training groups
+    and never stops training; `gepa` leaves the search to the package of that name (extra `gepa`)."""
+    hardness: Literal["literal", "bare"] | None = None
+    """`literal` judges a question by its whole group, as eq. 4 says; `bare` by the members without a
+    template, so that what a template solves is not taken for learnt. Default: `bare` for `stream`, else
+    `literal`."""
+    calls_per_hard: float | Literal["unlimited"] = Field(default=1.0)
+    """Reflection calls for every hard question, at most: in an epoch with `stream`, else in a search.
+    The paper knows no such limit."""
+    calls_per_step: int = Field(default=4, ge=1)
+    """`stream`: reflection calls that begin after a weight update, at most."""
+    reply_steps: int = Field(default=1, ge=1)
+    """`stream`: weight updates until a reply is used. It is waited for if it is not there by then."""
+    failures_per_call: int = Field(default=4, ge=1)
+    """`stream`: failed responses that a call shows, at most, to questions that are alike."""
+    bare_members: int = Field(default=1, ge=1)
+    """`stream`: members of a hard question's group that run without a template."""
+    trial_members: int = Field(default=2, ge=1)
+    """`stream`: members of a hard question's group that may run under a template on trial."""
+    proof: bool = True
+    """`stream`: a template comes into use on a success on a question that its proposer did not see,
+    where one is like those that it saw; so it cannot just hold their answers."""
+    first_sight: bool = False
+    """`stream`: half of a group may run under templates although the question was not yet measured, for
+    runs of one or two epochs."""
+    library_size: int = Field(default=256, ge=1)
+    """`stream`: templates in use, at most."""
+    likeness: str = "words"
+    """`stream`: how it knows which questions are alike: `words` that they share, equal values of a
+    `column`, `none`, the name of an installed one, or `module:attribute`."""
+    likeness_column: str | None = None
+    """`stream` with `likeness = "column"`: the column, such as a topic; `row_columns` must name it."""
     max_barren_waves: int = Field(default=8, ge=1)
     """End a search after so many waves in a row that gave no candidate to try (not in the paper)."""
+
+    @field_validator("search_backend", mode="before")
+    @classmethod
+    def _renamed(cls, name: Any) -> Any:
+        if name == "builtin":
+            raise ValueError('"builtin" is called "waves" by now; set that')
+        return name
 
     @field_validator("search_every")
     @classmethod
@@ -68,9 +136,34 @@ class P2OSettings(Section):
                 f"dev questions that p2o.min_hard = {self.min_hard} and p2o.dev_size = {self.dev_size} "
                 "make at least, so no search could begin; raise it, or lower one of them"
             )
-        if self.search_backend == "gepa":
-            for name in sorted(_OF_THE_BUILTIN_SEARCH & self.model_fields_set):
-                yield (
-                    f'p2o.{name} has no effect with search_backend = "gepa"; leave it out '
-                    "(and any preset that sets it)"
-                )
+        for name in sorted(self._idle() & self.model_fields_set):
+            yield (
+                f'p2o.{name} has no effect with search_backend = "{self.search_backend}"; leave it out'
+            )
+        if (self.likeness == "column") != (self.likeness_column is not None):
+            yield 'p2o.likeness = "column" and p2o.likeness_column go together; set both or none'
+        if self.calls_per_hard != "unlimited" and not self.calls_per_hard > 0:
+            yield 'p2o.calls_per_hard must be greater than 0, or "unlimited"'
+
+    def calls_for(self, hard: int) -> float:
+        """Reflection calls for so many hard questions, at most."""
+        limit = self.calls_per_hard
+        return math.inf if limit == "unlimited" else math.ceil(limit * hard)
+
+    @property
+    def hardness_in_use(self) -> Literal["literal", "bare"]:
+        """The setting, or what is usual for the search."""
+        return self.hardness or ("bare" if self.search_backend == "stream" else "literal")
+
+    @classmethod
+    def without_lapsed(cls, preset: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        """What a preset sets for another search lapses if a user names one."""
+        chosen = given.get("search_backend", preset.get("search_backend"))
+        if chosen == preset.get("search_backend"):
+            return dict(preset)
+        idle = {*_IDLE.get(chosen, ()), "search_backend", "hardness"}
+        return {name: value for name, value in preset.items() if name not in idle}
+
+    def _idle(self) -> set[str]:
+        """Settings that do nothing with this search."""
+        return _IDLE[self.search_backend]

@@ -41,6 +41,23 @@ class TestP2OEverySecondStep(AlgorithmLaws):
     )
 
 
+class TestP2OAsAStream(AlgorithmLaws):
+    plans_follow_observations = True
+    settings: ClassVar = {"algorithms": "p2o", "p2o": {"search_backend": "stream"}}
+
+
+class TestP2OAsAStreamWithLateReplies(AlgorithmLaws):
+    plans_follow_observations = True
+    settings: ClassVar = {
+        "algorithms": "p2o",
+        "p2o": {"search_backend": "stream", "reply_steps": 3, "likeness": "none", "first_sight": True},
+    }
+
+
+class TestP2OInWavesUntilSolvedBare(AlgorithmLaws):
+    settings = p2o(hardness="bare")
+
+
 class TestInspo(AlgorithmLaws):
     settings = inspo()
 

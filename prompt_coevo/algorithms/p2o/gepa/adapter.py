@@ -54,6 +54,7 @@ class TemplateAdapter:
         self._evaluator = evaluator
         self._budget = budget
         self._source = source
+        self._calls_left = settings.calls_for(len(questions.questions))
         self._candidates = {EMPTY_TEMPLATE.text: EMPTY_TEMPLATE}
 
     def candidate(self, texts: Mapping[str, str]) -> Candidate:
@@ -62,7 +63,8 @@ class TemplateAdapter:
 
     def must_stop(self, gepa_state: object) -> bool:
         """A `gepa.StopperProtocol`: something failed, or no further proposal can be paid in full."""
-        return self.error is not None or not self._budget.affordable(1)
+        spent = self._calls_left <= 0 or not self._budget.affordable(1)
+        return self.error is not None or spent
 
     def evaluate(
         self, batch: list[Sample], candidate: dict[str, str], capture_traces: bool = False
@@ -102,6 +104,7 @@ class TemplateAdapter:
         failures = tuple(Trajectory(**failure) for failure in reflective_dataset[COMPONENT])
         if not failures:
             return {}
+        self._calls_left -= 1
         parent = self.candidate(candidate)
         request = ProposalRequest("template", (parent,), failures, self._settings.proposer)
         try:

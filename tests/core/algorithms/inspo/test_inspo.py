@@ -976,7 +976,7 @@ def overlap(start: Any) -> Callable[..., Run]:
 
 def wait_for_the_answer(run: Run) -> None:
     """Until what is in flight has been answered, as far as the state knows."""
-    while run.state["schedule"]["in_flight"]["answer"] is None:
+    while run.state["schedule"]["in_flight"]["asked"]["answer"] is None:
         time.sleep(0.01)
 
 
@@ -1118,7 +1118,7 @@ def test_a_round_that_the_next_evolution_overtakes_is_dropped_and_says_so(overla
     assert [event["reason"] for event in run.events("reflection_dropped")] == [
         "the next evolution begins"
     ]
-    assert run.state["schedule"]["in_flight"]["use_at"] == 11
+    assert run.state["schedule"]["in_flight"]["asked"]["use_at"] == 11
 
 
 def test_parents_that_were_pruned_meanwhile_do_not_come_back(overlap: Any) -> None:

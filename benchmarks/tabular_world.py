@@ -1,0 +1,277 @@
+"""A world of facts whose policy is a table: the real engine searches in it, and a run takes seconds.
+
+A question names one or more words, and is answered by what every word means. The policy has a belief
+about each word, which it may not hold for a hard word, and obeys an explanation in its prompt (`dax means
+3`) with some probability. Policy gradient changes the table. The reflection model is a rule that reads
+the real reflection prompt, and explains some of the failures that it is shown; it errs now and then.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prompt_coevo.types import Assignment, Question, Rollout, RolloutRequest
+
+Words: TypeAlias = tuple[int, ...]
+Hints: TypeAlias = Mapping[int, int]
+TeacherKind: TypeAlias = Literal["explains", "guesses", "says nothing"]
+
+_CLAUSE: Final = re.compile(r"w(\d+) means s(\d+) \.")
+_FAILURE: Final = re.compile(
+    r"<failure_\d+>\s*<question>(.*?)</question>\s*<response>(.*?)</response>", re.DOTALL
+)
+_NUMBER: Final = re.compile(r" on n(\d+)")
+_PARENT: Final = re.compile(r"<current_template>(.*?)</current_template>", re.DOTALL)
+_TEST_QUESTIONS: Final = 1_500
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """What makes a world easy or hard to search in.
+
+    `easy`, `medium`, `hard` count words; `chances` are those of believing a word's meaning at first,
+    `shares` those of a kind of word in a question. `clauses` fit into a template; the teacher explains
+    `explained` failures a call, and errs in `errors` of them.
+    """
+
+    easy: int = 4
+    medium: int = 4
+    hard: int = 4
+    meanings: int = 8
+    words: int = 2
+    chances: tuple[float, float, float] = (0.45, 0.05, 2e-4)
+    shares: tuple[float, float, float] = (0.45, 0.2, 0.35)
+    obeys: float = 0.8
+    questions: int = 512
+    rollouts: int = 30_000
+    group: int = 6
+    batch: int = 32
+    clauses: int = 2
+    explained: int = 2
+    errors: float = 0.3
+
+
+_LARGE: Final = Knobs(easy=8, medium=8, meanings=64, chances=(0.45, 0.05, 2e-5))
+WORLDS: Final[Mapping[str, Knobs]] = {
+    "1": Knobs(),
+    "B": replace(_LARGE, hard=24, clauses=4, questions=768, rollouts=44_300),
+    "C": replace(_LARGE, hard=32, questions=1_024, rollouts=42_700),
+    "E": replace(_LARGE, hard=48, questions=1_024, rollouts=42_700, errors=0.6),
+    "N": replace(
+        _LARGE,
+        medium=16,
+        hard=24,
+        clauses=4,
+        questions=768,
+        rollouts=44_300,
+        chances=(0.45, 0.08, 2e-5),
+        shares=(0.3, 0.35, 0.35),
+        obeys=0.5,
+        errors=0.5,
+    ),
+    "O": replace(_LARGE, hard=16, questions=2_560, rollouts=15_360),
+}
+"""1: the demo's. B, C, E: more facts, fewer of them in a template, a teacher that errs. N: flukes, and a
+policy that obeys every other time. O: a single epoch."""
+
+
+class World:
+    """What words mean and what is believed of them at first, for one draw."""
+
+    def __init__(self, knobs: Knobs, draw: int) -> None:
+        rng = np.random.default_rng(draw)
+        counts = (knobs.easy, knobs.medium, knobs.hard)
+        self.knobs = knobs
+        self.kinds = np.repeat((0, 1, 2), counts)
+        self.meanings = rng.integers(0, knobs.meanings, len(self.kinds))
+        self.first_beliefs = np.full((len(self.kinds), knobs.meanings), knobs.chances[2])
+        for word, meaning in enumerate(self.meanings):
+            chance = knobs.chances[self.kinds[word]]
+            wrong = [other for other in range(knobs.meanings) if other != meaning]
+            traps = rng.permutation(wrong)[:3]
+            self.first_beliefs[word, traps] += (1 - chance) * np.array([0.5, 0.3, 0.2])
+            self.first_beliefs[word, meaning] = chance
+        self.first_beliefs /= self.first_beliefs.sum(axis=1, keepdims=True)
+        share = np.array(knobs.shares) / np.maximum(counts, 1)
+        self._shares = share[self.kinds] / share[self.kinds].sum()
+
+    def questions(self, rng: np.random.Generator, count: int) -> list[Words]:
+        size = self.knobs.words
+        return [tuple(rng.choice(len(self.kinds), size, p=self._shares)) for _ in range(count)]
+
+
+class TabularPolicy:
+    """The policy of one run: `prompt_coevo.policy.Policy`, with a trainer."""
+
+    def __init__(self, world: World, seed: int, rate: float = 0.15) -> None:
+        self._world, self._rate = world, rate
+        self._questions = world.questions(np.random.default_rng([seed, 1]), world.knobs.questions)
+        self._test = np.array(world.questions(np.random.default_rng(99), _TEST_QUESTIONS))
+        self._kinds = world.kinds[self._test].max(axis=1)
+        self._random = random.Random(seed)
+        self._logits = np.log(world.first_beliefs)
+        self._trust = np.array([math.log(world.knobs.obeys / (1 - world.knobs.obeys))])
+        self._beliefs = softmax(self._logits)
+        self._moments: dict[str, tuple[NDArray[Any], NDArray[Any], int]] = {}
+        self.rollouts = self.batches = 0
+        """Outside training."""
+
+    def question_ids(self) -> list[str]:
+        return [f"q{number}" for number in range(len(self._questions))]
+
+    def question(self, question_id: str) -> Question:
+        words = self._words(question_id)
+        text = f"use {' '.join(f'w{word}' for word in words)} on n{question_id[1:]}"
+        return Question(question_id, text, spelled(self._world.meanings[list(words)]))
+
+    def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
+        self.batches += 1
+        self.rollouts += len(requests)
+        return [self._answered(one.assignment, one.sampling.temperature) for one in requests]
+
+    def train(self, plan: Sequence[Assignment]) -> list[Rollout]:
+        """One batch, and one update of the weights: group-relative advantages, on the train prompt."""
+        rollouts = [self._answered(assignment, None) for assignment in plan]
+        rewards = np.array([rollout.reward for rollout in rollouts])
+        groups = rewards.reshape(-1, self._world.knobs.group)
+        spread = groups.std(axis=1, ddof=1, keepdims=True) + 1e-4
+        advantages = ((groups - groups.mean(axis=1, keepdims=True)) / spread).ravel()
+        logits, trust = np.zeros_like(self._logits), np.zeros(1)
+        for rollout, advantage in zip(rollouts, advantages, strict=True):
+            if advantage:
+                self._add_gradient(rollout, float(advantage), logits, trust)
+        self._step("logits", self._logits, logits / len(rollouts), self._rate)
+        self._step("trust", self._trust, trust / len(rollouts), 0.02)
+        self._beliefs = softmax(self._logits)
+        return rollouts
+
+    def accuracies(self) -> tuple[float, float, float]:
+        """On new questions, greedy and without a hint: easy, medium, hard."""
+        right = (self._beliefs.argmax(axis=1) == self._world.meanings)[self._test].all(axis=1)
+        easy, medium, hard = (float(right[self._kinds == kind].mean()) for kind in range(3))
+        return easy, medium, hard
+
+    # Inside
+
+    def _words(self, question_id: str) -> Words:
+        return self._questions[int(question_id[1:])]
+
+    def _answered(self, assignment: Assignment, temperature: float | None) -> Rollout:
+        words = self._words(assignment.question_id)
+        hints = clauses(assignment.template.text) if assignment.template else {}
+        said = [self._say(word, hints, temperature == 0) for word in words]
+        right = all(
+            meaning == self._world.meanings[word] for word, meaning in zip(words, said, strict=True)
+        )
+        return Rollout(assignment, spelled(said), float(right))
+
+    def _say(self, word: int, hints: Hints, greedy: bool) -> int:
+        beliefs, trust = self._beliefs[word], self._obeys
+        if greedy:
+            beliefs = beliefs * (1 - trust) if word in hints else beliefs.copy()
+            if word in hints:
+                beliefs[hints[word]] += trust
+            return int(beliefs.argmax())
+        if word in hints and self._random.random() < trust:
+            return hints[word]
+        drawn = self._random.random() * 0.999999
+        return min(int(np.searchsorted(np.cumsum(beliefs), drawn)), len(beliefs) - 1)
+
+    @property
+    def _obeys(self) -> float:
+        return 1 / (1 + math.exp(-self._trust[0]))
+
+    def _add_gradient(
+        self, rollout: Rollout, advantage: float, logits: NDArray[Any], trust: NDArray[Any]
+    ) -> None:
+        assignment, obeys = rollout.assignment, self._obeys
+        shown = assignment.template is not None and not assignment.distilled
+        hints = clauses(assignment.template.text) if shown and assignment.template else {}
+        said = map(int, rollout.completion.split("-"))
+        for word, meaning in zip(self._words(assignment.question_id), said, strict=True):
+            beliefs = self._beliefs[word]
+            own = 1.0
+            if word in hints:
+                obeyed = float(hints[word] == meaning)
+                chance = (1 - obeys) * beliefs[meaning] + obeys * obeyed
+                own = (1 - obeys) * beliefs[meaning] / chance
+                trust += advantage * obeys * (1 - obeys) * (obeyed - beliefs[meaning]) / chance
+            direction = -beliefs * own
+            direction[meaning] += own
+            logits[word] += advantage * direction
+
+    def _step(self, name: str, values: NDArray[Any], gradient: NDArray[Any], rate: float) -> None:
+        """Adam."""
+        first, second, count = self._moments.get(name, (0 * values, 0 * values, 0))
+        first, second = 0.9 * first + 0.1 * gradient, 0.95 * second + 0.05 * gradient**2
+        self._moments[name] = (first, second, count + 1)
+        scale = np.sqrt(second / (1 - 0.95 ** (count + 1))) + 1e-4
+        values += rate * first / (1 - 0.9 ** (count + 1)) / scale
+
+
+class Teacher:
+    """The reflection model: it adds explanations to the current template, and forgets old ones."""
+
+    def __init__(self, policy: TabularPolicy, knobs: Knobs, kind: TeacherKind, seed: int) -> None:
+        self._policy, self._knobs, self._kind, self._seed = policy, knobs, kind, seed
+        self._lock = threading.Lock()
+        self.calls = 0
+
+    def __call__(self, prompt: str) -> str:
+        with self._lock:
+            self.calls += 1
+        if self._kind == "says nothing":
+            return "<template>please note</template>"
+        rng = random.Random(f"{self._seed}|{prompt}")
+        parent = _PARENT.search(prompt)
+        known = clauses(parent[1] if parent else "")
+        failures = [
+            (number[1], response.strip())
+            for question, response in _FAILURE.findall(prompt)
+            if (number := _NUMBER.search(question))
+        ]
+        for number, response in rng.sample(failures, min(self._knobs.explained, len(failures))):
+            self._explain(f"q{number}", response, known, rng)
+        while len(known) > self._knobs.clauses:  # the oldest, as a rule
+            del known[next(iter(known)) if rng.random() < 0.7 else rng.choice(list(known))]
+        texts = [f"w{word} means s{meaning} ." for word, meaning in known.items()]
+        rng.shuffle(texts)
+        return f"<template>{' '.join([*texts, 'note'])}</template>"
+
+    def _explain(
+        self, question_id: str, response: str, known: dict[int, int], rng: random.Random
+    ) -> None:
+        question = self._policy.question(question_id)
+        words = [int(word) for word in re.findall(r"w(\d+)", str(question.prompt))]
+        truth = map(int, str(question.ground_truth).split("-"))
+        wrong = self._kind == "guesses" or rng.random() < self._knobs.errors
+        said = map(int, response.split("-"))
+        for word, used, meaning in zip(words, said, truth, strict=True):
+            told = rng.randrange(self._knobs.meanings) if wrong else meaning
+            if used != told:
+                known.pop(word, None)
+                known[word] = told
+
+
+def clauses(text: str) -> dict[int, int]:
+    """What a template explains: word to meaning."""
+    return {int(word): int(meaning) for word, meaning in _CLAUSE.findall(text)}
+
+
+def spelled(meanings: Sequence[int] | NDArray[Any]) -> str:
+    return "-".join(str(meaning) for meaning in meanings)
+
+
+def softmax(logits: NDArray[Any]) -> NDArray[Any]:
+    exponents = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    softened: NDArray[Any] = exponents / exponents.sum(axis=-1, keepdims=True)
+    return softened

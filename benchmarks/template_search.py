@@ -1,0 +1,185 @@
+"""The template searches side by side in worlds of facts: accuracy over all rollouts, calls, barriers.
+
+    python benchmarks/template_search.py [--worlds 1,B,C] [--arms waves,stream] [--seeds 3] [--draws 1]
+                                         [--json FILE]
+
+`hard` is the accuracy on new questions with a hard word, without any template, when all rollouts of the
+world's budget are spent, training and search together; `area` is its mean over the budget. Barriers are
+batches that training waits for. See `tabular_world.py` for the worlds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from tabular_world import WORLDS, TabularPolicy, Teacher, TeacherKind, World
+
+from prompt_coevo import Coevolution, Settings
+
+POINTS: Final = 21
+ALL_FAIL: Final = {"tau": 0.01}
+WAVES: Final = {
+    **ALL_FAIL,
+    "search_backend": "waves",
+    "calls_per_hard": "unlimited",
+    "beam_width": 4,
+    "front_fill": True,
+    "minibatch_size": 8,
+    "dev_size": 64,
+    "search_budget": 1200,
+    "minibatch_temperature": 1.0,
+}
+STREAM: Final = {**ALL_FAIL, "search_backend": "stream"}
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to train. Without settings of P2O no template is searched for."""
+
+    p2o: Mapping[str, Any] | None = None
+    teacher: TeacherKind = "explains"
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+
+
+ARMS: Final[Mapping[str, Arm]] = {
+    "grpo": Arm(),
+    "waves": Arm(WAVES),
+    "waves, capped": Arm({**WAVES, "calls_per_hard": 1.0}),
+    "waves, bare": Arm({**WAVES, "hardness": "bare"}),
+    "stream": Arm(STREAM),
+    "stream, no proof": Arm({**STREAM, "proof": False}),
+    "stream, no likeness": Arm({**STREAM, "likeness": "none"}),
+    "stream, first sight": Arm({**STREAM, "first_sight": True}),
+    "stream, literal": Arm({**STREAM, "hardness": "literal"}),
+    "stream, guessing teacher": Arm(STREAM, "guesses"),
+    "stream, silent teacher": Arm(STREAM, "says nothing"),
+}
+
+
+def run(world_name: str, arm_name: str, seed: int, draw: int) -> dict[str, Any]:
+    """Train until the world's rollouts are spent."""
+    logging.disable(logging.WARNING)
+    arm, knobs = ARMS[arm_name], WORLDS[world_name]
+    policy = TabularPolicy(World(knobs, draw), seed)
+    teacher = Teacher(policy, knobs, arm.teacher, seed)
+    engine = engine_for(arm, teacher, seed)
+    began = time.process_time()
+    curve, trained = [(0, policy.accuracies()[2])], 0
+    ids, order = policy.question_ids(), np.random.default_rng([seed, 3])
+    engine.begin(policy)
+    while trained + policy.rollouts < knobs.rollouts:
+        shuffled = [ids[number] for number in order.permutation(len(ids))]
+        for start in range(0, len(ids), knobs.batch):
+            plan = engine.plan(shuffled[start : start + knobs.batch], knobs.group)
+            engine.observe(policy.train(plan))
+            engine.step_end(policy)
+            trained += len(plan)
+            curve.append((trained + policy.rollouts, policy.accuracies()[2]))
+            if trained + policy.rollouts >= knobs.rollouts:
+                break
+        else:
+            engine.epoch_end(policy)
+            curve.append((trained + policy.rollouts, policy.accuracies()[2]))
+    spent, hard = zip(*curve, strict=True)
+    easy, medium, last = policy.accuracies()
+    grid = np.linspace(0, knobs.rollouts, 200)
+    return {
+        "world": world_name,
+        "arm": arm_name,
+        "seed": seed,
+        "draw": draw,
+        "hard": last,
+        "medium": medium,
+        "easy": easy,
+        "area": float(np.interp(grid, spent, hard).mean()),
+        "training": trained,
+        "search": policy.rollouts,
+        "calls": teacher.calls,
+        "barriers": policy.batches,
+        "epochs": trained / (len(ids) * knobs.group),
+        "seconds": time.process_time() - began,
+        "curve": np.interp(np.linspace(0, knobs.rollouts, POINTS), spent, hard).round(3).tolist(),
+    }
+
+
+def engine_for(arm: Arm, teacher: Teacher, seed: int) -> Coevolution:
+    if arm.p2o is None:
+        return Coevolution.from_settings(Settings(algorithms=(), seed=seed))
+    return Coevolution.from_settings(
+        Settings(p2o=dict(arm.p2o), reflection={"function": teacher}, seed=seed)
+    )
+
+
+COLUMNS: Final = ("hard", "medium", "easy", "area", "search", "calls", "barriers")
+
+
+def table(runs: Sequence[Mapping[str, Any]], baseline: str) -> str:
+    """A row per world and arm: means, and the paired difference of the area to the baseline's."""
+    lines = [f"| world | arm | runs | {' | '.join(COLUMNS)} | area less {baseline}'s |"]
+    lines.append("|---" * (len(COLUMNS) + 4) + "|")
+    for world, arm in dict.fromkeys((one["world"], one["arm"]) for one in runs):
+        chosen = [one for one in runs if (one["world"], one["arm"]) == (world, arm)]
+        cells = [_mean([one[name] for one in chosen]) for name in COLUMNS]
+        other = {
+            (one["seed"], one["draw"]): one["area"]
+            for one in runs
+            if (one["world"], one["arm"]) == (world, baseline)
+        }
+        pairs = [
+            one["area"] - other[one["seed"], one["draw"]]
+            for one in chosen
+            if (one["seed"], one["draw"]) in other
+        ]
+        cells.append("" if arm == baseline or not pairs else _interval(pairs))
+        lines.append(f"| {world} | {arm} | {len(chosen)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _mean(values: Sequence[float]) -> str:
+    digits = 3 if max(values) <= 1 else 0
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{statistics.mean(values):.{digits}f} ± {spread:.{digits}f}"
+
+
+def _interval(pairs: Sequence[float]) -> str:
+    """The mean difference and twice its standard error."""
+    error = statistics.stdev(pairs) / len(pairs) ** 0.5 if len(pairs) > 1 else 0.0
+    return f"{statistics.mean(pairs):+.3f} ± {2 * error:.3f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--worlds", default=",".join(WORLDS))
+    parser.add_argument("--arms", default="grpo;waves;stream", help="separated by semicolons")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--draws", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    arms = options.arms.split(";")
+    jobs = [
+        (world, arm, 100 + seed, draw)
+        for world in options.worlds.split(",")
+        for arm in arms
+        for draw in range(options.draws)
+        for seed in range(options.seeds)
+    ]
+    with ProcessPoolExecutor(options.jobs) as pool:
+        runs = list(pool.map(run, *zip(*jobs, strict=True)))
+    print(table(runs, "waves"))
+    if options.json:
+        options.json.write_text(json.dumps(runs, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

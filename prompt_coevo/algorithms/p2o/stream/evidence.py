@@ -1,0 +1,168 @@
+"""What came of every template on every question, and what that says of it on others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prompt_coevo.algorithms.p2o.stream.likeness import Alike, Likeness
+
+Floats = NDArray[np.float32]
+
+_FRESHNESS: Final = 0.995
+"""What an outcome is worth after a weight update, of what it was worth before: the policy learns."""
+_ROWS: Final = 16_384
+_FORGOTTEN: Final = 0.01
+_HOPE: Final = 0.7
+_DOUBT: Final = 0.05
+_ANYWHERE: Final = 0.02
+
+
+class Belief(NamedTuple):
+    """Beta distributions of the chance that each of some templates solves a question, (n,) each."""
+
+    solves: Floats
+    fails: Floats
+
+    @property
+    def means(self) -> Floats:
+        means: Floats = self.solves / (self.solves + self.fails)
+        return means
+
+
+class Evidence:
+    """Weights of solved and of all rollouts, by question and by slot of the library.
+
+    The questions that were rolled out last are known, 16 384 at most. The belief in a template on a
+    question counts outcomes on others by their likeness, a little of all outcomes anywhere, and hopes
+    for a template that was written for this question or one like it.
+    """
+
+    def __init__(self, questions: int, likeness: Likeness) -> None:
+        self._likeness = likeness
+        self._row_of = np.full(questions, -1, dtype=np.int32)
+        self._question_of: list[int] = []
+        self._updated: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._outcomes: Floats = np.zeros(
+            (2, 0, 0), dtype=np.float32
+        )  # solved and all, by row, slot
+        self._anywhere = np.zeros((2, 0))
+        self._anywhere_updated = 0
+        self._shown: dict[int, tuple[int, ...]] = {}
+        self._written_for: dict[int, set[int]] = {}
+
+    def near(self, question: int) -> Alike:
+        """The questions most like this one, itself first."""
+        return self._likeness.near(question)
+
+    def open(self, slot: int, shown: Sequence[int]) -> None:
+        """A template takes the slot, which may have been another's; it was written for `shown`."""
+        if slot >= self._anywhere.shape[1]:
+            room = max(32, slot + 1 - self._anywhere.shape[1])
+            self._outcomes = np.pad(self._outcomes, ((0, 0), (0, 0), (0, room)))
+            self._anywhere = np.pad(self._anywhere, ((0, 0), (0, room)))
+        self._outcomes[:, :, slot] = 0
+        self._anywhere[:, slot] = 0
+        for question in self._shown.get(slot, ()):
+            self._written_for[question].discard(slot)
+        self._shown[slot] = tuple(shown)
+        for question in shown:
+            self._written_for.setdefault(question, set()).add(slot)
+
+    def add(self, question: int, slot: int, reward: float, step: int, age: int = 0) -> None:
+        """An outcome. `reward` counts between 0 and 1; it was sampled `age` updates before `step`."""
+        outcome = _FRESHNESS**age * np.array([min(max(reward, 0.0), 1.0), 1.0])
+        row = self._row(question, step)  # which may make the table larger
+        self._outcomes[:, row, slot] += outcome
+        if step != self._anywhere_updated:
+            self._anywhere *= _FRESHNESS ** (step - self._anywhere_updated)
+            self._anywhere_updated = step
+        self._anywhere[:, slot] += outcome
+
+    def belief(self, question: int, slots: Sequence[int], step: int) -> Belief:
+        """What to expect of the templates in these slots on this question."""
+        alike = self._likeness.near(question)
+        rows = self._row_of[alike.numbers]
+        known = rows >= 0
+        rows = rows[known]
+        ages = (_FRESHNESS ** (step - self._updated[rows])).astype(np.float32)
+        chosen = np.asarray(slots, dtype=np.int64)
+        solved, tried = (alike.weights[known] * ages) @ self._outcomes[:, rows][:, :, chosen]
+        fresh = _FRESHNESS ** (step - self._anywhere_updated)
+        solved_anywhere, tried_anywhere = _ANYWHERE * fresh * self._anywhere[:, chosen]
+        solves = _DOUBT + _HOPE * self._hope(alike)[chosen] + solved + solved_anywhere
+        fails = 1.0 + (tried - solved) + (tried_anywhere - solved_anywhere)
+        return Belief(solves.astype(np.float32), fails.astype(np.float32))
+
+    def solved_anywhere(self, slot: int) -> float:
+        """How much the template in a slot has solved of late."""
+        return float(self._anywhere[0, slot])
+
+    def halve(self) -> None:
+        """Trust all outcomes half as much: what they rest on has changed, such as the instruction."""
+        self._outcomes *= 0.5
+        self._anywhere *= 0.5
+
+    def to_json(self, ids: Sequence[str]) -> dict[str, Any]:
+        """Without the templates; `ids` are the questions' ids by number."""
+        rows = []
+        for row, question in enumerate(self._question_of):
+            slots = np.flatnonzero(self._outcomes[1, row])
+            cells = [[int(slot), *map(float, self._outcomes[:, row, slot])] for slot in slots]
+            rows.append([ids[question], int(self._updated[row]), cells])
+        return {
+            "rows": rows,
+            "anywhere": self._anywhere.tolist(),
+            "anywhere_updated": self._anywhere_updated,
+        }
+
+    def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
+        """Take up what `to_json` gave, once every slot is open; questions that are gone are left out."""
+        anywhere = np.array(state["anywhere"])
+        self._anywhere[:, : anywhere.shape[1]] = anywhere
+        self._anywhere_updated = state["anywhere_updated"]
+        for question_id, updated, cells in state["rows"]:
+            if (question := numbers.get(question_id)) is None:
+                continue
+            row = self._row(question, updated)
+            for slot, solved, tried in cells:
+                self._outcomes[:, row, slot] = solved, tried
+
+    def _hope(self, alike: Alike) -> Floats:
+        """How like this question is to the nearest one that a template was written for, by slot."""
+        hope = np.zeros(self._anywhere.shape[1], dtype=np.float32)
+        for number, weight in zip(alike.numbers.tolist(), alike.weights.tolist(), strict=True):
+            for slot in self._written_for.get(number, ()):
+                hope[slot] = max(hope[slot], weight)
+        return hope
+
+    def _row(self, question: int, step: int) -> int:
+        """The row of a question, its outcomes as old as they are at this step."""
+        row = int(self._row_of[question])
+        if row < 0:
+            row = self._new_row(question)
+            self._updated[row] = step
+        elif (passed := step - int(self._updated[row])) > 0:
+            outcomes = self._outcomes[:, row] * np.float32(_FRESHNESS**passed)
+            outcomes[:, outcomes[1] < _FORGOTTEN] = 0
+            self._outcomes[:, row] = outcomes
+            self._updated[row] = step
+        return row
+
+    def _new_row(self, question: int) -> int:
+        row = len(self._question_of)
+        if row == _ROWS:  # the one that was not rolled out for longest makes room
+            row = int(np.argmin(self._updated))
+            self._row_of[self._question_of[row]] = -1
+            self._outcomes[:, row] = 0
+            self._question_of[row] = question
+        else:
+            if row == len(self._updated):
+                self._outcomes = np.pad(self._outcomes, ((0, 0), (0, max(64, row)), (0, 0)))
+                self._updated = np.pad(self._updated, (0, max(64, row)))
+            self._question_of.append(question)
+        self._row_of[question] = row
+        return row

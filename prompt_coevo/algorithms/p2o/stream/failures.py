@@ -1,0 +1,75 @@
+"""What training has just seen fail: reflection costs no rollouts of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from prompt_coevo.types import EMPTY_TEMPLATE
+
+_QUESTIONS: Final = 1_024
+_PER_QUESTION: Final = 3
+_LONGEST: Final = 32_000
+"""Characters; a reflection prompt shows less of a response than that."""
+
+
+class Failure(NamedTuple):
+    completion: str
+    reward: float
+
+
+class Failures:
+    """The latest failed completion of a question under each of a few templates, the empty one first.
+
+    Of at most 1 024 questions, those that failed last. A completion longer than 32 000 characters is
+    kept without its middle.
+    """
+
+    def __init__(self) -> None:
+        self._by_question: dict[int, dict[str, Failure]] = {}
+
+    def __contains__(self, question: int) -> bool:
+        return question in self._by_question
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._by_question)
+
+    def of(self, question: int) -> Mapping[str, Failure]:
+        """By template id; the one that failed last is the last."""
+        return self._by_question[question]
+
+    def add(self, question: int, template_id: str, completion: str, reward: float) -> None:
+        known = self._by_question.pop(question, {})
+        self._by_question[question] = known  # as the one that failed last
+        known.pop(template_id, None)
+        known[template_id] = Failure(_shortened(completion), reward)
+        while len(known) > _PER_QUESTION:
+            del known[next(name for name in known if name != EMPTY_TEMPLATE.id)]
+        while len(self._by_question) > _QUESTIONS:
+            del self._by_question[next(iter(self._by_question))]
+
+    def solved(self, question: int, template_id: str) -> None:
+        """What failed under this template is out of date."""
+        known = self._by_question.get(question, {})
+        known.pop(template_id, None)
+        if not known:
+            self._by_question.pop(question, None)
+
+    def to_json(self, ids: Sequence[str]) -> list[Any]:
+        return [
+            [ids[question], [[name, *failure] for name, failure in known.items()]]
+            for question, known in self._by_question.items()
+        ]
+
+    def load(self, state: Sequence[Any], numbers: Mapping[str, int]) -> None:
+        self._by_question = {
+            numbers[question_id]: {name: Failure(text, reward) for name, text, reward in known}
+            for question_id, known in state
+            if question_id in numbers
+        }
+
+
+def _shortened(completion: str) -> str:
+    if len(completion) <= _LONGEST:
+        return completion
+    return f"{completion[: _LONGEST // 3]}\n[...]\n{completion[-2 * _LONGEST // 3 :]}"

@@ -1,0 +1,134 @@
+"""The templates that a stream has at hand, and how one gets among those in use."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from prompt_coevo.types import EMPTY_TEMPLATE, Candidate
+
+State: TypeAlias = Literal["trial", "in use"]
+
+_DROPPED: Final = 4_096
+
+
+@dataclass
+class Template:
+    """A template in a slot. `shown` are the questions, by number, that its proposer saw fail; `since`
+    is the epoch in which it came.
+
+    While on trial it counts its rollouts on hard questions like these: all, and those on questions that
+    the proposer did not see.
+    """
+
+    candidate: Candidate
+    slot: int
+    shown: tuple[int, ...]
+    since: int
+    state: State = "trial"
+    tried: int = 0
+    solved: int = 0
+    tried_unseen: int = 0
+    solved_unseen: int = 0
+    waiting: deque[int] = field(default_factory=deque)
+    """Questions on which riders are to try it."""
+    under_way: int = 0
+    """Riders that have not come back."""
+    proving: bool = False
+    """Whether riders have been sent to questions that the proposer did not see."""
+
+    def count(self, question: int, solved: bool) -> None:
+        """A rollout of its trial."""
+        self.tried += 1
+        self.solved += solved
+        if question not in self.shown:
+            self.tried_unseen += 1
+            self.solved_unseen += solved
+
+
+class Library:
+    """Templates by id and by slot; slot 0 is the empty template's, which is always in use.
+
+    At most `size` others are in use. The slots of dropped ones are used again; their ids are remembered
+    for a while, so that they are not tried again.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._templates: dict[str, Template] = {}
+        self._dropped: dict[str, None] = {}
+        self._templates[EMPTY_TEMPLATE.id] = Template(EMPTY_TEMPLATE, 0, (), 0, "in use")
+
+    def __iter__(self) -> Iterator[Template]:
+        return iter(self._templates.values())
+
+    def get(self, template_id: str) -> Template | None:
+        return self._templates.get(template_id)
+
+    def knows(self, candidate: Candidate) -> bool:
+        """Whether it is here, or was dropped."""
+        return candidate.id in self._templates or candidate.id in self._dropped
+
+    def add(self, candidate: Candidate, shown: Sequence[int], epoch: int) -> Template:
+        """A new template, on trial."""
+        taken = {template.slot for template in self}
+        slot = next(number for number in range(len(taken) + 1) if number not in taken)
+        template = Template(candidate, slot, tuple(shown), epoch)
+        self._templates[candidate.id] = template
+        return template
+
+    def drop(self, template: Template) -> None:
+        """Out of use, and not to be tried again."""
+        del self._templates[template.candidate.id]
+        self._dropped[template.candidate.id] = None
+        while len(self._dropped) > _DROPPED:
+            del self._dropped[next(iter(self._dropped))]
+
+    def in_state(self, state: State) -> list[Template]:
+        return [template for template in self if template.state == state]
+
+    @property
+    def texts(self) -> set[str]:
+        return {template.candidate.text for template in self}
+
+    @property
+    def overfull(self) -> int:
+        """How many more are in use than there should be."""
+        return max(0, len(self.in_state("in use")) - 1 - self._size)
+
+    def to_json(self, ids: Sequence[str]) -> dict[str, Any]:
+        """Riders under way wait again: their rollouts are lost with the host."""
+        templates = [
+            {
+                "candidate": template.candidate.to_json(),
+                "slot": template.slot,
+                "shown": [ids[question] for question in template.shown],
+                "since": template.since,
+                "state": template.state,
+                "tried": template.tried,
+                "solved": template.solved,
+                "tried_unseen": template.tried_unseen,
+                "solved_unseen": template.solved_unseen,
+                "waiting": [ids[question] for question in template.waiting],
+                "proving": template.proving,
+            }
+            for template in self
+            if template.slot
+        ]
+        return {"templates": templates, "dropped": list(self._dropped)}
+
+    def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
+        """Take up what `to_json` gave; questions that are gone are left out."""
+
+        def known(names: Sequence[str]) -> list[int]:
+            return [numbers[name] for name in names if name in numbers]
+
+        for line in state["templates"]:
+            values = dict(line)
+            candidate = Candidate.from_json(values.pop("candidate"))
+            values["shown"] = tuple(known(values["shown"]))
+            values["waiting"] = deque(known(values["waiting"]))
+            self._templates[candidate.id] = Template(candidate, **values)
+        self._dropped = dict.fromkeys(state["dropped"])

@@ -1,0 +1,196 @@
+"""Which questions are alike: what solved one of them may solve the others.
+
+The setting `p2o.likeness` names a factory: `factory(context, questions) -> Likeness`, which may read the
+questions once, in the order of their numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prompt_coevo.algorithms.p2o.settings import P2OSettings
+from prompt_coevo.context import Context
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.placement import question_text
+from prompt_coevo.types import Question
+
+_WORD: Final = re.compile(r"\w+")
+_NEAREST: Final = 128
+_LEAST: Final = 0.2
+"""Less than this is the noise of a few common words."""
+_LISTED: Final = 2_000
+"""Of a word in more questions than this, the index lists about so many, drawn by the question."""
+_CACHED: Final = 16_384
+
+
+class Alike(NamedTuple):
+    """Questions by number, and how much each is like the one that was asked for, in (0, 1]."""
+
+    numbers: NDArray[np.int32]
+    weights: NDArray[np.float32]
+
+
+class Likeness(Protocol):
+    """Knows the questions by number: their places in the order that the policy names them in."""
+
+    def near(self, number: int) -> Alike:
+        """The question itself, first and with weight 1, and those most like it."""
+        ...
+
+
+LikenessFactory: TypeAlias = Callable[[Context, Iterable[Question]], Likeness]
+
+
+def words(context: Context, questions: Iterable[Question]) -> Likeness:
+    """By the words that questions share."""
+    return Words(question_text(question.prompt) for question in questions)
+
+
+def column(context: Context, questions: Iterable[Question]) -> Likeness:
+    """By equal values of the column `p2o.likeness_column`. Raises SettingsError if no row has one."""
+    name = context.settings.section(P2OSettings).likeness_column or ""
+    values = [question.columns.get(name) for question in questions]
+    if all(value is None for value in values):
+        raise SettingsError(
+            f"p2o.likeness_column = {name!r} is in no row; the dataset needs a column of that name, and "
+            f"row_columns must name it, too: row_columns = [{name!r}]"
+        )
+    return SharedValue([None if value is None else str(value) for value in values])
+
+
+def none(context: Context, questions: Iterable[Question]) -> Likeness:
+    """No question says anything about another one."""
+    return Unlike()
+
+
+class Unlike:
+    """No question says anything about another one."""
+
+    def near(self, number: int) -> Alike:
+        return _alone(number)
+
+
+class SharedValue:
+    """Questions with an equal value, such as a topic, are alike by `weight`; None is unlike all."""
+
+    def __init__(self, values: Sequence[Hashable | None], weight: float = 0.5) -> None:
+        self._values = values
+        self._weight = weight
+        self._numbers: dict[Hashable, list[int]] = {}
+        for number, value in enumerate(values):
+            if value is not None:
+                self._numbers.setdefault(value, []).append(number)
+
+    def near(self, number: int) -> Alike:
+        same = self._numbers.get(self._values[number], [])
+        if len(same) > _NEAREST:  # a part that differs from question to question
+            start = number * 2_654_435_761 % len(same)
+            same = [*same[start:], *same[:start]][:_NEAREST]
+        others = np.array([other for other in same if other != number], dtype=np.int32)
+        return _with_itself(number, others, np.full(len(others), self._weight, dtype=np.float32))
+
+
+class Words:
+    """Cosine of tf-idf vectors of the words that a question shares with others, case aside.
+
+    A word that stands in one question alone, or in all, says nothing. `texts` are read once; the index
+    takes 8 bytes for each different word of a question, and at most as much again.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._words, self._starts = _read(texts)
+        count = len(self._starts) - 1
+        frequency = np.bincount(self._words, minlength=1)
+        shared = (frequency > 1) & (frequency < count)
+        self._squares = np.zeros(len(frequency), dtype=np.float32)
+        self._squares[shared] = np.log(count / frequency[shared]) ** 2
+        self._norms = np.sqrt(self._sums(self._squares[self._words], self._starts)) + 1e-9
+        self._listed, self._list_starts = self._inverted(frequency)
+        self.near: Callable[[int], Alike] = lru_cache(_CACHED)(self._near)
+
+    def _inverted(
+        self, frequency: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The questions of every word, of a common one a part: the same questions for all of them."""
+        lengths = np.diff(self._starts)
+        questions = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+        drawn = np.random.default_rng(0).random(len(lengths), dtype=np.float32)
+        chances = np.minimum(1.0, _LISTED / np.maximum(frequency, 1)).astype(np.float32)
+        chances[self._squares == 0] = 0
+        kept = drawn[questions] < chances[self._words]
+        words, questions = self._words[kept], questions[kept]
+        order = np.argsort(words, kind="stable")
+        starts = np.zeros(len(frequency) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(words, minlength=len(frequency)), out=starts[1:])
+        return questions[order], starts
+
+    def _near(self, number: int) -> Alike:
+        words = self._of(number)
+        words = words[self._squares[words] > 0]
+        if not len(words):
+            return _alone(number)
+        lists = [
+            self._listed[start:end]
+            for start, end in zip(
+                self._list_starts[words], self._list_starts[words + 1], strict=True
+            )
+        ]
+        weights = np.repeat(self._squares[words], [len(one) for one in lists])
+        found, places = np.unique(np.concatenate(lists), return_inverse=True)
+        seen = np.bincount(places, weights=weights, minlength=len(found)) / self._norms[found]
+        if len(found) > 4 * _NEAREST:
+            found = found[np.argpartition(-seen, 4 * _NEAREST)[: 4 * _NEAREST]]
+        found = found[found != number]
+        return self._best(number, words, found)
+
+    def _best(self, number: int, words: NDArray[np.int32], found: NDArray[np.int32]) -> Alike:
+        """The nearest of those found, by all the words that they share."""
+        if not len(found):
+            return _alone(number)
+        own = np.zeros(len(self._squares), dtype=np.float32)
+        own[words] = self._squares[words]
+        theirs = [self._of(other) for other in found]
+        starts = np.concatenate([[0], np.cumsum([len(one) for one in theirs])])
+        products = self._sums(own[np.concatenate(theirs)], starts)
+        cosines = (products / (self._norms[found] * self._norms[number])).astype(np.float32)
+        # By number where equal: the order must not depend on how the sums were added up.
+        order = np.lexsort((found, -np.round(cosines, 5)))[:_NEAREST]
+        order = order[cosines[order] >= _LEAST]
+        return _with_itself(number, found[order], np.minimum(cosines[order], 1.0))
+
+    def _of(self, number: int) -> NDArray[np.int32]:
+        return self._words[self._starts[number] : self._starts[number + 1]]
+
+    @staticmethod
+    def _sums(values: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The sum of each stretch of values."""
+        totals = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
+        stretches: NDArray[np.float64] = totals[starts[1:]] - totals[starts[:-1]]
+        return stretches
+
+
+def _read(texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The different words of every text as numbers, one text after the other, and where each begins."""
+    numbers: dict[str, int] = {}
+    words, starts = array("i"), array("q", [0])
+    for text in texts:
+        for word in sorted(set(_WORD.findall(text.lower()))):
+            words.append(numbers.setdefault(word, len(numbers)))
+        starts.append(len(words))
+    return np.frombuffer(words, dtype=np.int32), np.frombuffer(starts, dtype=np.int64)
+
+
+def _alone(number: int) -> Alike:
+    return _with_itself(number, np.zeros(0, np.int32), np.zeros(0, np.float32))
+
+
+def _with_itself(number: int, others: NDArray[np.int32], weights: NDArray[np.float32]) -> Alike:
+    numbers = np.concatenate([np.array([number], dtype=np.int32), others])
+    return Alike(numbers, np.concatenate([np.ones(1, dtype=np.float32), weights]))

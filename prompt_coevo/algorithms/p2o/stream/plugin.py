@@ -1,0 +1,251 @@
+"""A template search that never stops training: `p2o.search_backend = "stream"`.
+
+Not the paper's. Every training group of a hard question is an evaluation: its members run under
+templates of a library, drawn by what is known of them on this question and on those like it, and one
+runs without any. After every weight update a few calls to the reflection model begin in the
+background, about questions that nothing is expected to solve; what they write is tried by members of
+the next groups, and comes into use on a success on a question that its proposer did not see. A question
+is hard until it is solved without a template.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from prompt_coevo import hookspecs, registry
+from prompt_coevo.algorithms.p2o.backend import check_backend
+from prompt_coevo.algorithms.p2o.hard_set import HardSet
+from prompt_coevo.algorithms.p2o.round_numbers import round_numbers
+from prompt_coevo.algorithms.p2o.settings import P2OSettings
+from prompt_coevo.algorithms.p2o.stream.evidence import Evidence
+from prompt_coevo.algorithms.p2o.stream.failures import Failures
+from prompt_coevo.algorithms.p2o.stream.library import Library, Template
+from prompt_coevo.algorithms.p2o.stream.likeness import LikenessFactory
+from prompt_coevo.algorithms.p2o.stream.members import draw_members
+from prompt_coevo.algorithms.p2o.stream.reflection import Reflection
+from prompt_coevo.algorithms.p2o.stream.trial import concerns, unseen, verdict
+from prompt_coevo.context import Context
+from prompt_coevo.markers import PROJECT, hookimpl
+from prompt_coevo.policy import Policy
+from prompt_coevo.rng import counter_rng
+from prompt_coevo.types import EMPTY_TEMPLATE, Group, MemberPlan, Rollout
+
+logger = logging.getLogger(PROJECT)
+
+_PATIENCE = 3
+"""Epochs that a template may be on trial."""
+_WORTH_A_GUESS = 0.3
+
+
+class Stream:
+    """The plugin, registered under the name `p2o`."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._settings = context.settings.section(P2OSettings)
+        # What is missing shows before training.
+        context.proposer(self._settings.proposer)
+        name = self._settings.likeness
+        self._make_likeness: LikenessFactory = registry.load("likenesses", name, "p2o.likeness")
+        self._hard = HardSet(self._settings.tau, self._settings.hardness_in_use)
+        self._library = Library(self._settings.library_size)
+        self._failures = Failures()
+        self._ids: Sequence[str] = ()
+        self._numbers: Mapping[str, int] = {}
+        self._measured: set[int] = set()
+        self._epoch = self._groups_of_this_epoch = 0
+        self._instruction: str | None = None
+        self._totals = {"train_rollouts": 0, "templates_joined": 0, "templates_dropped": 0}
+        self._last_round: dict[str, float] = {}
+        self._saved: Mapping[str, Any] | None = None
+
+    @hookimpl
+    def coevo_train_begin(self, policy: Policy) -> None:
+        self._ids = list(policy.question_ids())
+        self._numbers = {question_id: number for number, question_id in enumerate(self._ids)}
+        questions = map(policy.question, self._ids)
+        likeness = self._make_likeness(self._context, questions)
+        self._evidence = Evidence(len(self._ids), likeness)
+        self._evidence.open(0, ())
+        self._reflection = Reflection(
+            self._context, self._ids, self._library, self._evidence, self._failures
+        )
+        if self._saved is not None:
+            self._take_up(self._saved)
+
+    @hookimpl
+    def coevo_plan_group(
+        self, question_id: str, round: int, group: int, group_size: int
+    ) -> Sequence[MemberPlan] | None:
+        """Members of a hard question's group: bare, trying, and under what is in use."""
+        number = self._numbers[question_id]
+        hard = question_id in self._hard
+        guess = self._settings.first_sight and number not in self._measured
+        if not hard and not guess:
+            return None
+        templates = self._library.in_state("in use")
+        if hard:
+            templates += self._library.in_state("trial")
+        if len(templates) == 1:  # the empty one
+            return None
+        slots = [template.slot for template in templates]
+        belief = self._evidence.belief(number, slots, self._step)
+        if not hard and belief.means[1:].max() < _WORTH_A_GUESS:
+            return None
+        drawn = draw_members(
+            group_size,
+            templates,
+            belief,
+            counter_rng(self._context.settings.seed, "stream/members", round, group),
+            bare=self._settings.bare_members if hard else group_size // 2,
+            trying=self._settings.trial_members if hard else 0,
+        )
+        return [MemberPlan(template=one.candidate if one else None) for one in drawn]
+
+    @hookimpl
+    def coevo_observe(self, groups: Sequence[Group]) -> None:
+        self._hard.observe_all(groups)
+        rollouts = [rollout for group in groups for rollout in group.rollouts]
+        self._totals["train_rollouts"] += len(rollouts)
+        self._last_round = round_numbers(rollouts)
+        for rollout in rollouts:
+            if rollout.fit:
+                self._learn_from(rollout)
+        judged = [group for group in groups if group.mean_reward is not None]
+        self._measured.update(self._numbers[group.question_id] for group in judged)
+        self._groups_of_this_epoch += len(judged)
+
+    # Last, after INSPO has weighed: evidence rests on the best instruction of this step.
+    @hookimpl(trylast=True)
+    def coevo_step_end(self, policy: Policy, last: bool) -> None:
+        if self._groups_of_this_epoch >= len(self._ids):
+            self._groups_of_this_epoch = 0
+            self._epoch += 1
+            self._reflection.new_epoch()
+        self._notice_the_instruction()
+        hard = {self._numbers[one] for one in self._hard.ids}
+        self._judge_trials(hard)
+        for candidate, shown in self._reflection.replies(self._step, policy):
+            if not self._library.knows(candidate):
+                template = self._library.add(candidate, shown, self._epoch)
+                self._evidence.open(template.slot, shown)
+        if not last:
+            self._reflection.ask(self._step, hard, policy)
+
+    @hookimpl
+    def coevo_state(self) -> dict[str, Any]:
+        if not self._ids:  # before training: as it was loaded
+            return dict(self._saved or {"search_backend": "stream"})
+        return {
+            "search_backend": "stream",
+            "hard": self._hard.to_json(),
+            "library": self._library.to_json(self._ids),
+            "evidence": self._evidence.to_json(self._ids),
+            "failures": self._failures.to_json(self._ids),
+            "reflection": self._reflection.to_json(),
+            "measured": [self._ids[number] for number in sorted(self._measured)],
+            "epoch": self._epoch,
+            "groups_of_this_epoch": self._groups_of_this_epoch,
+            "instruction": self._instruction,
+            "totals": dict(self._totals),
+        }
+
+    @hookimpl
+    def coevo_load_state(self, state: dict[str, Any]) -> None:
+        check_backend(state, "stream")
+        self._saved = state
+
+    @hookimpl
+    def coevo_metrics(self) -> dict[str, float]:
+        return {
+            "hard_samples": float(len(self._hard)),
+            "templates_in_use": float(len(self._library.in_state("in use")) - 1),
+            "templates_on_trial": float(len(self._library.in_state("trial"))),
+            **{name: float(value) for name, value in self._totals.items()},
+            **self._last_round,
+        }
+
+    # Inside
+
+    def _take_up(self, state: Mapping[str, Any]) -> None:
+        """What was remembered, now that the questions are known."""
+        if "hard" not in state:
+            return
+        self._hard.load(state["hard"])
+        if gone := self._hard.keep_only(self._numbers.keys()):
+            self._context.note("hard_questions_gone", questions=gone)
+            logger.warning("%d hard questions are not in the dataset any more", len(gone))
+        self._library.load(state["library"], self._numbers)
+        for template in self._library:
+            self._evidence.open(template.slot, template.shown)
+        self._evidence.load(state["evidence"], self._numbers)
+        self._failures.load(state["failures"], self._numbers)
+        self._reflection.load(state["reflection"], self._numbers)
+        self._measured = {self._numbers[one] for one in state["measured"] if one in self._numbers}
+        self._epoch = state["epoch"]
+        self._groups_of_this_epoch = state["groups_of_this_epoch"]
+        self._instruction = state["instruction"]
+        self._totals = dict(state["totals"])
+
+    @property
+    def _step(self) -> int:
+        return self._context.policy_version.step
+
+    def _learn_from(self, rollout: Rollout) -> None:
+        """An outcome of training, wherever it came from and whenever it comes."""
+        question_id = rollout.assignment.question_id
+        number, candidate = self._numbers[question_id], rollout.assignment.template
+        template = self._library.get(candidate.id if candidate else EMPTY_TEMPLATE.id)
+        if template is None:  # dropped meanwhile
+            return
+        reward, solved_at = rollout.reward, self._settings.solved_at
+        age = max(0, self._step - rollout.policy_version.step)
+        self._evidence.add(number, template.slot, reward / solved_at, self._step, age)
+        solved = reward >= solved_at
+        if solved:
+            self._failures.solved(number, template.candidate.id)
+        else:
+            self._failures.add(number, template.candidate.id, rollout.completion, reward)
+        if template.state == "trial" and concerns(template, number, self._evidence):
+            template.count(number, solved)
+
+    def _judge_trials(self, hard: set[int]) -> None:
+        for template in self._library.in_state("trial"):
+            proof = self._settings.proof and bool(unseen(template, hard, self._evidence))
+            stale = self._epoch - template.since > _PATIENCE
+            joins = verdict(template, proof=proof, rides=False, stale=stale)
+            if joins:
+                template.state = "in use"
+                self._totals["templates_joined"] += 1
+                self._note_verdict("template_joined", template)
+            elif joins is not None:
+                self._drop(template)
+        in_use = [one for one in self._library.in_state("in use") if one.slot]
+        in_use.sort(key=lambda one: (self._evidence.solved_anywhere(one.slot), one.since, one.slot))
+        for template in in_use[: self._library.overfull]:
+            self._drop(template)
+
+    def _drop(self, template: Template) -> None:
+        self._library.drop(template)
+        self._totals["templates_dropped"] += 1
+        self._note_verdict("template_dropped", template)
+
+    def _note_verdict(self, event: str, template: Template) -> None:
+        self._context.note(
+            event,
+            template=template.candidate.id,
+            text=template.candidate.text,
+            tried=template.tried,
+            solved=template.solved,
+            solved_unseen=template.solved_unseen,
+        )
+
+    def _notice_the_instruction(self) -> None:
+        """Outcomes under an instruction say less about another one."""
+        best = self._context.ask(hookspecs.coevo_best_instruction)
+        found = best.id if best else None
+        if self._instruction is not None and found != self._instruction:
+            self._evidence.halve()
+        self._instruction = found

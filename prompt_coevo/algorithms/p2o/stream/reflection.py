@@ -1,0 +1,229 @@
+"""What the reflection model is asked, how often, and when its answers are used."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from prompt_coevo.algorithms.p2o.settings import P2OSettings
+from prompt_coevo.algorithms.p2o.stream.evidence import Evidence
+from prompt_coevo.algorithms.p2o.stream.failures import Failures
+from prompt_coevo.algorithms.p2o.stream.library import Library, Template
+from prompt_coevo.candidates.asked import Asked
+from prompt_coevo.candidates.leaks import leak_guard
+from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable, announce, propose
+from prompt_coevo.context import Context
+from prompt_coevo.markers import PROJECT
+from prompt_coevo.policy import Policy
+from prompt_coevo.proposals import Proposal, ProposalRequest, Trajectory
+from prompt_coevo.rng import counter_rng
+from prompt_coevo.types import EMPTY_TEMPLATE, Candidate
+
+logger = logging.getLogger(PROJECT)
+
+_ATTEMPTS: Final = 4
+"""Calls of an epoch that may show one question."""
+_CONSIDERED: Final = 64
+_SOLVABLE: Final = 0.3
+"""A question that some template is expected to solve this often needs no other one."""
+_GRACE_S: Final = 1.0  # the reflection model's own time limit comes first, and its error says more
+
+
+@dataclass
+class _Calls:
+    """Calls made together, and the questions that each of them shows."""
+
+    asked: Asked
+    shown: list[tuple[int, ...]]
+
+
+class Reflection:
+    """Asks about hard questions that no template is expected to solve, from what training saw fail.
+
+    Every step a few calls, in the background, used `reply_steps` updates later; in an epoch at most
+    `calls_per_hard` for every hard question.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        ids: Sequence[str],
+        library: Library,
+        evidence: Evidence,
+        failures: Failures,
+    ) -> None:
+        self._context = context
+        self._settings = context.settings.section(P2OSettings)
+        self._ids = ids
+        self._library, self._evidence, self._failures = library, evidence, failures
+        self._under_way: list[_Calls] = []
+        self._attempts: Counter[int] = Counter()
+        self._of_this_epoch = 0
+        self.calls = 0
+
+    def new_epoch(self) -> None:
+        """Questions that were given up may be asked about again."""
+        self._attempts.clear()
+        self._of_this_epoch = 0
+
+    def replies(self, step: int, policy: Policy) -> list[tuple[Candidate, tuple[int, ...]]]:
+        """The candidates whose step has come, with the questions that their proposer was shown."""
+        due = [calls for calls in self._under_way if calls.asked.use_at <= step]
+        self._under_way = [calls for calls in self._under_way if calls.asked.use_at > step]
+        return [found for calls in due for found in self._judged(calls, policy)]
+
+    def ask(self, step: int, hard: Collection[int], policy: Policy) -> None:
+        """Make the calls of this step."""
+        left = self._settings.calls_for(len(hard)) - self._of_this_epoch
+        targets = self._targets(step, hard)
+        rng = counter_rng(self._context.settings.seed, "stream/ask", step)
+        requests: list[ProposalRequest] = []
+        shown: list[tuple[int, ...]] = []
+        while targets and len(requests) < min(self._settings.calls_per_step, left):
+            fewest = min(self._attempts[question] for question in targets)
+            seeds = [question for question in targets if self._attempts[question] == fewest]
+            seed = seeds[int(rng.integers(len(seeds)))]
+            parent = self._parent(seed, float(rng.random()))
+            chosen = self._with_its_like(seed, parent, targets)
+            self._attempts.update(chosen)
+            failed = [self._failures.of(question)[parent.id] for question in chosen]
+            questions = [policy.question(self._ids[question]) for question in chosen]
+            trajectories = tuple(
+                Trajectory.of(question, *failure)
+                for question, failure in zip(questions, failed, strict=True)
+            )
+            requests.append(
+                ProposalRequest("template", (parent,), trajectories, self._settings.proposer)
+            )
+            shown.append(chosen)
+            targets = [question for question in targets if question not in chosen]
+        if requests:
+            self._of_this_epoch += len(requests)
+            self.calls += len(requests)
+            announce(self._context, requests)
+            self._under_way.append(_Calls(self._asked(requests, step), shown))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "under_way": [
+                {
+                    "asked": calls.asked.to_json(),
+                    "shown": [[self._ids[one] for one in shown] for shown in calls.shown],
+                }
+                for calls in self._under_way
+            ],
+            "attempts": {self._ids[question]: tries for question, tries in self._attempts.items()},
+            "of_this_epoch": self._of_this_epoch,
+            "calls": self.calls,
+        }
+
+    def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
+        ask = partial(propose, self._context)
+        for line in state["under_way"]:
+            shown = [
+                tuple(numbers[name] for name in names if name in numbers) for names in line["shown"]
+            ]
+            self._under_way.append(_Calls(Asked.from_json(line["asked"], ask), shown))
+        attempts = state["attempts"].items()
+        self._attempts = Counter({numbers[q]: tries for q, tries in attempts if q in numbers})
+        self._of_this_epoch, self.calls = state["of_this_epoch"], state["calls"]
+
+    # Inside
+
+    def _targets(self, step: int, hard: Collection[int]) -> list[int]:
+        """Hard questions to ask about: what failed is known, and nothing is expected to solve them."""
+        busy = {
+            question for calls in self._under_way for shown in calls.shown for question in shown
+        }
+        for template in self._library.in_state("trial"):
+            if template.waiting or template.under_way:
+                busy.update(template.shown)
+        open_ones = [
+            question
+            for question in self._failures
+            if question in hard
+            and question not in busy
+            and self._attempts[question] < _ATTEMPTS
+            and self._parents(question)
+        ]
+        if len(open_ones) > _CONSIDERED:  # others at every step
+            spread = {q: (q * 2_654_435_761 + step * 40_503) % 65_536 for q in open_ones}
+            open_ones.sort(key=lambda question: (self._attempts[question], spread[question]))
+            del open_ones[_CONSIDERED:]
+        slots = [one.slot for one in self._library.in_state("in use") if one.slot]
+        if slots:
+            open_ones = [
+                question
+                for question in open_ones
+                if self._evidence.belief(question, slots, step).means.max() < _SOLVABLE
+            ]
+        return sorted(open_ones)
+
+    def _parents(self, question: int) -> list[Template]:
+        """The templates that could be improved for this question: in use, and it failed under them."""
+        known = [self._library.get(name) for name in self._failures.of(question)]
+        return [one for one in known if one is not None and one.state == "in use"]
+
+    def _parent(self, seed: int, drawn: float) -> Candidate:
+        """In half of the calls a template that has solved others, if the question failed under one."""
+        parents = self._parents(seed)
+        others = [one for one in parents if one.slot]
+        if others and (drawn < 0.5 or len(others) == len(parents)):
+            return max(others, key=self._worth).candidate
+        return EMPTY_TEMPLATE
+
+    def _worth(self, template: Template) -> tuple[float, int]:
+        return self._evidence.solved_anywhere(template.slot), -template.slot
+
+    def _with_its_like(
+        self, seed: int, parent: Candidate, targets: Sequence[int]
+    ) -> tuple[int, ...]:
+        """The question, and those most like it that failed under the same template."""
+        alike = self._evidence.near(seed)
+        likeness = dict(zip(alike.numbers.tolist(), alike.weights.tolist(), strict=True))
+        others = [
+            question
+            for question in targets
+            if question != seed and parent.id in self._failures.of(question)
+        ]
+        others.sort(key=lambda question: (-likeness.get(question, 0.0), question))
+        return (seed, *others[: self._settings.failures_per_call - 1])
+
+    def _asked(self, requests: Sequence[ProposalRequest], step: int) -> Asked:
+        ask = partial(propose, self._context)
+        if self._context.settings.reflection.model == "self":
+            # It would generate while training does, with the same random state.
+            written = ask(requests)
+            ask = partial(_given, written)
+        return Asked(requests, step + self._settings.reply_steps, ask)
+
+    def _judged(self, calls: _Calls, policy: Policy) -> list[tuple[Candidate, tuple[int, ...]]]:
+        """What was proposed and passed the gates. A failure is written down and costs nothing else."""
+        asked = calls.asked
+        questions = {question for shown in calls.shown for question in shown}
+        guard = leak_guard(
+            [policy.question(self._ids[question]) for question in sorted(questions)],
+            self._context.settings.gates,
+        )
+        limit = self._context.settings.reflection.total_timeout_s + _GRACE_S
+        try:
+            proposals = asked.answer(limit)
+            source = CandidateSource(self._context, guard)
+            answers = source.judge(asked.requests, proposals, self._library.texts)
+        except (TimeoutError, ProposerUnavailable) as error:
+            logger.warning("no new templates from %d calls: %s", len(asked.requests), error)
+            self._context.note("reflection_skipped", calls=len(asked.requests), reason=str(error))
+            return []
+        return [
+            (candidate, shown)
+            for shown, candidates in zip(calls.shown, answers, strict=True)
+            for candidate in candidates
+        ]
+
+
+def _given(proposals: Sequence[Proposal] | None, requests: object) -> Sequence[Proposal] | None:
+    return proposals

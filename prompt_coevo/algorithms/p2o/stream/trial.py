@@ -1,0 +1,58 @@
+"""Whether a template on trial comes into use: pure rules."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from prompt_coevo.algorithms.p2o.stream.evidence import Evidence
+from prompt_coevo.algorithms.p2o.stream.library import Template
+
+_TRIES: Final = 4
+"""Rollouts without a success after which a template is given up, where no riders try it."""
+RIDERS_SHOWN: Final = 2
+RIDERS_UNSEEN: Final = 4
+
+
+def concerns(template: Template, question: int, evidence: Evidence) -> bool:
+    """Whether a rollout on this question says something about the template: it is like one shown.
+
+    Where nothing is like any of those shown, all questions count.
+    """
+    if question in template.shown:
+        return True
+    near = set(evidence.near(question).numbers.tolist())
+    return bool(near.intersection(template.shown)) or not _alike(template, evidence)
+
+
+def unseen(template: Template, hard: Collection[int], evidence: Evidence) -> list[int]:
+    """The hard questions most like those that the proposer saw fail, which it did not see."""
+    return [question for question in _alike(template, evidence) if question in hard]
+
+
+def verdict(template: Template, *, proof: bool, rides: bool, stale: bool) -> bool | None:
+    """Whether the template comes into use; None: not known yet.
+
+    With `proof` it takes a success on a question that its proposer did not see. `rides`: riders try it,
+    two on questions that were shown and four on others. `stale`: it has been on trial for too long.
+    """
+    if template.waiting or template.under_way:
+        return None
+    if template.solved_unseen if proof else template.solved:
+        return True
+    if not template.solved and template.tried >= (RIDERS_SHOWN if rides else _TRIES):
+        return False
+    if proof and template.tried_unseen >= (RIDERS_UNSEEN if rides else _TRIES):
+        return False
+    return False if stale else None
+
+
+def _alike(template: Template, evidence: Evidence) -> Sequence[int]:
+    """Questions like those shown, without these; the most alike first."""
+    likeness: dict[int, float] = {}
+    for shown in template.shown:
+        alike = evidence.near(shown)
+        for number, weight in zip(alike.numbers.tolist(), alike.weights.tolist(), strict=True):
+            likeness[number] = max(likeness.get(number, 0.0), weight)
+    others = set(likeness).difference(template.shown)
+    return sorted(others, key=lambda number: (-likeness[number], number))

@@ -1,0 +1,55 @@
+"""Candidates that are being written while training goes on, and their place in the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+from pydantic import TypeAdapter
+
+from prompt_coevo.proposals import Proposal, ProposalRequest
+from prompt_coevo.threads import Background
+
+_REQUESTS: TypeAdapter[list[ProposalRequest]] = TypeAdapter(list[ProposalRequest])
+_PROPOSALS: TypeAdapter[list[Proposal]] = TypeAdapter(list[Proposal])
+
+Propose: TypeAlias = Callable[[Sequence[ProposalRequest]], Sequence[Proposal] | None]
+
+
+class Asked:
+    """Requests made in the background, whose answers are used at step `use_at` and not earlier.
+
+    An answer that is there when the state is saved is part of it; else a resumed run asks again, and
+    gets the replies from the journal that were written there meanwhile.
+    """
+
+    def __init__(self, requests: Sequence[ProposalRequest], use_at: int, propose: Propose) -> None:
+        self.requests = tuple(requests)
+        self.use_at = use_at
+        self._call = Background(lambda: propose(self.requests))
+
+    @property
+    def seconds(self) -> float:
+        """How long the answer took, or has taken so far."""
+        return self._call.seconds
+
+    def answer(self, within: float) -> Sequence[Proposal] | None:
+        """What was proposed; waits until `within` seconds after the requests. Raises TimeoutError."""
+        return self._call.result(within)
+
+    def to_json(self) -> dict[str, Any]:
+        answer = None
+        if self._call.done:
+            with suppress(Exception):  # it failed; a resumed run may have more luck
+                if (proposals := self.answer(0.0)) is not None:
+                    answer = _PROPOSALS.dump_python(list(proposals), mode="json")
+        requests = _REQUESTS.dump_python(list(self.requests), mode="json")
+        return {"requests": requests, "use_at": self.use_at, "answer": answer}
+
+    @classmethod
+    def from_json(cls, state: Mapping[str, Any], propose: Propose) -> Asked:
+        if state["answer"] is not None:
+            written = _PROPOSALS.validate_python(state["answer"])
+            propose = lambda requests: written  # noqa: E731
+        return cls(_REQUESTS.validate_python(state["requests"]), state["use_at"], propose)
