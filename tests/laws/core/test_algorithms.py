@@ -50,7 +50,12 @@ class TestP2OAsAStreamWithLateReplies(AlgorithmLaws):
     plans_follow_observations = True
     settings: ClassVar = {
         "algorithms": "p2o",
-        "p2o": {"search_backend": "stream", "reply_steps": 3, "likeness": "none", "first_sight": True},
+        "p2o": {
+            "search_backend": "stream",
+            "reply_steps": 3,
+            "likeness": "none",
+            "first_sight": True,
+        },
     }
 
 

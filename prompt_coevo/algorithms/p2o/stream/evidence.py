@@ -155,7 +155,7 @@ class Evidence:
     def _new_row(self, question: int) -> int:
         row = len(self._question_of)
         if row == _ROWS:  # the one that was not rolled out for longest makes room
-            row = int(np.argmin(self._updated))
+            row = int(np.argmin(self._updated[:row]))
             self._row_of[self._question_of[row]] = -1
             self._outcomes[:, row] = 0
             self._question_of[row] = question

@@ -85,9 +85,7 @@ class Stream:
         guess = self._settings.first_sight and number not in self._measured
         if not hard and not guess:
             return None
-        templates = self._library.in_state("in use")
-        if hard:
-            templates += self._library.in_state("trial")
+        templates = [*self._library.in_state("in use"), *self._library.in_state("trial")]
         if len(templates) == 1:  # the empty one
             return None
         slots = [template.slot for template in templates]
@@ -100,7 +98,7 @@ class Stream:
             belief,
             counter_rng(self._context.settings.seed, "stream/members", round, group),
             bare=self._settings.bare_members if hard else group_size // 2,
-            trying=self._settings.trial_members if hard else 0,
+            trying=self._settings.trial_members,
         )
         return [MemberPlan(template=one.candidate if one else None) for one in drawn]
 
@@ -120,10 +118,6 @@ class Stream:
     # Last, after INSPO has weighed: evidence rests on the best instruction of this step.
     @hookimpl(trylast=True)
     def coevo_step_end(self, policy: Policy, last: bool) -> None:
-        if self._groups_of_this_epoch >= len(self._ids):
-            self._groups_of_this_epoch = 0
-            self._epoch += 1
-            self._reflection.new_epoch()
         self._notice_the_instruction()
         hard = {self._numbers[one] for one in self._hard.ids}
         self._judge_trials(hard)
@@ -133,6 +127,10 @@ class Stream:
                 self._evidence.open(template.slot, shown)
         if not last:
             self._reflection.ask(self._step, hard, policy)
+        if self._groups_of_this_epoch >= len(self._ids):
+            self._groups_of_this_epoch = 0
+            self._epoch += 1
+            self._reflection.new_epoch()
 
     @hookimpl
     def coevo_state(self) -> dict[str, Any]:
@@ -208,7 +206,8 @@ class Stream:
             self._failures.solved(number, template.candidate.id)
         else:
             self._failures.add(number, template.candidate.id, rollout.completion, reward)
-        if template.state == "trial" and concerns(template, number, self._evidence):
+        tried = template.state == "trial" and question_id in self._hard
+        if tried and concerns(template, number, self._evidence):
             template.count(number, solved)
 
     def _judge_trials(self, hard: set[int]) -> None:

@@ -1,0 +1,118 @@
+"""Which questions are alike."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from prompt_coevo import Settings
+from prompt_coevo.algorithms.p2o.stream import likeness
+from prompt_coevo.algorithms.p2o.stream.likeness import SharedValue, Unlike, Words
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.types import Question
+
+TEXTS = [
+    "use dax on 3 1 4",
+    "use dax and wug on 2 7 1",
+    "use wug on 8 2 8",
+    "use fep on 1 6",
+    "entirely different words",
+]
+
+
+def plainly(texts: Sequence[str]) -> np.ndarray:
+    """The cosines, from the definition."""
+    documents = [set(re.findall(r"\w+", text.lower())) for text in texts]
+    frequency = Counter(word for document in documents for word in document)
+    idf = {
+        word: math.log(len(texts) / count)
+        for word, count in frequency.items()
+        if 1 < count < len(texts)
+    }
+    rows = np.array([[idf[word] * (word in one) for word in sorted(idf)] for one in documents])
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+    return rows @ rows.T
+
+
+def drawn_texts(count: int) -> list[str]:
+    rng = np.random.default_rng(4)
+    return [
+        " ".join(f"w{word}" for word in np.minimum(rng.zipf(1.4, 12), 60)) for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("texts", [TEXTS, drawn_texts(100)])
+def test_the_cosine_of_tf_idf_vectors(texts: list[str]) -> None:
+    words, expected = Words(texts), plainly(texts)
+    for number in range(len(texts)):
+        alike = words.near(number)
+        assert (alike.numbers[0], alike.weights[0]) == (number, 1.0)
+        others = dict(zip(alike.numbers[1:].tolist(), alike.weights[1:].tolist(), strict=True))
+        assert others == pytest.approx(
+            {
+                other: weight
+                for other, weight in enumerate(expected[number])
+                if other != number and weight >= 0.2
+            },
+            abs=1e-4,
+        )
+
+
+def test_the_most_alike_come_first_and_equal_ones_by_number() -> None:
+    alike = Words(["dax wug", "fep", "dax", "dax", "wug dax", "wug blick", "blick"]).near(0)
+    assert alike.numbers.tolist()[:2] == [0, 4]
+    assert np.all(np.diff(np.round(alike.weights, 5)) <= 0)
+    assert alike.numbers.tolist().index(2) < alike.numbers.tolist().index(3)
+
+
+def test_a_common_word_does_not_make_the_index_long() -> None:
+    """Of a word in many questions a part is listed; a rare word still finds all of its questions."""
+    texts = [f"common {'pair' + str(n // 2)}" for n in range(6_000)] + ["other"]
+    words = Words(texts)
+    assert len(words._listed) < 6_000 + 3_000
+    for number in (0, 1, 2_500, 5_999):
+        assert words.near(number).numbers[1] == number ^ 1
+
+
+@pytest.mark.parametrize("texts", [["one"], ["", ""], ["same words", "same words"], ["a", "b"]])
+def test_questions_without_a_word_in_common_are_alone(texts: list[str]) -> None:
+    for number in range(len(texts)):
+        assert Words(texts).near(number).numbers.tolist() == [number]
+
+
+def test_equal_values_are_alike() -> None:
+    topics = SharedValue(["sums", "cubes", "sums", None, None], weight=0.4)
+    assert topics.near(0).numbers.tolist() == [0, 2]
+    assert topics.near(0).weights.tolist() == pytest.approx([1.0, 0.4])
+    assert topics.near(3).numbers.tolist() == [3]
+
+
+def test_of_a_large_topic_every_question_knows_another_part() -> None:
+    topics = SharedValue(["all"] * 5_000)
+    parts = [frozenset(topics.near(number).numbers.tolist()) for number in (0, 1_000, 4_000)]
+    assert len(set(parts)) == 3
+    assert all(len(part) <= 129 for part in parts)
+
+
+def test_none_is_like_itself_alone() -> None:
+    assert Unlike().near(7).numbers.tolist() == [7]
+
+
+class Desk:
+    """As much of a context as a factory needs."""
+
+    def __init__(self, **p2o: object) -> None:
+        self.settings = Settings(p2o={"search_backend": "stream", **p2o})
+
+
+def test_a_column_of_the_dataset() -> None:
+    desk = Desk(likeness="column", likeness_column="topic")
+    questions = [Question(f"q{n}", "", columns={"topic": n % 2}) for n in range(4)]
+    assert likeness.column(desk, questions).near(1).numbers.tolist() == [1, 3]
+    with pytest.raises(SettingsError, match=r"'topic' is in no row.*row_columns = \['topic'\]"):
+        likeness.column(desk, [Question("q0", "")])

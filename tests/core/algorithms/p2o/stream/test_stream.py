@@ -1,0 +1,395 @@
+"""The stream under an engine, driven as a door drives it."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from prompt_coevo import Coevolution, Settings, hookimpl
+from prompt_coevo.errors import SettingsError, StateError
+from prompt_coevo.types import Assignment, Candidate, Question, Rollout
+
+GROUP, BATCH = 6, 8
+STREAM = {"search_backend": "stream"}
+
+
+@dataclass
+class Families:
+    """A template with "k3" solves the questions of family 3; the policy learns nothing.
+
+    `known` are questions that need no template.
+    """
+
+    count: int = 32
+    families: int = 4
+    known: set[str] = field(default_factory=set)
+
+    def question_ids(self) -> list[str]:
+        return [f"q{n}" for n in range(self.count)]
+
+    def question(self, question_id: str) -> Question:
+        number = int(question_id[1:])
+        text = f"a question of family f{number % self.families}, number n{number}"
+        return Question(question_id, text, f"answer {number}")
+
+    def rollout(self, requests: Sequence[Any]) -> list[Rollout]:
+        raise AssertionError("a stream never asks the policy for rollouts of its own")
+
+    def trained(self, plan: Sequence[Assignment], version: Any) -> list[Rollout]:
+        return [self._one(assignment, version) for assignment in plan]
+
+    def _one(self, one: Assignment, version: Any) -> Rollout:
+        key = f"k{int(one.question_id[1:]) % self.families}"
+        solved = one.templated and one.template is not None and key in one.template.text.split()
+        right = solved or one.question_id in self.known
+        return Rollout(one, "right" if right else "wrong", float(right), policy_version=version)
+
+
+def knowing(prompt: str) -> str:
+    """A teacher that names the key of the first family that it is shown."""
+    family = re.findall(r"family f(\d+)", prompt)[0]
+    return f"<template>Think of k{family} .</template>"
+
+
+class Teacher:
+    """Counts its calls, from whatever thread."""
+
+    def __init__(self, reply: Callable[[str], str] = knowing) -> None:
+        self.prompts: list[str] = []
+        self._reply, self._lock = reply, threading.Lock()
+
+    def __call__(self, prompt: str) -> str:
+        with self._lock:
+            self.prompts.append(prompt)
+        return self._reply(prompt)
+
+
+def engine_with(teacher: Any = knowing, plugins: Any = None, **settings: Any) -> Coevolution:
+    p2o = {**STREAM, **settings.pop("p2o", {})}
+    made = Settings(p2o=p2o, reflection={"function": teacher}, **settings)
+    return Coevolution.from_settings(made, plugins=plugins)
+
+
+def epoch(engine: Coevolution, policy: Families, shuffle: int = 0) -> Iterator[list[Assignment]]:
+    """The plans of an epoch, one per weight update."""
+    ids = policy.question_ids()
+    random.Random(shuffle).shuffle(ids)
+    for start in range(0, len(ids), BATCH):
+        plan = engine.plan(ids[start : start + BATCH], GROUP)
+        engine.observe(policy.trained(plan, engine.policy_version))
+        engine.step_end(policy)
+        yield plan
+
+
+def run(engine: Coevolution, policy: Families, epochs: int) -> list[list[Assignment]]:
+    engine.begin(policy)
+    plans: list[list[Assignment]] = []
+    for number in range(epochs):
+        plans += epoch(engine, policy, shuffle=number)
+        engine.epoch_end(policy)
+    return plans
+
+
+def texts(plan: Sequence[Assignment]) -> list[tuple[str, str]]:
+    return [(one.question_id, one.template.text if one.template else "") for one in plan]
+
+
+def test_templates_are_found_tried_and_used_without_a_rollout_of_their_own() -> None:
+    engine, policy = engine_with(), Families()
+    plans = run(engine, policy, 6)
+    assert not any(one.templated for one in plans[0])
+    last = [one for plan in plans[-4:] for one in plan]
+    solved = [rollout.reward for rollout in policy.trained(last, engine.policy_version)]
+    assert sum(solved) > 0.6 * len(last)
+    assert engine.metrics()["coevo/templates_in_use"] == 4
+
+
+def test_one_member_of_a_hard_group_is_bare_and_all_of_others_are() -> None:
+    policy = Families(known={"q0", "q5"})
+    plans = run(engine_with(), policy, 4)
+    for plan in plans[-4:]:
+        for start in range(0, len(plan), GROUP):
+            members = plan[start : start + GROUP]
+            bare = sum(not one.templated for one in members)
+            if members[0].question_id in policy.known:
+                assert bare == GROUP
+            else:
+                assert not members[0].templated
+                assert bare < GROUP
+
+
+def test_what_is_trained_on_is_the_question() -> None:
+    templated = [one for plan in run(engine_with(), Families(), 3) for one in plan if one.templated]
+    assert templated
+    prompt = "a question"
+    assert all(one.train_prompt(prompt) == prompt for one in templated)
+
+
+def test_a_question_stays_hard_until_it_is_solved_without_a_template() -> None:
+    engine, policy = engine_with(), Families()
+    run(engine, policy, 5)
+    assert engine.metrics()["coevo/hard_samples"] == policy.count  # solved under templates only
+    policy.known = {f"q{n}" for n in range(16)}
+    list(epoch(engine, policy))
+    assert engine.metrics()["coevo/hard_samples"] == 16
+
+
+def test_hardness_may_be_the_papers() -> None:
+    engine, policy = engine_with(p2o={"hardness": "literal"}), Families()
+    run(engine, policy, 5)
+    assert engine.metrics()["coevo/hard_samples"] < policy.count
+
+
+@pytest.mark.parametrize("hard", [2, 4, 10])
+def test_questions_that_nothing_solves_cost_a_call_each_and_epoch_at_most(hard: int) -> None:
+    """Waves of the first version: 2 749 calls in one search for four such questions."""
+    policy = Families(count=64, families=1000)
+    policy.known = set(policy.question_ids()[hard:])
+    teacher = Teacher(lambda prompt: f"<template>idea {len(prompt)}</template>")
+    engine = engine_with(teacher)
+    engine.begin(policy)
+    for number in range(5):
+        list(epoch(engine, policy, number))
+        assert len(teacher.prompts) <= hard * (number + 1)
+    assert teacher.prompts
+
+
+def test_no_call_is_made_where_a_template_is_expected_to_help() -> None:
+    teacher = Teacher()
+    engine, policy = engine_with(teacher), Families()
+    run(engine, policy, 4)
+    before = len(teacher.prompts)
+    for number in range(3):
+        list(epoch(engine, policy, number))
+    assert len(teacher.prompts) - before <= 2
+
+
+@pytest.mark.parametrize("known", [0, 32])
+def test_all_hard_and_none_hard(known: int) -> None:
+    policy = Families(known={f"q{n}" for n in range(known)})
+    teacher = Teacher()
+    engine = engine_with(teacher)
+    plans = run(engine, policy, 3)
+    assert bool(teacher.prompts) == (known == 0)
+    assert any(one.templated for plan in plans for one in plan) == (known == 0)
+
+
+def test_a_teacher_that_repeats_itself_is_heard_once() -> None:
+    teacher = Teacher(lambda prompt: "<template>always this</template>")
+    engine, policy = engine_with(teacher), Families()
+    run(engine, policy, 6)
+    metrics = engine.metrics()
+    assert metrics["coevo/templates_dropped"] == 1
+    assert metrics["coevo/templates_in_use"] == metrics["coevo/templates_on_trial"] == 0
+    assert len(teacher.prompts) <= 6 * policy.count
+
+
+@pytest.mark.parametrize("likeness", ["words", "none"])
+def test_questions_without_a_word_in_common_are_learnt_one_by_one(likeness: str) -> None:
+    policy = Families(count=24, families=24)
+    engine = engine_with(p2o={"likeness": likeness})
+    run(engine, policy, 8)
+    assert engine.metrics()["coevo/templates_in_use"] > 12
+
+
+def test_the_answer_of_a_shown_question_is_no_proof() -> None:
+    """A template that solves what its proposer saw, and nothing else, is not used."""
+
+    class Leaking(Families):
+        def _one(self, one: Assignment, version: Any) -> Rollout:
+            told = one.template.text.split() if one.template else []
+            right = f"n{one.question_id[1:]}" in told
+            return Rollout(one, "", float(right), policy_version=version)
+
+    def leak(prompt: str) -> str:
+        number = re.findall(r"number (n\d+)", prompt)[0]
+        return f"<template>It is {number} .</template>"
+
+    used = []
+    for proof in (True, False):
+        engine = engine_with(leak, p2o={"proof": proof, "failures_per_call": 1})
+        run(engine, Leaking(), 8)
+        used.append(engine.metrics()["coevo/templates_joined"])
+    assert used[0] == 0
+    assert used[1] > 0
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_a_reply_is_used_at_its_step_and_not_before(steps: int) -> None:
+    engine, policy = engine_with(p2o={"reply_steps": steps}), Families(count=BATCH)
+    plans = run(engine, policy, steps + 3)  # every epoch is one step with all questions
+    first = next(step for step, plan in enumerate(plans) if any(one.templated for one in plan))
+    assert first == 1 + steps  # asked after the first step
+
+
+def test_a_reflection_model_that_fails_stops_nothing() -> None:
+    def broken(prompt: str) -> str:
+        raise OSError("no such host")
+
+    engine, policy = engine_with(broken), Families()
+    plans = run(engine, policy, 3)
+    assert not any(one.templated for plan in plans for one in plan)
+    assert engine.metrics()["coevo/reflection_errors"] > 0
+
+
+def test_another_best_instruction_halves_what_is_known() -> None:
+    class Says:
+        best: Candidate | None = Candidate("be brief", "instruction")
+
+        @hookimpl
+        def coevo_best_instruction(self) -> Candidate | None:
+            return self.best
+
+    says, policy = Says(), Families()
+    engine = engine_with(plugins={"says": says})
+    run(engine, policy, 3)
+
+    def outcomes() -> float:
+        state = engine.state_dict()["plugins"]["p2o"]["evidence"]["anywhere"]
+        return float(sum(state[1]))
+
+    before = outcomes()
+    engine.step_end(policy)
+    assert outcomes() == before
+    says.best = Candidate("be long", "instruction")
+    engine.step_end(policy)
+    assert outcomes() == pytest.approx(before / 2)
+
+
+def test_first_sight_gives_unmeasured_questions_what_solved_their_like() -> None:
+    found = {}
+    for first_sight in (False, True):
+        policy = Families(count=96)
+        engine = engine_with(p2o={"first_sight": first_sight})
+        engine.begin(policy)
+        plans = list(epoch(engine, policy))  # a single epoch: every question comes once
+        found[first_sight] = [one for plan in plans for one in plan if one.templated]
+    assert not found[False]
+    groups = {one.question_id for one in found[True]}
+    assert len(groups) > 10
+    assert all(one.member >= GROUP // 2 for one in found[True])
+
+
+# Resuming
+
+
+def resumed(engine: Coevolution, policy: Families, **settings: Any) -> Coevolution:
+    state = json.loads(json.dumps(engine.state_dict()))
+    again = engine_with(**settings)
+    again.load_state_dict(state)
+    again.begin(policy)
+    return again
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("likeness", ["words", "none"])
+def test_a_resumed_run_decides_as_the_whole_one(steps: int, likeness: str) -> None:
+    settings = {"p2o": {"reply_steps": steps, "likeness": likeness}}
+    policy = Families()
+    whole = [texts(plan) for plan in run(engine_with(**settings), policy, 5)]
+    for kill in (1, 6, 9, 14):
+        engine = engine_with(**settings)
+        engine.begin(policy)
+        plans, step = [], 0
+        for number in range(5):
+            for plan in epoch(engine, policy, number):
+                plans.append(texts(plan))
+                step += 1
+                if step == kill:
+                    break
+            if step == kill:
+                break
+        engine = resumed(engine, policy, **settings)
+        for number in range(5):
+            ids = policy.question_ids()
+            random.Random(number).shuffle(ids)
+            for start in range(0, len(ids), BATCH):
+                if number * len(ids) // BATCH + start // BATCH < kill:
+                    continue
+                plan = engine.plan(ids[start : start + BATCH], GROUP)
+                engine.observe(policy.trained(plan, engine.policy_version))
+                engine.step_end(policy)
+                plans.append(texts(plan))
+        assert plans == whole, f"killed after {kill} updates"
+
+
+def test_a_smaller_dataset_is_gone_on_with() -> None:
+    engine, policy = engine_with(), Families()
+    run(engine, policy, 4)
+    smaller = Families(count=20)
+    again = resumed(engine, smaller)
+    plans = list(epoch(again, smaller))
+    assert again.metrics()["coevo/hard_samples"] == 20
+    assert any(one.templated for plan in plans for one in plan)
+
+
+def test_a_state_that_was_never_begun_is_kept() -> None:
+    engine, policy = engine_with(), Families()
+    run(engine, policy, 3)
+    state = engine.state_dict()
+    again = engine_with()
+    again.load_state_dict(state)
+    saved = again.state_dict()["plugins"]["p2o"]
+    assert saved == state["plugins"]["p2o"]
+
+
+@pytest.mark.parametrize(("wrote", "reads"), [("waves", "stream"), ("stream", "waves")])
+def test_one_search_does_not_go_on_from_anothers_state(wrote: str, reads: str) -> None:
+    state = engine_with(p2o={"search_backend": wrote}).state_dict()
+    with pytest.raises(StateError, match=f'"{wrote}", and this run has "{reads}"; set the same'):
+        engine_with(p2o={"search_backend": reads}).load_state_dict(state)
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("p2o", "sentence"),
+    [
+        ({"search_backend": "builtin"}, '"builtin" is called "waves" by now; set that'),
+        (
+            {**STREAM, "beam_width": 3},
+            'p2o.beam_width has no effect with search_backend = "stream"',
+        ),
+        ({**STREAM, "dev_size": 3}, 'p2o.dev_size has no effect with search_backend = "stream"'),
+        ({"search_backend": "waves", "proof": False}, "p2o.proof has no effect with"),
+        ({**STREAM, "calls_per_hard": 0}, "calls_per_hard must be greater than 0"),
+        ({**STREAM, "likeness": "column"}, "likeness_column go together"),
+        ({**STREAM, "likeness_column": "topic"}, "likeness_column go together"),
+        ({**STREAM, "bare_members": 0}, "p2o.bare_members"),
+    ],
+)
+def test_settings_without_effect_are_refused(p2o: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(sentence)):
+        Settings(p2o=p2o)
+
+
+def test_an_unknown_likeness_is_refused_before_training() -> None:
+    with pytest.raises(SettingsError, match="there is no such likeness"):
+        engine_with(p2o={"likeness": "wrods"})
+
+
+@pytest.mark.parametrize("preset", ["p2o", "both"])
+def test_what_a_preset_sets_for_another_search_lapses(preset: str) -> None:
+    assert Settings(preset=preset).p2o.search_backend == "waves"
+    assert Settings(preset=preset).p2o.hardness_in_use == "literal"
+    streaming = Settings(preset=preset, p2o=STREAM).p2o
+    assert streaming.search_backend == "stream"
+    assert streaming.hardness_in_use == "bare"
+    assert streaming.tau == Settings(preset=preset).p2o.tau
+    with pytest.raises(SettingsError, match=r"p2o\.beam_width has no effect"):
+        Settings(preset=preset, p2o={**STREAM, "beam_width": 3})
+
+
+def test_an_environment_variable_may_choose_another_search_than_the_preset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PROMPT_COEVO_P2O__SEARCH_BACKEND", "stream")
+    assert Settings(preset="p2o").p2o.hardness_in_use == "bare"

@@ -1,0 +1,114 @@
+"""How a template comes into use, and what is drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from prompt_coevo.algorithms.p2o.stream.evidence import Belief, Evidence
+from prompt_coevo.algorithms.p2o.stream.library import Library, Template
+from prompt_coevo.algorithms.p2o.stream.likeness import SharedValue, Unlike
+from prompt_coevo.algorithms.p2o.stream.members import draw_members
+from prompt_coevo.algorithms.p2o.stream.trial import concerns, unseen, verdict
+from prompt_coevo.types import Candidate
+
+TOPICS = SharedValue(["a", "a", "a", "b", None])
+
+
+def template(text: str = "z", *shown: int, slot: int = 1, **counts: Any) -> Template:
+    return Template(Candidate(text, "template"), slot, shown, 0, **counts)
+
+
+def evidence(likeness: Any = TOPICS) -> Evidence:
+    return Evidence(5, likeness)
+
+
+@pytest.mark.parametrize(
+    ("counts", "proof", "expected"),
+    [
+        ({}, True, None),
+        ({"tried": 1, "solved": 1}, True, None),
+        ({"tried": 1, "solved": 1}, False, True),
+        ({"tried": 1, "solved": 1, "tried_unseen": 1, "solved_unseen": 1}, True, True),
+        ({"tried": 4}, True, False),
+        ({"tried": 3}, True, None),
+        ({"tried": 6, "solved": 2, "tried_unseen": 4}, True, False),
+        ({"tried": 6, "solved": 2, "tried_unseen": 3}, True, None),
+    ],
+)
+def test_a_verdict(counts: dict[str, int], proof: bool, expected: bool | None) -> None:
+    one = template(**counts)
+    assert verdict(one, proof=proof, rides=False, stale=False) is expected
+    if expected is None:
+        assert verdict(one, proof=proof, rides=False, stale=True) is False
+
+
+def test_what_a_proposer_saw_proves_nothing() -> None:
+    one = template("z", 0, 3)
+    one.count(0, True)
+    one.count(3, True)
+    assert (one.tried, one.solved, one.tried_unseen) == (2, 2, 0)
+    one.count(1, True)
+    assert (one.tried_unseen, one.solved_unseen) == (1, 1)
+
+
+def test_what_is_like_a_shown_question_concerns_a_template() -> None:
+    one = template("z", 0)
+    assert [concerns(one, question, evidence()) for question in range(5)] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert unseen(one, {0, 1, 3, 4}, evidence()) == [1]
+
+
+def test_where_nothing_is_alike_every_question_concerns_it_and_there_is_no_proof_to_ask_for() -> (
+    None
+):
+    one = template("z", 0)
+    assert all(concerns(one, question, evidence(Unlike())) for question in range(5))
+    assert unseen(one, set(range(5)), evidence(Unlike())) == []
+
+
+def test_members_are_bare_then_trying_then_in_use() -> None:
+    templates = [
+        template("", slot=0, state="in use"),
+        template("used", slot=1, state="in use"),
+        template("tried", slot=2),
+    ]
+    belief = Belief(np.array([0.01, 1.0, 500.0]), np.array([50.0, 1.0, 1.0]))
+    drawn = draw_members(6, templates, belief, np.random.default_rng(0), bare=1, trying=2)
+    texts = [one.candidate.text if one else None for one in drawn]
+    assert texts[:3] == [None, "tried", "tried"]
+    assert set(texts[3:]) == {"used"}
+    alone = draw_members(1, templates, belief, np.random.default_rng(0), bare=2, trying=2)
+    assert alone == [None]
+
+
+def test_every_member_draws_for_itself() -> None:
+    templates = [template(str(n), slot=n, state="in use") for n in range(20)]
+    belief = Belief(np.ones(20), np.ones(20))
+    drawn = draw_members(12, templates, belief, np.random.default_rng(0), bare=0, trying=0)
+    assert len({one.slot for one in drawn if one}) > 6
+
+
+def test_a_dropped_template_leaves_its_slot_and_is_remembered() -> None:
+    library = Library(size=2)
+    first, second = (library.add(Candidate(text, "template"), [], 0) for text in "ab")
+    assert (first.slot, second.slot) == (1, 2)
+    library.drop(first)
+    assert library.knows(Candidate("a", "template"))
+    assert library.add(Candidate("c", "template"), [], 0).slot == 1
+    assert library.texts == {"", "b", "c"}
+
+
+def test_the_library_says_how_many_are_too_many() -> None:
+    library = Library(size=2)
+    for text in "abcd":
+        library.add(Candidate(text, "template"), [], 0).state = "in use"
+    library.add(Candidate("e", "template"), [], 0)
+    assert library.overfull == 2
