@@ -454,7 +454,7 @@ def test_a_resumed_run_decides_as_the_uninterrupted_one(
     saved = json.loads((checkpoint / "coevo_state.json").read_text())["plugins"]["inspo"]
     assert bool(saved["schedule"]["in_flight"]) == bool(inspo)
     if inspo:
-        assert bool(saved["schedule"]["in_flight"]["answer"]) == (not slow)
+        assert bool(saved["schedule"]["in_flight"]["asked"]["answer"]) == (not slow)
 
     again = make_trainer(**RESUMED)
     resumed = attach(again, settings(**changes))

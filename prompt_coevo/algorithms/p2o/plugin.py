@@ -26,13 +26,14 @@ from prompt_coevo.algorithms.p2o.pareto import select_pareto_front
 from prompt_coevo.algorithms.p2o.round_numbers import round_numbers
 from prompt_coevo.algorithms.p2o.search import Search, SearchRequest, SearchResult
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
+from prompt_coevo.algorithms.p2o.solvers import Solvers
 from prompt_coevo.candidates.trials import ScoredPool, Trial
 from prompt_coevo.context import Context
 from prompt_coevo.extras import require
 from prompt_coevo.markers import PROJECT, hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.rng import counter_rng
-from prompt_coevo.types import Group, MemberPlan
+from prompt_coevo.types import EMPTY_TEMPLATE, Group, MemberPlan
 
 logger = logging.getLogger(PROJECT)
 
@@ -53,6 +54,8 @@ class P2O:
         self._context = context
         self._settings = settings
         self._hard = HardSet(self._settings.tau, self._settings.hardness_in_use)
+        self._bare = self._settings.hardness_in_use == "bare"
+        self._solvers = Solvers(self._settings.solved_at)
         self._cover: TemplateCover | None = None
         self._searches = 0
         self._totals = {"searches": 0, "search_rollouts": 0, "train_rollouts": 0}
@@ -65,18 +68,28 @@ class P2O:
         """Algorithm 1, lines 7 to 10: `group_size` templates for a question of the last hard set.
 
         The draw depends on the search and the question alone: the k-th rollout of a question has the
-        k-th template of its list through the whole epoch.
+        k-th template of its list through the whole epoch. With `hardness = "bare"` the first has none,
+        and the others have templates that solved this very question, if there are any.
         """
-        if self._cover is None or question_id not in self._cover.hard_ids:
-            return None
         rng = counter_rng(self._context.settings.seed, "p2o/templates", self._searches, question_id)
-        drawn = self._cover.draw(question_id, group_size, rng, self._settings.group_templates)
+        if self._bare and question_id in self._hard:
+            drawn = self._solvers.draw(question_id, group_size, rng)
+        else:
+            drawn = []
+        if not drawn and self._cover is not None and question_id in self._cover.hard_ids:
+            drawn = self._cover.draw(question_id, group_size, rng, self._settings.group_templates)
+        if not drawn:
+            return None
+        if self._bare:
+            drawn[0] = EMPTY_TEMPLATE
         return [MemberPlan(template=template) for template in drawn]
 
     @hookimpl
     def coevo_observe(self, groups: Sequence[Group]) -> None:
         """Algorithm 1, lines 15 to 18."""
         self._hard.observe_all(groups)
+        if self._bare:
+            self._solvers.observe(groups)
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         self._totals["train_rollouts"] += len(rollouts)
         self._last_round = round_numbers(rollouts)
@@ -98,6 +111,7 @@ class P2O:
     def _evolve(self, policy: Policy) -> None:
         """Algorithm 1, lines 23 to 27: new templates for the hard questions, or none."""
         hard_ids = self._known_hard_ids(policy)
+        self._solvers.keep_only(hard_ids)
         self._cover = None
         if len(hard_ids) < self._settings.min_hard:
             reason = (
@@ -175,6 +189,7 @@ class P2O:
             "search_backend": self._settings.search_backend,
             "hard": self._hard.to_json(),
             "cover": self._cover.to_json() if self._cover else None,
+            "solvers": self._solvers.to_json(),
             "searches": self._searches,
             "totals": dict(self._totals),
         }
@@ -184,6 +199,7 @@ class P2O:
         check_backend(state, self._settings.search_backend)
         self._hard.load(state["hard"])
         self._cover = TemplateCover.from_json(state["cover"]) if state["cover"] else None
+        self._solvers.load(state["solvers"])
         self._searches = state["searches"]
         self._totals = dict(state["totals"])
 

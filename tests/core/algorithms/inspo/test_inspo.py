@@ -1104,7 +1104,7 @@ def test_nothing_is_asked_for_that_could_not_be_used(overlap: Any) -> None:
     for step in range(1, 10):
         run.step()
         flight = run.state["schedule"]["in_flight"]
-        begun += [step] if flight and flight["use_at"] == step + 2 else []
+        begun += [step] if flight and flight["asked"]["use_at"] == step + 2 else []
     # At 8 the second round of the first evolution lands and the second evolution begins.
     assert begun == [4, 6, 8]
     wait_for_the_answer(run)

@@ -134,13 +134,11 @@ def test_requests_come_in_batches(search: Any, policy: Any) -> None:
     assert {len(batch) for batch in dev} == {DEV}
 
 
-def test_the_split_is_that_of_the_builtin_search(
-    search: Any, policy: Any, make_engine: Any
-) -> None:
+def test_the_split_is_that_of_waves(search: Any, policy: Any, make_engine: Any) -> None:
     engine = make_engine(LEARNER, p2o={"dev_size": DEV, "search_budget": 100})
     request = SearchRequest(0, tuple(sorted(policy.questions))[:20], policy, engine.settings.p2o)
-    builtin = engine.desk.ask(hookspecs.coevo_search, request=request)
-    assert search(policy).pool.sample_ids == builtin.pool.sample_ids
+    waves = engine.desk.ask(hookspecs.coevo_search, request=request)
+    assert search(policy).pool.sample_ids == waves.pool.sample_ids
 
 
 def test_the_scores_are_those_of_the_dev_questions(search: Any, policy: Any) -> None:
@@ -390,19 +388,35 @@ def test_a_missing_package_shows_before_training(
     "ignored",
     [{"beam_width": 16}, {"front_fill": False}, {"overspend": "never"}, {"max_barren_waves": 8}],
 )
-def test_settings_of_the_builtin_search_are_refused(ignored: dict[str, Any]) -> None:
+def test_settings_of_waves_are_refused(ignored: dict[str, Any]) -> None:
     [name] = ignored
     with pytest.raises(
         SettingsError,
         match=re.escape(f'p2o.{name} has no effect with search_backend = "gepa"; leave it out'),
     ):
         Settings(p2o={"search_backend": "gepa", **ignored})
-    Settings(p2o={"search_backend": "builtin", **ignored})
+    Settings(p2o={"search_backend": "waves", **ignored})
 
 
-def test_a_preset_sets_what_gepa_does_not_use() -> None:
-    with pytest.raises(SettingsError, match="p2o.beam_width has no effect.*preset"):
-        Settings(preset="p2o", p2o={"search_backend": "gepa"})
+def test_what_a_preset_sets_for_waves_lapses() -> None:
+    chosen = Settings(preset="p2o", p2o={"search_backend": "gepa"}).p2o
+    assert "beam_width" not in chosen.model_fields_set
+    assert chosen.dev_size == Settings(preset="p2o").p2o.dev_size
+    with pytest.raises(SettingsError, match="p2o.beam_width has no effect"):
+        Settings(preset="p2o", p2o={"search_backend": "gepa", "beam_width": 3})
+
+
+def test_calls_are_limited_by_the_number_of_hard_questions(search: Any, keyed_policy: Any) -> None:
+    prompts: list[str] = []
+
+    def reply(prompt: str) -> str:
+        prompts.append(prompt)
+        return f"<template>useless {len(prompts)}</template>"
+
+    search(keyed_policy(4), reply, hard=4)
+    assert len(prompts) == 4
+    search(keyed_policy(4), reply, hard=4, calls_per_hard=2.5)
+    assert len(prompts) == 4 + 10
 
 
 def test_a_whole_epoch(make_engine: Any, policy: Any) -> None:

@@ -198,3 +198,60 @@ def test_a_group_that_is_unfit_to_judge_by_is_not_hard(engine: Coevolution) -> N
 def test_a_missing_reflection_model_shows_before_training(make_engine: Callable[..., Any]) -> None:
     with pytest.raises(ValueError, match="no reflection model is set"):
         make_engine(reflection={})
+
+
+# A question that is hard until it is solved without a template
+
+
+@pytest.fixture
+def bare(make_engine: Any) -> Coevolution:
+    return make_engine(teacher, p2o={**P2O, "hardness": "bare"})  # type: ignore[no-any-return]
+
+
+def groups_of(plan: Sequence[Any]) -> dict[str, list[str]]:
+    """The templates of a round by question, "" for none."""
+    found: dict[str, list[str]] = {}
+    for one in plan:
+        text = one.template.text if one.template else ""
+        found.setdefault(one.question_id, []).append(text)
+    return found
+
+
+def test_until_it_is_solved_bare_a_question_keeps_what_solved_it(
+    bare: Coevolution, policy: Any
+) -> None:
+    train(bare, policy)
+    bare.epoch_end(policy)
+    first = groups_of(train(bare, policy))
+    bare.epoch_end(policy)
+    second = groups_of(train(bare, policy))
+    assert bare.metrics()["coevo/hard_samples"] == 40
+    kept = 0
+    for question_id, texts in second.items():
+        assert texts[0] == ""
+        key = f"k{int(question_id[1:]) % FAMILIES}"
+        solved = {text for text in first[question_id] if key in text.split()}
+        if solved:
+            kept += 1
+            assert set(texts[1:]) <= solved
+    assert kept > 10
+
+
+def test_solved_bare_it_is_hard_no_more(bare: Coevolution, policy: Any) -> None:
+    train(bare, policy)
+    bare.epoch_end(policy)
+    train(bare, policy, solved=["q0", "q1"])
+    assert bare.metrics()["coevo/hard_samples"] == 38
+    bare.epoch_end(policy)
+    assert set(groups_of(train(bare, policy))["q0"]) == {""}
+
+
+def test_what_solved_a_question_travels_in_the_state(
+    bare: Coevolution, policy: Any, make_engine: Any
+) -> None:
+    for _ in range(2):
+        train(bare, policy)
+        bare.epoch_end(policy)
+    resumed = make_engine(teacher, p2o={**P2O, "hardness": "bare"})
+    resumed.load_state_dict(bare.state_dict())
+    assert groups_of(train(resumed, policy)) == groups_of(train(bare, policy))

@@ -122,10 +122,30 @@ def test_a_rejected_proposal_costs_the_parents_half(
     ] * 3
 
 
+@pytest.mark.parametrize("hard", [2, 4, 10])
+def test_calls_are_limited_by_the_number_of_hard_questions(
+    search: Any, keyed_policy: Any, hard: int
+) -> None:
+    """With the papers' settings, four such questions once cost 2 749 calls in one search."""
+    prompts: list[str] = []
+
+    def reply(prompt: str) -> str:
+        prompts.append(prompt)
+        return f"<template>useless {len(prompts)}</template>"
+
+    papers = Settings(preset="p2o").p2o.model_dump(exclude_unset=True)
+    result = search(keyed_policy(hard), reply, hard=hard, **papers)
+    assert len(prompts) == hard
+    assert result.stopped == "the calls of this search are used up (p2o.calls_per_hard)"
+    assert not result.failed
+
+
 def test_charges_do_not_depend_on_the_cache(search: Any, keyed_policy: Any) -> None:
     # Two train questions, minibatches of two: every wave shows ε the same two, run only once.
     policy = keyed_policy(4)
-    result = search(policy, lambda prompt: "nothing", hard=4, max_barren_waves=5)
+    result = search(
+        policy, lambda prompt: "nothing", hard=4, max_barren_waves=5, calls_per_hard="unlimited"
+    )
     assert result.spent == 2 + 5 * 2
     assert result.rollouts == 2 + 2
     assert policy.rollouts == result.rollouts
