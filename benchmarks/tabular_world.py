@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from prompt_coevo.types import Assignment, Question, Rollout, RolloutRequest
+from prompt_coevo.types import Assignment, PolicyVersion, Question, Rollout, RolloutRequest
 
 Words: TypeAlias = tuple[int, ...]
 Hints: TypeAlias = Mapping[int, int]
@@ -122,8 +122,11 @@ class TabularPolicy:
         self._trust = np.array([math.log(world.knobs.obeys / (1 - world.knobs.obeys))])
         self._beliefs = softmax(self._logits)
         self._moments: dict[str, tuple[NDArray[Any], NDArray[Any], int]] = {}
-        self.rollouts = self.batches = 0
+        self.version = PolicyVersion()
+        self.rollouts = 0
         """Outside training."""
+        self.barriers = 0
+        """Batches that training waited for."""
 
     def question_ids(self) -> list[str]:
         return [f"q{number}" for number in range(len(self._questions))]
@@ -134,7 +137,11 @@ class TabularPolicy:
         return Question(question_id, text, spelled(self._world.meanings[list(words)]))
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
-        self.batches += 1
+        self.barriers += 1
+        return self.sample(requests)
+
+    def sample(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
+        """As `rollout`, but nothing waits for it."""
         self.rollouts += len(requests)
         return [self._answered(one.assignment, one.sampling.temperature) for one in requests]
 
@@ -172,7 +179,7 @@ class TabularPolicy:
         right = all(
             meaning == self._world.meanings[word] for word, meaning in zip(words, said, strict=True)
         )
-        return Rollout(assignment, spelled(said), float(right))
+        return Rollout(assignment, spelled(said), float(right), policy_version=self.version)
 
     def _say(self, word: int, hints: Hints, greedy: bool) -> int:
         beliefs, trust = self._beliefs[word], self._obeys

@@ -57,6 +57,7 @@ ARMS: Final[Mapping[str, Arm]] = {
     "waves, capped": Arm({**WAVES, "calls_per_hard": 1.0}),
     "waves, bare": Arm({**WAVES, "hardness": "bare"}),
     "stream": Arm(STREAM),
+    "stream, riders": Arm({**STREAM, "riders": 0.05}),
     "stream, no proof": Arm({**STREAM, "proof": False}),
     "stream, no likeness": Arm({**STREAM, "likeness": "none"}),
     "stream, first sight": Arm({**STREAM, "first_sight": True}),
@@ -81,7 +82,10 @@ def run(world_name: str, arm_name: str, seed: int, draw: int) -> dict[str, Any]:
         shuffled = [ids[number] for number in order.permutation(len(ids))]
         for start in range(0, len(ids), knobs.batch):
             plan = engine.plan(shuffled[start : start + knobs.batch], knobs.group)
+            policy.version = engine.policy_version
+            riders = policy.sample(engine.wanted(len(plan)))
             engine.observe(policy.train(plan))
+            engine.observe(riders)
             engine.step_end(policy)
             trained += len(plan)
             curve.append((trained + policy.rollouts, policy.accuracies()[2]))
@@ -105,7 +109,7 @@ def run(world_name: str, arm_name: str, seed: int, draw: int) -> dict[str, Any]:
         "training": trained,
         "search": policy.rollouts,
         "calls": teacher.calls,
-        "barriers": policy.batches,
+        "barriers": policy.barriers,
         "epochs": trained / (len(ids) * knobs.group),
         "seconds": time.process_time() - began,
         "curve": np.interp(np.linspace(0, knobs.rollouts, POINTS), spent, hard).round(3).tolist(),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prompt_coevo.candidates.trials import ScoredPool, Trial
     from prompt_coevo.policy import Policy
     from prompt_coevo.proposals import Proposal, ProposalRequest, Reply
-    from prompt_coevo.types import Candidate, Group, MemberPlan
+    from prompt_coevo.types import Candidate, Group, MemberPlan, Rollout, RolloutRequest
 
 
 @hookspec
@@ -103,6 +103,19 @@ def coevo_train_begin(policy: Policy) -> None:
 @hookspec
 def coevo_observe(groups: Sequence[Group]) -> None:
     """The groups of one generation round, with their rewards."""
+
+
+@hookspec
+def coevo_wanted(capacity: int) -> Sequence[RolloutRequest] | None:
+    """Rollouts to ride along with the next generation round of training: at most `capacity`.
+
+    The engine numbers them; what comes back is told by `coevo_observe_riders`.
+    """
+
+
+@hookspec
+def coevo_observe_riders(rollouts: Sequence[Rollout]) -> None:
+    """Riders that came back, those of all plugins: late, some of them, some never."""
 
 
 @hookspec

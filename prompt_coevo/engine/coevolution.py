@@ -14,13 +14,14 @@ from prompt_coevo import hookspecs
 from prompt_coevo.candidates.gates import rough_token_count
 from prompt_coevo.engine.desk import Desk
 from prompt_coevo.engine.planning import Planner, check_claims
+from prompt_coevo.engine.riders import Riders
 from prompt_coevo.engine.rounds import OpenRounds
 from prompt_coevo.engine.state import seal, unseal, write_json
-from prompt_coevo.errors import StateError
+from prompt_coevo.errors import HostError, StateError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.policy import Policy
 from prompt_coevo.settings import Settings, may_distil
-from prompt_coevo.types import Assignment, Candidate, PolicyVersion, Rollout
+from prompt_coevo.types import Assignment, Candidate, PolicyVersion, Rollout, RolloutRequest
 
 logger = logging.getLogger(PROJECT)
 
@@ -50,6 +51,7 @@ class Coevolution:
         self.epochs = 0
         """Epochs that `epoch_end` has closed."""
         self._rounds = OpenRounds()
+        self._riders = Riders()
         self._colliding: set[str] = set()
 
     @classmethod
@@ -126,11 +128,34 @@ class Coevolution:
         self._rounds.open(number, plan)
         return plan
 
+    def wanted(self, capacity: int) -> list[RolloutRequest]:
+        """Rollouts that would help a search, to be sampled behind a generation round of training.
+
+        `capacity` is the number of rollouts in the round; at most as many are wanted, as a rule a few in
+        a hundred, or none. They are no part of the batch: they must not reach the loss, the metrics or a
+        buffer, and are handed to `observe` like others, now or later, any of them or none. Call it
+        before each round, or never. Raises HostError for a capacity below 0.
+        """
+        if capacity < 0:
+            raise HostError(f"wanted({capacity}): the capacity for riders cannot be below 0")
+        found: list[RolloutRequest] = []
+        asked = (
+            self._plugins.by_plugin(hookspecs.coevo_wanted, capacity=capacity) if capacity else {}
+        )
+        for requests in asked.values():
+            found += requests[: capacity - len(found)]
+        return self._riders.send(found)
+
     def observe(self, rollouts: Sequence[Rollout]) -> None:
         """Take in scored rollouts, in any order; a group counts once its last rollout is there.
 
-        Raises HostError if an assignment is not one that was planned, or comes a second time.
+        Riders that are not out (any more) are left out. Raises HostError if the assignment of another
+        rollout is not one that was planned, or comes a second time.
         """
+        if riders := [rollout for rollout in rollouts if rollout.assignment.round < 0]:
+            rollouts = [rollout for rollout in rollouts if rollout.assignment.round >= 0]
+            if back := self._riders.take(riders):
+                self._plugins.each(hookspecs.coevo_observe_riders, rollouts=back)
         groups = self._rounds.close(rollouts)
         if groups:
             self._plugins.each(hookspecs.coevo_observe, groups=groups)
@@ -176,6 +201,8 @@ class Coevolution:
         self._round = payload["round"]
         self.epochs = payload["epochs"]
         self._rounds.clear()
+        self._riders.clear()
+        self._riders.rounds = payload["riders"]
         if self.desk.model is not None:
             self.desk.model.totals.update(payload["reflection"])
             self.desk.model.reuse(self._replies_since(payload["save"]))
@@ -261,6 +288,7 @@ class Coevolution:
                 "save": self._save,
                 "step": step,
                 "round": self._round,
+                "riders": self._riders.rounds,
                 "epochs": self.epochs,
                 "plugins": self._plugin_states(),
                 "reflection": dict(self.desk.model.totals) if self.desk.model else {},

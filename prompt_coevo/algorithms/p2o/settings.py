@@ -34,6 +34,7 @@ _OF_STREAM = {
     "likeness_column",
     "proof",
     "reply_steps",
+    "riders",
     "trial_members",
 }
 _IDLE: Mapping[str, set[str]] = {
@@ -102,6 +103,9 @@ class P2OSettings(Section):
     first_sight: bool = False
     """`stream`: half of a group may run under templates although the question was not yet measured, for
     runs of one or two epochs."""
+    riders: float = Field(default=0.0, ge=0.0, le=1.0)
+    """`stream`: rollouts of templates on trial that ride along with training's, at most this share of
+    them. 0: they are tried by members of the training groups alone."""
     library_size: int = Field(default=256, ge=1)
     """`stream`: templates in use, at most."""
     likeness: str = "words"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
@@ -98,8 +98,8 @@ class Library:
         """How many more are in use than there should be."""
         return max(0, len(self.in_state("in use")) - 1 - self._size)
 
-    def to_json(self, ids: Sequence[str]) -> dict[str, Any]:
-        """Riders under way wait again: their rollouts are lost with the host."""
+    def to_json(self, ids: Sequence[str], lost: Callable[[str], Sequence[int]]) -> dict[str, Any]:
+        """What is out with a template, as `lost` says, waits again: a kill loses it."""
         templates = [
             {
                 "candidate": template.candidate.to_json(),
@@ -111,7 +111,9 @@ class Library:
                 "solved": template.solved,
                 "tried_unseen": template.tried_unseen,
                 "solved_unseen": template.solved_unseen,
-                "waiting": [ids[question] for question in template.waiting],
+                "waiting": [
+                    ids[question] for question in (*lost(template.candidate.id), *template.waiting)
+                ],
                 "proving": template.proving,
             }
             for template in self

@@ -25,12 +25,27 @@ from prompt_coevo.algorithms.p2o.stream.library import Library, Template
 from prompt_coevo.algorithms.p2o.stream.likeness import LikenessFactory
 from prompt_coevo.algorithms.p2o.stream.members import draw_members
 from prompt_coevo.algorithms.p2o.stream.reflection import Reflection
-from prompt_coevo.algorithms.p2o.stream.trial import concerns, unseen, verdict
+from prompt_coevo.algorithms.p2o.stream.riders import Riders
+from prompt_coevo.algorithms.p2o.stream.trial import (
+    RIDERS_SHOWN,
+    RIDERS_UNSEEN,
+    concerns,
+    unseen,
+    verdict,
+)
 from prompt_coevo.context import Context
 from prompt_coevo.markers import PROJECT, hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.rng import counter_rng
-from prompt_coevo.types import EMPTY_TEMPLATE, Group, MemberPlan, Rollout
+from prompt_coevo.types import (
+    EMPTY_TEMPLATE,
+    Assignment,
+    Group,
+    MemberPlan,
+    Rollout,
+    RolloutRequest,
+    Sampling,
+)
 
 logger = logging.getLogger(PROJECT)
 
@@ -51,13 +66,20 @@ class Stream:
         self._make_likeness: LikenessFactory = registry.load("likenesses", name, "p2o.likeness")
         self._hard = HardSet(self._settings.tau, self._settings.hardness_in_use)
         self._library = Library(self._settings.library_size)
+        self._riders = Riders(self._library, self._settings.riders)
+        self._rides = False
         self._failures = Failures()
         self._ids: Sequence[str] = ()
         self._numbers: Mapping[str, int] = {}
         self._measured: set[int] = set()
         self._epoch = self._groups_of_this_epoch = 0
         self._instruction: str | None = None
-        self._totals = {"train_rollouts": 0, "templates_joined": 0, "templates_dropped": 0}
+        self._totals = {
+            "train_rollouts": 0,
+            "search_rollouts": 0,
+            "templates_joined": 0,
+            "templates_dropped": 0,
+        }
         self._last_round: dict[str, float] = {}
         self._saved: Mapping[str, Any] | None = None
 
@@ -115,16 +137,47 @@ class Stream:
         self._measured.update(self._numbers[group.question_id] for group in judged)
         self._groups_of_this_epoch += len(judged)
 
+    @hookimpl
+    def coevo_wanted(self, capacity: int) -> Sequence[RolloutRequest] | None:
+        """Templates on trial, on questions that their proposer saw and on others like them."""
+        if not self._settings.riders:
+            return None
+        self._rides = True
+        best = self._context.ask(hookspecs.coevo_best_instruction)
+        placement = self._context.settings.placement.build()
+        return [
+            RolloutRequest(
+                Assignment(
+                    self._ids[question],
+                    instruction=best,
+                    template=template.candidate,
+                    placement=placement,
+                ),
+                Sampling(),
+            )
+            for template, question in self._riders.next(capacity, self._hard_numbers, self._step)
+        ]
+
+    @hookimpl
+    def coevo_observe_riders(self, rollouts: Sequence[Rollout]) -> None:
+        useful = self._riders.came(rollouts, self._numbers)
+        self._totals["search_rollouts"] += len(useful)
+        for rollout in useful:
+            self._learn_from(rollout)
+
     # Last, after INSPO has weighed: evidence rests on the best instruction of this step.
     @hookimpl(trylast=True)
     def coevo_step_end(self, policy: Policy, last: bool) -> None:
         self._notice_the_instruction()
-        hard = {self._numbers[one] for one in self._hard.ids}
+        self._riders.expire(self._step)
+        hard = self._hard_numbers
         self._judge_trials(hard)
         for candidate, shown in self._reflection.replies(self._step, policy):
             if not self._library.knows(candidate):
                 template = self._library.add(candidate, shown, self._epoch)
                 self._evidence.open(template.slot, shown)
+                if self._rides:
+                    template.waiting.extend(shown[:RIDERS_SHOWN])
         if not last:
             self._reflection.ask(self._step, hard, policy)
         if self._groups_of_this_epoch >= len(self._ids):
@@ -139,7 +192,8 @@ class Stream:
         return {
             "search_backend": "stream",
             "hard": self._hard.to_json(),
-            "library": self._library.to_json(self._ids),
+            "library": self._library.to_json(self._ids, self._riders.lost),
+            "rides": self._rides,
             "evidence": self._evidence.to_json(self._ids),
             "failures": self._failures.to_json(self._ids),
             "reflection": self._reflection.to_json(),
@@ -179,6 +233,7 @@ class Stream:
         for template in self._library:
             self._evidence.open(template.slot, template.shown)
         self._evidence.load(state["evidence"], self._numbers)
+        self._rides = state["rides"]
         self._failures.load(state["failures"], self._numbers)
         self._reflection.load(state["reflection"], self._numbers)
         self._measured = {self._numbers[one] for one in state["measured"] if one in self._numbers}
@@ -186,6 +241,10 @@ class Stream:
         self._groups_of_this_epoch = state["groups_of_this_epoch"]
         self._instruction = state["instruction"]
         self._totals = dict(state["totals"])
+
+    @property
+    def _hard_numbers(self) -> set[int]:
+        return {self._numbers[one] for one in self._hard.ids}
 
     @property
     def _step(self) -> int:
@@ -212,10 +271,12 @@ class Stream:
 
     def _judge_trials(self, hard: set[int]) -> None:
         for template in self._library.in_state("trial"):
-            proof = self._settings.proof and bool(unseen(template, hard, self._evidence))
+            others = unseen(template, hard, self._evidence) if self._settings.proof else []
             stale = self._epoch - template.since > _PATIENCE
-            joins = verdict(template, proof=proof, rides=False, stale=stale)
-            if joins:
+            joins = verdict(template, proof=bool(others), rides=self._rides, stale=stale)
+            if joins is None and self._rides and others and not template.proving:
+                self._prove(template, others)
+            elif joins:
                 template.state = "in use"
                 self._totals["templates_joined"] += 1
                 self._note_verdict("template_joined", template)
@@ -225,6 +286,12 @@ class Stream:
         in_use.sort(key=lambda one: (self._evidence.solved_anywhere(one.slot), one.since, one.slot))
         for template in in_use[: self._library.overfull]:
             self._drop(template)
+
+    def _prove(self, template: Template, others: Sequence[int]) -> None:
+        """It has solved what its proposer saw; now it is tried on what it did not see."""
+        if template.solved and not template.waiting and not template.under_way:
+            template.proving = True
+            template.waiting.extend(others[:RIDERS_UNSEEN])
 
     def _drop(self, template: Template) -> None:
         self._library.drop(template)

@@ -36,10 +36,10 @@ def verdict(template: Template, *, proof: bool, rides: bool, stale: bool) -> boo
     With `proof` it takes a success on a question that its proposer did not see. `rides`: riders try it,
     two on questions that were shown and four on others. `stale`: it has been on trial for too long.
     """
-    if template.waiting or template.under_way:
-        return None
     if template.solved_unseen if proof else template.solved:
         return True
+    if template.waiting or template.under_way:
+        return None
     if not template.solved and template.tried >= (RIDERS_SHOWN if rides else _TRIES):
         return False
     if proof and template.tried_unseen >= (RIDERS_UNSEEN if rides else _TRIES):

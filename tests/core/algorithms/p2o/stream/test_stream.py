@@ -277,6 +277,93 @@ def test_first_sight_gives_unmeasured_questions_what_solved_their_like() -> None
     assert all(one.member >= GROUP // 2 for one in found[True])
 
 
+# Riders
+
+RIDING = {"riders": 0.25}
+
+
+def riding(
+    engine: Coevolution, policy: Families, epochs: int, back: Callable[[list[Rollout]], Any]
+) -> list[list[tuple[str, str]]]:
+    """Train with riders; `back` chooses which of those that are out come back after a batch."""
+    engine.begin(policy)
+    decided, out = [], []
+    for number in range(epochs):
+        ids = policy.question_ids()
+        random.Random(number).shuffle(ids)
+        for start in range(0, len(ids), BATCH):
+            plan = engine.plan(ids[start : start + BATCH], GROUP)
+            riders = engine.wanted(len(plan))
+            assert len(riders) <= len(plan) / 4
+            decided.append(texts([*plan, *(one.assignment for one in riders)]))
+            out += policy.trained([one.assignment for one in riders], engine.policy_version)
+            engine.observe(policy.trained(plan, engine.policy_version))
+            engine.observe(back(out))
+            engine.step_end(policy)
+    return decided
+
+
+def all_of(out: list[Rollout]) -> list[Rollout]:
+    chosen, out[:] = list(out), []
+    return chosen
+
+
+def test_a_host_that_takes_no_riders_is_asked_for_none() -> None:
+    assert engine_with().wanted(100) == []
+
+
+def test_riders_try_templates_at_once() -> None:
+    engine, policy = engine_with(p2o=RIDING), Families()
+    decided = riding(engine, policy, 3, all_of)
+    first = next(n for n, plan in enumerate(decided) if len(plan) > BATCH * GROUP)
+    assert first == 2  # asked after the first step, here after the second
+    assert engine.metrics()["coevo/search_rollouts"] > 0
+    assert engine.metrics()["coevo/templates_in_use"] == 4
+
+
+def test_the_order_of_riders_decides_nothing() -> None:
+    def shuffled(out: list[Rollout]) -> list[Rollout]:
+        chosen = all_of(out)
+        random.Random(len(chosen)).shuffle(chosen)
+        return chosen
+
+    one = riding(engine_with(p2o=RIDING), Families(), 4, all_of)
+    assert riding(engine_with(p2o=RIDING), Families(), 4, shuffled) == one
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_riders_that_are_lost_are_asked_for_again(share: float) -> None:
+    rng = random.Random(0)
+
+    def some(out: list[Rollout]) -> list[Rollout]:
+        return [one for one in all_of(out) if rng.random() < share]
+
+    engine, policy = engine_with(p2o=RIDING), Families()
+    decided = riding(engine, policy, 30, some)
+    riders = [one for plan in decided for one in plan[BATCH * GROUP :]]
+    assert len(riders) > len(set(riders))
+    if share:
+        assert engine.metrics()["coevo/templates_in_use"] == 4
+
+
+def test_riders_that_come_late_twice_and_unfit_do_no_harm() -> None:
+    waiting: list[list[Rollout]] = []
+
+    def badly(out: list[Rollout]) -> list[Rollout]:
+        waiting.append(all_of(out))
+        late = waiting.pop(0) if len(waiting) > 6 else []
+        broken = [
+            Rollout(one.assignment, "", float("nan"), "tool_error")
+            for one in late
+            if one.reward == 0
+        ]
+        return [*late, *late, *broken]
+
+    engine, policy = engine_with(p2o=RIDING), Families()
+    riding(engine, policy, 12, badly)
+    assert engine.metrics()["coevo/templates_in_use"] == 4
+
+
 # Resuming
 
 
@@ -288,36 +375,40 @@ def resumed(engine: Coevolution, policy: Families, **settings: Any) -> Coevoluti
     return again
 
 
+def driven(engine: Coevolution, policy: Families, begin: int, end: int) -> list[Any]:
+    """What is decided from one weight update to another; riders come back at once."""
+    decided = []
+    steps = policy.count // BATCH
+    for step in range(begin, end):
+        ids = policy.question_ids()
+        random.Random(step // steps).shuffle(ids)
+        start = step % steps * BATCH
+        plan = engine.plan(ids[start : start + BATCH], GROUP)
+        riders = engine.wanted(len(plan))
+        decided.append(texts([*plan, *(one.assignment for one in riders)]))
+        rollouts = policy.trained(
+            [*plan, *(one.assignment for one in riders)], engine.policy_version
+        )
+        engine.observe(rollouts)
+        engine.step_end(policy)
+    return decided
+
+
+@pytest.mark.parametrize("riders", [0.0, 0.25])
 @pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize("likeness", ["words", "none"])
-def test_a_resumed_run_decides_as_the_whole_one(steps: int, likeness: str) -> None:
-    settings = {"p2o": {"reply_steps": steps, "likeness": likeness}}
-    policy = Families()
-    whole = [texts(plan) for plan in run(engine_with(**settings), policy, 5)]
-    for kill in (1, 6, 9, 14):
+def test_a_resumed_run_decides_as_the_whole_one(steps: int, likeness: str, riders: float) -> None:
+    settings = {"p2o": {"reply_steps": steps, "likeness": likeness, "riders": riders}}
+    policy, length = Families(), 24
+    whole_engine = engine_with(**settings)
+    whole_engine.begin(policy)
+    whole = driven(whole_engine, policy, 0, length)
+    for kill in range(1, length, 2):
         engine = engine_with(**settings)
         engine.begin(policy)
-        plans, step = [], 0
-        for number in range(5):
-            for plan in epoch(engine, policy, number):
-                plans.append(texts(plan))
-                step += 1
-                if step == kill:
-                    break
-            if step == kill:
-                break
-        engine = resumed(engine, policy, **settings)
-        for number in range(5):
-            ids = policy.question_ids()
-            random.Random(number).shuffle(ids)
-            for start in range(0, len(ids), BATCH):
-                if number * len(ids) // BATCH + start // BATCH < kill:
-                    continue
-                plan = engine.plan(ids[start : start + BATCH], GROUP)
-                engine.observe(policy.trained(plan, engine.policy_version))
-                engine.step_end(policy)
-                plans.append(texts(plan))
-        assert plans == whole, f"killed after {kill} updates"
+        before = driven(engine, policy, 0, kill)
+        after = driven(resumed(engine, policy, **settings), policy, kill, length)
+        assert before + after == whole, f"killed after {kill} updates"
 
 
 def test_a_smaller_dataset_is_gone_on_with() -> None:

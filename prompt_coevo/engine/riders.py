@@ -1,0 +1,52 @@
+"""Rollouts that ride along with a generation round of training: which are out, and which came back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from prompt_coevo.types import Assignment, Rollout, RolloutRequest
+
+_KEPT: Final = 20_000
+
+
+class Riders:
+    """Numbers the riders of a run: their rounds are negative, -1 for the first ones that ride together.
+
+    They may come back in any order, late, or never; what is not known, or comes a second time, is left
+    out. The numbers go on after a resume, so that what an earlier attempt sent is not taken for ours.
+    """
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self._out: dict[tuple[int, int], Assignment] = {}
+
+    def send(self, requests: Sequence[RolloutRequest]) -> list[RolloutRequest]:
+        """The requests with their numbers; the oldest are forgotten if too many are out."""
+        if not requests:
+            return []
+        self.rounds += 1
+        numbered = [
+            replace(
+                one, assignment=replace(one.assignment, round=-self.rounds, group=0, member=member)
+            )
+            for member, one in enumerate(requests)
+        ]
+        self._out.update(((-self.rounds, n), one.assignment) for n, one in enumerate(numbered))
+        while len(self._out) > _KEPT:
+            del self._out[next(iter(self._out))]
+        return numbered
+
+    def take(self, rollouts: Sequence[Rollout]) -> list[Rollout]:
+        """Those that were out, in the order in which they were sent."""
+        back = []
+        for rollout in rollouts:
+            where = rollout.assignment.round, rollout.assignment.member
+            if self._out.get(where) == rollout.assignment:
+                del self._out[where]
+                back.append(rollout)
+        return sorted(back, key=lambda one: (-one.assignment.round, one.assignment.member))
+
+    def clear(self) -> None:
+        self._out.clear()
