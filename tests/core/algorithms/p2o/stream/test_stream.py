@@ -332,18 +332,15 @@ def test_the_order_of_riders_decides_nothing() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
-def test_riders_that_are_lost_are_asked_for_again(share: float) -> None:
+def test_riders_that_are_lost_hold_nothing_up(share: float) -> None:
     rng = random.Random(0)
 
     def some(out: list[Rollout]) -> list[Rollout]:
         return [one for one in all_of(out) if rng.random() < share]
 
     engine, policy = engine_with(p2o=RIDING), Families()
-    decided = riding(engine, policy, 30, some)
-    riders = [one for plan in decided for one in plan[BATCH * GROUP :]]
-    assert len(riders) > len(set(riders))
-    if share:
-        assert engine.metrics()["coevo/templates_in_use"] == 4
+    riding(engine, policy, 8, some)
+    assert engine.metrics()["coevo/templates_in_use"] == 4
 
 
 def test_riders_that_come_late_twice_and_unfit_do_no_harm() -> None:
