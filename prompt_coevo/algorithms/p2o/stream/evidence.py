@@ -72,15 +72,27 @@ class Evidence:
         for question in shown:
             self._written_for.setdefault(question, set()).add(slot)
 
-    def add(self, question: int, slot: int, reward: float, step: int, age: int = 0) -> None:
-        """An outcome. `reward` counts between 0 and 1; it was sampled `age` updates before `step`."""
-        outcome = _FRESHNESS**age * np.array([min(max(reward, 0.0), 1.0), 1.0])
-        row = self._row(question, step)  # which may make the table larger
-        self._outcomes[:, row, slot] += outcome
+    def add(
+        self,
+        question: int,
+        slots: Sequence[int],
+        rewards: Sequence[float],
+        ages: Sequence[int],
+        step: int,
+    ) -> None:
+        """Outcomes on a question: under which slots, with what rewards, sampled how many updates ago.
+
+        A reward counts between 0 and 1.
+        """
+        row = self._row(question, step)
+        weights = _FRESHNESS ** np.asarray(ages, dtype=np.float64)
+        outcomes = weights * (np.clip(rewards, 0.0, 1.0), np.ones(len(slots)))
         if step != self._anywhere_updated:
             self._anywhere *= _FRESHNESS ** (step - self._anywhere_updated)
             self._anywhere_updated = step
-        self._anywhere[:, slot] += outcome
+        for kind in range(2):  # a slot may stand there twice
+            np.add.at(self._outcomes[kind, row], np.asarray(slots), outcomes[kind])
+            np.add.at(self._anywhere[kind], np.asarray(slots), outcomes[kind])
 
     def belief(self, question: int, slots: Sequence[int], step: int) -> Belief:
         """What to expect of the templates in these slots on this question."""

@@ -27,7 +27,9 @@ _LEAST: Final = 0.2
 """Less than this is the noise of a few common words."""
 _LISTED: Final = 2_000
 """Of a word in more questions than this, the index lists about so many, drawn by the question."""
-_CACHED: Final = 16_384
+_LOOKED_AT: Final = 5_000
+"""Places in the index that are looked at for one question, those of its rarest words first."""
+_CACHED: Final = 131_072
 
 
 class Alike(NamedTuple):
@@ -134,31 +136,31 @@ class Words:
     def _near(self, number: int) -> Alike:
         words = self._of(number)
         words = words[self._squares[words] > 0]
+        words = words[np.argsort(-self._squares[words], kind="stable")]  # the rarest first
+        lengths = self._list_starts[words + 1] - self._list_starts[words]
+        words = words[: max(1, int(np.searchsorted(np.cumsum(lengths), _LOOKED_AT)))]
         if not len(words):
             return _alone(number)
-        lists = [
-            self._listed[start:end]
-            for start, end in zip(
-                self._list_starts[words], self._list_starts[words + 1], strict=True
-            )
-        ]
+        lists = [self._listed[self._list_starts[one] : self._list_starts[one + 1]] for one in words]
         weights = np.repeat(self._squares[words], [len(one) for one in lists])
-        found, places = np.unique(np.concatenate(lists), return_inverse=True)
-        seen = np.bincount(places, weights=weights, minlength=len(found)) / self._norms[found]
-        if len(found) > 4 * _NEAREST:
-            found = found[np.argpartition(-seen, 4 * _NEAREST)[: 4 * _NEAREST]]
+        shared = np.bincount(np.concatenate(lists), weights, minlength=len(self._norms))
+        found = np.flatnonzero(shared)
         found = found[found != number]
-        return self._best(number, words, found)
+        if len(found) > 2 * _NEAREST:
+            nearest = np.argpartition(-shared[found] / self._norms[found], 2 * _NEAREST)
+            found = np.sort(found[nearest[: 2 * _NEAREST]])
+        return self._best(number, found.astype(np.int32))
 
-    def _best(self, number: int, words: NDArray[np.int32], found: NDArray[np.int32]) -> Alike:
+    def _best(self, number: int, found: NDArray[np.int32]) -> Alike:
         """The nearest of those found, by all the words that they share."""
-        if not len(found):
-            return _alone(number)
         own = np.zeros(len(self._squares), dtype=np.float32)
+        words = self._of(number)
         own[words] = self._squares[words]
-        theirs = [self._of(other) for other in found]
-        starts = np.concatenate([[0], np.cumsum([len(one) for one in theirs])])
-        products = self._sums(own[np.concatenate(theirs)], starts)
+        lengths = self._starts[found + 1] - self._starts[found]
+        ends = np.cumsum(lengths)
+        places = np.arange(ends[-1] if len(ends) else 0)
+        places += np.repeat(self._starts[found] - (ends - lengths), lengths)
+        products = self._sums(own[self._words[places]], np.concatenate([[0], ends]))
         cosines = (products / (self._norms[found] * self._norms[number])).astype(np.float32)
         # By number where equal: the order must not depend on how the sums were added up.
         order = np.lexsort((found, -np.round(cosines, 5)))[:_NEAREST]
@@ -181,7 +183,7 @@ def _read(texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     numbers: dict[str, int] = {}
     words, starts = array("i"), array("q", [0])
     for text in texts:
-        for word in sorted(set(_WORD.findall(text.lower()))):
+        for word in dict.fromkeys(_WORD.findall(text.lower())):
             words.append(numbers.setdefault(word, len(numbers)))
         starts.append(len(words))
     return np.frombuffer(words, dtype=np.int32), np.frombuffer(starts, dtype=np.int64)

@@ -25,9 +25,18 @@ def draw_members(
     those in use, which stand first. `belief` belongs to `templates`.
     """
     in_use = sum(template.state == "in use" for template in templates)
-    members: list[Template | None] = [None] * min(bare, size)
-    for member in range(len(members), size):
-        count = len(templates) if member < bare + trying else in_use
-        drawn = int(np.argmax(rng.beta(belief.solves[:count], belief.fails[:count])))
-        members.append(templates[drawn] if templates[drawn].candidate.text else None)
-    return members
+    bare = min(bare, size)
+    trying = min(trying, size - bare)
+    drawn = [
+        *_thompson(trying, belief, len(templates), rng),
+        *_thompson(size - bare - trying, belief, in_use, rng),
+    ]
+    chosen = [templates[number] for number in drawn]
+    return [None] * bare + [one if one.candidate.text else None for one in chosen]
+
+
+def _thompson(count: int, belief: Belief, among: int, rng: np.random.Generator) -> list[int]:
+    """`count` draws of the one that may solve most, each for itself, among the first ones."""
+    chances = rng.beta(belief.solves[:among], belief.fails[:among], size=(count, among))
+    drawn: list[int] = chances.argmax(axis=1).tolist()
+    return drawn

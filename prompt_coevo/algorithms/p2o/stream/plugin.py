@@ -130,9 +130,8 @@ class Stream:
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         self._totals["train_rollouts"] += len(rollouts)
         self._last_round = round_numbers(rollouts)
-        for rollout in rollouts:
-            if rollout.fit:
-                self._learn_from(rollout)
+        for group in groups:
+            self._learn_from([rollout for rollout in group.rollouts if rollout.fit])
         judged = [group for group in groups if group.mean_reward is not None]
         self._measured.update(self._numbers[group.question_id] for group in judged)
         self._groups_of_this_epoch += len(judged)
@@ -163,7 +162,7 @@ class Stream:
         useful = self._riders.came(rollouts, self._numbers)
         self._totals["search_rollouts"] += len(useful)
         for rollout in useful:
-            self._learn_from(rollout)
+            self._learn_from([rollout])
 
     # Last, after INSPO has weighed: evidence rests on the best instruction of this step.
     @hookimpl(trylast=True)
@@ -250,21 +249,31 @@ class Stream:
     def _step(self) -> int:
         return self._context.policy_version.step
 
-    def _learn_from(self, rollout: Rollout) -> None:
-        """An outcome of training, wherever it came from and whenever it comes."""
+    def _learn_from(self, rollouts: Sequence[Rollout]) -> None:
+        """Outcomes on one question, wherever they come from and whenever."""
+        slots, rewards, ages = [], [], []
+        for rollout in rollouts:
+            candidate = rollout.assignment.template
+            template = self._library.get(candidate.id if candidate else EMPTY_TEMPLATE.id)
+            if template is None:  # dropped meanwhile
+                continue
+            self._note_outcome(template, rollout)
+            slots.append(template.slot)
+            rewards.append(rollout.reward / self._settings.solved_at)
+            ages.append(max(0, self._step - rollout.policy_version.step))
+        if slots:
+            number = self._numbers[rollouts[0].assignment.question_id]
+            self._evidence.add(number, slots, rewards, ages, self._step)
+
+    def _note_outcome(self, template: Template, rollout: Rollout) -> None:
+        """For reflection, and for the template's trial."""
         question_id = rollout.assignment.question_id
-        number, candidate = self._numbers[question_id], rollout.assignment.template
-        template = self._library.get(candidate.id if candidate else EMPTY_TEMPLATE.id)
-        if template is None:  # dropped meanwhile
-            return
-        reward, solved_at = rollout.reward, self._settings.solved_at
-        age = max(0, self._step - rollout.policy_version.step)
-        self._evidence.add(number, template.slot, reward / solved_at, self._step, age)
-        solved = reward >= solved_at
+        number = self._numbers[question_id]
+        solved = rollout.reward >= self._settings.solved_at
         if solved:
             self._failures.solved(number, template.candidate.id)
         else:
-            self._failures.add(number, template.candidate.id, rollout.completion, reward)
+            self._failures.add(number, template.candidate.id, rollout.completion, rollout.reward)
         tried = template.state == "trial" and question_id in self._hard
         if tried and concerns(template, number, self._evidence):
             template.count(number, solved)

@@ -28,7 +28,7 @@ def mean(evidence: Evidence, question: int, slot: int, step: int = 0) -> float:
 def test_an_outcome_counts_most_where_it_came_from_and_less_on_what_is_alike() -> None:
     evidence = opened()
     for _ in range(4):
-        evidence.add(0, 1, 1.0, step=0)
+        evidence.add(0, [1], [1.0], [0], step=0)
     itself, alike, other = (mean(evidence, question, 1) for question in (0, 1, 2))
     assert itself > alike > other > mean(opened(), 2, 1)
     belief = evidence.belief(1, [1], 0)
@@ -39,7 +39,7 @@ def test_an_outcome_counts_most_where_it_came_from_and_less_on_what_is_alike() -
 def test_failures_lower_the_belief() -> None:
     evidence = opened()
     before = mean(evidence, 1, 1)
-    evidence.add(0, 1, 0.0, step=0)
+    evidence.add(0, [1], [0.0], [0], step=0)
     assert mean(evidence, 1, 1) < before
 
 
@@ -52,35 +52,46 @@ def test_a_template_is_hoped_to_solve_what_it_was_written_for_and_what_is_like_i
 
 def test_old_outcomes_count_less() -> None:
     evidence = opened()
-    evidence.add(0, 1, 1.0, step=10)
+    evidence.add(0, [1], [1.0], [0], step=10)
     fresh, old = evidence.belief(0, [1], 10).solves[0], evidence.belief(0, [1], 210).solves[0]
     worn = 0.995**200
     assert fresh == pytest.approx(0.05 + 1.02)
     assert old == pytest.approx(0.05 + 1.02 * worn)
-    evidence.add(0, 1, 1.0, step=210)
+    evidence.add(0, [1], [1.0], [0], step=210)
     assert evidence.belief(0, [1], 210).solves[0] == pytest.approx(0.05 + 1.02 * (1 + worn))
 
 
 def test_an_outcome_that_comes_late_is_as_old_as_its_weights() -> None:
     late, at_once = opened(), opened()
-    late.add(0, 1, 1.0, step=50, age=50)
-    at_once.add(0, 1, 1.0, step=0)
+    late.add(0, [1], [1.0], [50], step=50)
+    at_once.add(0, [1], [1.0], [0], step=0)
     assert late.belief(0, [1], 50).solves[0] == pytest.approx(at_once.belief(0, [1], 50).solves[0])
 
 
 @pytest.mark.parametrize(("reward", "counted"), [(-3.0, 0.0), (0.25, 0.25), (7.0, 1.0)])
 def test_a_reward_counts_between_0_and_1(reward: float, counted: float) -> None:
     evidence = opened(likeness=Unlike())
-    evidence.add(0, 1, reward, step=0)
+    evidence.add(0, [1], [reward], [0], step=0)
     belief = evidence.belief(0, [1], 0)
     assert belief.solves[0] - 0.05 == pytest.approx(1.02 * counted)
     assert belief.fails[0] - 1 == pytest.approx(1.02 * (1 - counted))
 
 
+def test_outcomes_of_one_call_under_the_same_template_all_count() -> None:
+    together, apart = opened(), opened()
+    together.add(0, [1, 2, 1], [1.0, 0.0, 0.5], [0, 3, 3], step=4)
+    for slot, reward, age in ((1, 1.0, 0), (2, 0.0, 3), (1, 0.5, 3)):
+        apart.add(0, [slot], [reward], [age], step=4)
+    for question in range(4):
+        one, other = (e.belief(question, [0, 1, 2], 4) for e in (together, apart))
+        assert one.solves.tolist() == pytest.approx(other.solves.tolist())
+        assert one.fails.tolist() == pytest.approx(other.fails.tolist())
+
+
 def test_a_slot_that_is_used_again_knows_nothing_of_the_template_before() -> None:
     evidence = opened()
     evidence.open(1, [0, 3])
-    evidence.add(0, 1, 1.0, step=0)
+    evidence.add(0, [1], [1.0], [0], step=0)
     evidence.open(1, [2])
     assert mean(evidence, 0, 1) == mean(opened(), 0, 1)
     assert mean(evidence, 3, 1) == pytest.approx((0.05 + 0.35) / 1.4)
@@ -88,7 +99,7 @@ def test_a_slot_that_is_used_again_knows_nothing_of_the_template_before() -> Non
 
 def test_outcomes_under_another_instruction_count_half() -> None:
     evidence = opened()
-    evidence.add(0, 1, 1.0, step=0)
+    evidence.add(0, [1], [1.0], [0], step=0)
     evidence.halve()
     assert evidence.belief(0, [1], 0).solves[0] == pytest.approx(0.05 + 0.51)
 
@@ -99,7 +110,7 @@ def test_the_question_that_was_not_rolled_out_for_longest_is_forgotten(
     monkeypatch.setattr(module, "_ROWS", 3)
     evidence = opened(likeness=Unlike(), questions=10)
     for step, question in enumerate([5, 6, 7, 5, 8]):
-        evidence.add(question, 1, 1.0, step)
+        evidence.add(question, [1], [1.0], [0], step)
     known = [q for q in range(10) if evidence.belief(q, [1], 5).solves[0] > 0.5]
     assert known == [5, 7, 8]
     assert len(evidence.to_json([f"q{n}" for n in range(10)])["rows"]) == 3
@@ -116,7 +127,7 @@ def test_a_loaded_evidence_goes_on_as_the_one_that_was_saved(
     likeness = SharedValue([number % 3 for number in range(12)])
     rng = np.random.default_rng(0)
     outcomes = [
-        (int(rng.integers(12)), int(rng.integers(5)), float(rng.random()), step // 3)
+        (int(rng.integers(12)), rng.integers(5, size=3), rng.random(3), [0, 2, 5], step // 3)
         for step in range(400)
     ]
     evidence = opened(5, likeness, 12)
@@ -136,8 +147,8 @@ def test_a_loaded_evidence_goes_on_as_the_one_that_was_saved(
 
 def test_questions_that_the_dataset_has_lost_are_left_out() -> None:
     evidence = opened(likeness=Unlike())
-    evidence.add(2, 1, 1.0, step=0)
-    evidence.add(3, 1, 1.0, step=0)
+    evidence.add(2, [1], [1.0], [0], step=0)
+    evidence.add(3, [1], [1.0], [0], step=0)
     loaded = opened(likeness=Unlike())
     loaded.load(evidence.to_json(["a", "b", "c", "d"]), {"d": 0})
     assert [len(loaded.to_json(["d", "", "", ""])["rows"])] == [1]

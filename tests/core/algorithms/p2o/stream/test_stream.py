@@ -400,7 +400,7 @@ def test_a_resumed_run_decides_as_the_whole_one(steps: int, likeness: str, rider
     whole_engine = engine_with(**settings)
     whole_engine.begin(policy)
     whole = driven(whole_engine, policy, 0, length)
-    for kill in range(1, length, 2):
+    for kill in range(1, length, 4):
         engine = engine_with(**settings)
         engine.begin(policy)
         before = driven(engine, policy, 0, kill)
