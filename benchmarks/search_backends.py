@@ -1,4 +1,4 @@
-"""The built-in template search next to the package gepa, with the same budget of rollouts.
+"""The template search `waves` next to the package gepa, with the same budget of rollouts.
 
     python benchmarks/search_backends.py [--json FILE]
 
@@ -28,8 +28,8 @@ from prompt_coevo.types import Question, Rollout, RolloutRequest
 FAMILIES, WORDS, QUESTIONS, SEEDS = 24, 6, 240, 5
 COMMON = {"dev_size": 72, "minibatch_size": 3}
 BACKENDS: dict[str, dict[str, Any]] = {
-    "builtin": {},
-    "builtin, front_fill": {"front_fill": True},
+    "waves": {},
+    "waves, front_fill": {"front_fill": True},
     "gepa": {"search_backend": "gepa"},
 }
 

@@ -132,6 +132,7 @@ RUNS = {
     "core-p2o-same-template": Run(p2o(group_templates="same")),
     "core-p2o-by-steps-undistilled": Run({**p2o(search_every=2), "context_distillation": False}),
     "core-p2o-gepa": Run(p2o(search_backend="gepa")),
+    "core-p2o-stream": Run({"algorithms": "p2o", "p2o": {"search_backend": "stream"}}),
     "core-p2o-resumed": Run(p2o(), steps=KILLED),
     "core-p2o-misbehaving": Run({**MANY_REPLIES, **STRICT}, misbehaving),
     "core-p2o-broken-sampler": Run(p2o(), broken_at=3),
