@@ -1,0 +1,206 @@
+"""What searches cost a cluster, by a model: rollout slots, lengths, reflection calls, updates.
+
+    python benchmarks/cluster_model.py [--json FILE]
+
+Not a measurement. Responses are log-normal (median 2 000 tokens, cut at 12 000), a token takes 12 ms
+in an idle engine and 25 ms in a full one, a reflection call 20 to 60 s, eight at once. The waves are
+those of a real search with the preset p2o: 240 hard questions of 24 kinds, a policy and a teacher that are
+rules, the sizes of all batches one after the other. Riders stand behind a batch in the queue, and those
+that are under way when the batch is done are aborted. INSPO's verification is as its settings say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from search_backends import RulePolicy, reflect
+
+from prompt_coevo import Coevolution, Settings
+from prompt_coevo.algorithms.p2o.search import Search, SearchRequest
+from prompt_coevo.types import Rollout, RolloutRequest
+
+Lengths = NDArray[np.float64]
+
+MEDIAN, LONGEST, SPREAD = 2_000, 12_000, math.log(6) / 2.326
+IDLE_S, FULL_S = 0.012, 0.025
+CALL_S, CALLS_AT_ONCE = (20.0, 60.0), 8
+DRAWS: Final = 12
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """`slots` responses at once, `batch` rollouts and `update` seconds a step, `steps` an epoch."""
+
+    gpus: int
+    slots: int
+    batch: int
+    update: float
+    steps: int
+
+
+def clusters() -> list[Cluster]:
+    """64 slots a GPU, and batches that grow more slowly than the cluster."""
+    return [
+        Cluster(gpus, 64 * gpus, round(768 * (gpus / 8) ** 0.8), 60.0 * (gpus / 8) ** 0.2, 40)
+        for gpus in (8, 64, 256, 1024)
+    ]
+
+
+def lengths(count: int, rng: np.random.Generator) -> Lengths:
+    drawn: Lengths = np.minimum(MEDIAN * np.exp(SPREAD * rng.standard_normal(count)), LONGEST)
+    return drawn
+
+
+def ends(work: Lengths, slots: int) -> Lengths:
+    """When each response is done, taken in their order by whichever slot is free."""
+    busy = min(len(work), slots) / slots
+    per_token = IDLE_S + (FULL_S - IDLE_S) * busy
+    free = [0.0] * min(slots, len(work))
+    done = np.zeros(len(work))
+    for number, length in enumerate(work):
+        done[number] = heapq.heappop(free) + length * per_token
+        heapq.heappush(free, done[number])
+    return done
+
+
+def reflection(count: int, rng: np.random.Generator) -> float:
+    """Until `count` calls are answered."""
+    free = [0.0] * min(CALLS_AT_ONCE, count)
+    for _ in range(count):
+        heapq.heappush(free, heapq.heappop(free) + rng.uniform(*CALL_S))
+    return max(free)
+
+
+Event = tuple[str, int]
+"""A batch of rollouts, or of calls, and its size."""
+
+
+def trace_of_waves() -> list[Event]:
+    """What one search of the preset waits for, one after the other."""
+    events: list[Event] = []
+
+    class Traced(RulePolicy):
+        def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
+            events.append(("rollouts", len(requests)))
+            return super().rollout(requests)
+
+    def answer(prompt: str) -> str:
+        if events[-1][0] == "calls":
+            events[-1] = ("calls", events[-1][1] + 1)
+        else:
+            events.append(("calls", 1))
+        return reflect(prompt)
+
+    settings = Settings(preset="p2o", reflection={"function": answer})
+    engine = Coevolution.from_settings(settings)
+    ids = tuple(f"q{number}" for number in range(240))
+    Search(SearchRequest(0, ids, Traced(), settings.p2o), engine.desk).run()
+    return events
+
+
+def seconds_of(trace: Sequence[Event], cluster: Cluster, rng: np.random.Generator) -> float:
+    return sum(
+        reflection(size, rng)
+        if kind == "calls"
+        else float(ends(lengths(size, rng), cluster.slots).max())
+        for kind, size in trace
+    )
+
+
+def modelled(cluster: Cluster, trace: Sequence[Event], share: float) -> dict[str, Any]:
+    """Overheads in parts of an epoch: of a search in waves, and of riders."""
+    rng = np.random.default_rng(0)
+    generation, waiting, aborting, finished = [], [], [], []
+    riders = math.ceil(share * cluster.batch)
+    for _ in range(DRAWS):
+        work = lengths(cluster.batch + riders, rng)
+        alone = float(ends(work[: cluster.batch], cluster.slots).max())
+        together = ends(work, cluster.slots)
+        batch_done = float(together[: cluster.batch].max())
+        generation.append(alone)
+        waiting.append(float(together.max()) - alone)
+        aborting.append(batch_done - alone)
+        finished.append(float((together[cluster.batch :] <= batch_done).mean()))
+    step = float(np.mean(generation)) + cluster.update
+    search = float(np.mean([seconds_of(trace, cluster, rng) for _ in range(DRAWS)]))
+    asynchronous = max(float(np.mean(generation)), cluster.update) * cluster.steps
+    rollouts = sum(size for kind, size in trace if kind == "rollouts")
+    mean_s = MEDIAN * math.exp(SPREAD**2 / 2) * IDLE_S
+    return {
+        "gpus": cluster.gpus,
+        "step_s": step,
+        "waves": search / (step * cluster.steps),
+        "waves_asynchronous": search / asynchronous,
+        "waves_slots_busy": rollouts * mean_s / (cluster.slots * search),
+        "stream_waiting_for_riders": float(np.mean(waiting)) / step,
+        "stream_aborting_riders": float(np.mean(aborting)) / step,
+        "riders_done": float(np.mean(finished)),
+        "inspo_blocking": inspo(cluster, step, rng, overlapped=False),
+        "inspo_overlapped": inspo(cluster, step, rng, overlapped=True),
+    }
+
+
+def inspo(cluster: Cluster, step: float, rng: np.random.Generator, *, overlapped: bool) -> float:
+    """An evolution's share: every `evolve_every` steps, two rounds of a call and a verification."""
+    settings = Settings(preset="inspo").inspo
+    rollouts = (settings.candidates_per_call + 1) * settings.verify_size
+    spent = []
+    for _ in range(DRAWS):
+        verified = float(ends(lengths(rollouts, rng), cluster.slots).max())
+        asked = 0.0 if overlapped else reflection(1, rng)
+        spent.append(2 * (asked + verified))
+    return float(np.mean(spent)) / (settings.evolve_every * step)
+
+
+def verification_share(rounds: int, candidates: float, group: int, batch: int) -> float:
+    """INSPO's verification rollouts in parts of all rollouts, between two evolutions."""
+    settings = Settings(preset="inspo").inspo
+    training = settings.evolve_every * batch * group
+    verifying = rounds * (candidates + 1) * settings.verify_size
+    return verifying / (training + verifying)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    trace = trace_of_waves()
+    rows = [modelled(cluster, trace, share=0.02) for cluster in clusters()]
+    batches = [size for kind, size in trace if kind == "rollouts"]
+    result = {
+        "trace": {
+            "batches": len(batches),
+            "rollouts": sum(batches),
+            "small_batches": sum(size < 50 for size in batches),
+            "rounds_of_calls": sum(kind == "calls" for kind, _ in trace),
+        },
+        "clusters": rows,
+        "inspo_verification_share": {
+            "one round, 6 candidates": verification_share(1, 6, 5, 512),
+            "five rounds, 6 candidates": verification_share(5, 6, 5, 512),
+        },
+    }
+    print(json.dumps(result["trace"]), json.dumps(result["inspo_verification_share"]))
+    names = list(rows[0])
+    print("| " + " | ".join(names) + " |\n" + "|---" * len(names) + "|")
+    for row in rows:
+        print("| " + " | ".join(_cell(name, row[name]) for name in names) + " |")
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+
+
+def _cell(name: str, value: float) -> str:
+    return f"{value:.0f}" if name in ("gpus", "step_s") else f"{100 * value:.1f} %"
+
+
+if __name__ == "__main__":
+    main()
