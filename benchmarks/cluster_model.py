@@ -161,12 +161,12 @@ def inspo(cluster: Cluster, step: float, rng: np.random.Generator, *, overlapped
     return float(np.mean(spent)) / (settings.evolve_every * step)
 
 
-def verification_share(rounds: int, candidates: float, group: int, batch: int) -> float:
-    """INSPO's verification rollouts in parts of all rollouts, between two evolutions."""
+def verification_share(rounds: int) -> float:
+    """INSPO's verification in parts of an epoch's training rollouts, as its section 4 counts them."""
     settings = Settings(preset="inspo").inspo
-    training = settings.evolve_every * batch * group
-    verifying = rounds * (candidates + 1) * settings.verify_size
-    return verifying / (training + verifying)
+    evolutions = settings.evolve_until / settings.evolve_every
+    verifying = settings.candidates_per_call * settings.verify_size * evolutions * rounds
+    return verifying / (169_615 * 5)
 
 
 def main() -> None:
@@ -185,8 +185,8 @@ def main() -> None:
         },
         "clusters": rows,
         "inspo_verification_share": {
-            "one round, 6 candidates": verification_share(1, 6, 5, 512),
-            "five rounds, 6 candidates": verification_share(5, 6, 5, 512),
+            "one round": verification_share(1),
+            "five rounds": verification_share(5),
         },
     }
     print(json.dumps(result["trace"]), json.dumps(result["inspo_verification_share"]))
