@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from helpers.torchrun import on_two_ranks
+
 HERE = Path(__file__).parent
 
 
 def launch(folder: Path, steps: int, *arguments: str) -> list[dict[str, Any]]:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PROMPT_COEVO_")}
-    environment |= {
-        "ACCELERATE_USE_CPU": "true",
-        "PYTHONPATH": os.pathsep.join(
-            filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")])
-        ),
-        "OMP_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": "lo",
-    }
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    run = subprocess.run(
-        [*command, str(HERE / "two_ranks.py"), str(folder), str(steps), *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=1800,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr[-4000:]
+    on_two_ranks(HERE / "two_ranks.py", str(folder), str(steps), *arguments)
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in (0, 1)]
 
 
