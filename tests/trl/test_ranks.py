@@ -1,4 +1,4 @@
-"""Two processes with gloo: the real trainer under torchrun, groups that span the ranks."""
+"""Two processes with gloo: what the law on ranks leaves out, such as groups that span the ranks."""
 
 from __future__ import annotations
 
@@ -24,10 +24,8 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str
     return folder, launch(folder, 4, "p2o")
 
 
-def test_the_engine_lives_on_rank_0(ranks: Any) -> None:
-    _, (first, second) = ranks
-    assert first["has_engine"]
-    assert not second["has_engine"]
+def test_the_engines_numbers_are_logged(ranks: Any) -> None:
+    _, (first, _) = ranks
     assert first["metrics"]["coevo/searches"] == 1
     assert any("coevo/hard_samples" in entry for entry in first["history"])
 
@@ -52,11 +50,6 @@ def test_both_ranks_train_on_the_questions_alone(ranks: Any) -> None:
     for report in reports:
         assert any(" means " in prompt for prompt in report["sampled"])
         assert not any(" means " in prompt for prompt in report["trained"])
-
-
-def test_the_ranks_stay_in_step(ranks: Any) -> None:
-    _, (first, second) = ranks
-    assert first["weights"] == second["weights"]
 
 
 def test_a_resumed_run_goes_on_on_both_ranks(ranks: Any) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import Dataset
 from transformers import Trainer, TrainingArguments
 
 from helpers.trl_world import rows
@@ -38,11 +37,6 @@ IMAGE = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text"
         (rows(), {"ground_truth_column": "x"}, r"no column 'x' \(ground_truth_column\)"),
         (rows(), {"row_columns": ["x"]}, r"no column 'x' \(row_columns\)"),
         (without("answer"), {}, "has none of the columns ground_truth, answer, solution"),
-        (
-            changed(id="same"),
-            {"question_id_column": "id"},
-            "two different questions, in rows 0 and 1",
-        ),
         (changed(prompt=IMAGE), {}, "row 0 of the training dataset has a prompt with images"),
     ],
 )
@@ -196,12 +190,3 @@ def test_a_rollout_func_with_a_tokenisation_of_its_own(make_trainer: Any) -> Non
     )
     with pytest.raises(HostError, match="differ from the trainer's own tokenisation"):
         trainer.train()
-
-
-def test_a_dataset_is_left_as_it_was(make_trainer: Any) -> None:
-    trainer = make_trainer()
-    before = trainer.train_dataset.to_list()
-    attach(trainer, NOTHING)
-    trainer.train()
-    assert isinstance(trainer.train_dataset, Dataset)
-    assert trainer.train_dataset.to_list() == before

@@ -99,7 +99,6 @@ def main(folder: Path) -> None:
     engine = callback.engine
     decode = trainer.processing_class.decode
     report = {
-        "has_engine": engine is not None,
         "metrics": engine.metrics() if engine else None,
         "trained": [
             decode(p) for loss in spy.losses if loss["training"] for p, _ in unpadded(loss)
