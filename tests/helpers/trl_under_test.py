@@ -30,7 +30,7 @@ from prompt_coevo.testing.door import Capability, Job, Material, Record, Scored,
 
 Kind = Literal["GRPO", "RLOO"]
 UPDATES_PER_ROUND = 2
-TEMPERATURE = 0.8
+TEMPERATURE = 1.2  # warm enough that rows differ in length
 _SETTINGS = {
     "steps_per_generation": UPDATES_PER_ROUND,
     "num_generations_eval": 1,

@@ -11,8 +11,10 @@ from trl import GRPOTrainer, RLOOTrainer
 
 from helpers.spies import Spy, manual_logps
 from helpers.trl_world import TASKS, FixedTemplates, right_hint
-from prompt_coevo.adapters.trl import CoevoCallback
+from prompt_coevo import hookimpl
+from prompt_coevo.adapters.trl import CoevoCallback, attach
 from prompt_coevo.demo.model import base_policy_path
+from prompt_coevo.types import Candidate, MemberPlan
 from standins.trl_vllm import use_vllm
 
 # Every other question has a template, the same for its whole group: so its completions tell the prompt.
@@ -170,6 +172,28 @@ def test_a_vllm_server_samples_every_template(
             assert group[3].startswith("<user> use")
     assert {call["n"] for call in built.vllm_generation.calls} == {1}
     assert built.num_generations == 4
+
+
+class Instructors:
+    """A stranger's plugin: an instruction of its own for every member of a group."""
+
+    texts = ("please note .", "now carefully .", "always remember .", "note please .")
+
+    @hookimpl
+    def coevo_plan_group(self) -> list[MemberPlan]:
+        return [MemberPlan(Candidate(text, "instruction")) for text in self.texts]
+
+
+def test_a_vllm_server_samples_every_instruction(make_trainer: Any, tokenizer: Any) -> None:
+    trainer = make_trainer(max_steps=1)
+    spy = Spy.on(trainer)
+    use_vllm(trainer)
+    attach(trainer, SETTINGS, plugins={"instructors": Instructors()})
+    trainer.train()
+    assert trainer.vllm_generation.calls == [{"rows": 8, "n": 1, "temperature": 1.0}]
+    ((prompts, _),) = spy.sampled
+    for prompt, text in zip(prompts, Instructors.texts * 2, strict=True):
+        assert tokenizer.decode(prompt).startswith(f"<system> {text} <end>")
 
 
 def test_a_vllm_server_still_shares_prompts_where_nothing_is_templated(make_trainer: Any) -> None:

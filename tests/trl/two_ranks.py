@@ -80,17 +80,17 @@ def main(folder: Path) -> None:
         seen["rollout_shares"].append(len(requests)),
         generate(requests),
     )[1]
-    plan = callback._door._plan
+    plan = callback._door._engine.plan
 
-    def spy_plan(inputs: Any) -> Any:
-        found = plan(inputs)
+    def spy_plan(*arguments: Any) -> Any:
+        found = plan(*arguments)
         seen["plans"].append([(a.question_id, a.group, a.member) for a in found.mine])
         seen["instructions"].append(
             [a.instruction.text for a in found.mine if a.instruction is not None]
         )
         return found
 
-    callback._door._plan = spy_plan
+    callback._door._engine.plan = spy_plan
     trainer.add_callback(callback)
     best = BestSoFar(callback)
     if inspo and callback.engine is not None:
