@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import trl
 from trl import GRPOTrainer, RLOOTrainer
@@ -12,10 +12,10 @@ from prompt_coevo.adapters.trl.host import Trainer
 from prompt_coevo.doors.length_gate import PromptLimit, tokens_needed
 from prompt_coevo.doors.patching import is_wrapped
 from prompt_coevo.errors import HostError
+from prompt_coevo.markers import PROJECT
 from prompt_coevo.placement import Prompt
 
-if TYPE_CHECKING:
-    from datasets import Dataset
+logger = logging.getLogger(PROJECT)
 
 
 def check_trainer(trainer: Trainer) -> None:
@@ -35,23 +35,25 @@ def check_trainer(trainer: Trainer) -> None:
         )
     if trl.__version__ == "1.15.0":
         raise HostError("TRL 1.15.0 cannot train without triton; install 1.14 or 1.16")
-    if getattr(trainer, "_is_vlm", False) and _has_image_columns(trainer.train_dataset):
+    columns = getattr(trainer.train_dataset, "column_names", None) or ()
+    if getattr(trainer, "_is_vlm", False) and {"image", "images"} & set(columns):
         raise HostError(
             "the training dataset has images; templates and instructions can be placed in text "
             "prompts only, so vision-language training is not supported"
         )
-    if trainer.num_generations < 2:
-        raise HostError("num_generations must be at least 2: a single rollout makes no group")
 
 
-def _has_image_columns(dataset: Dataset) -> bool:
-    return bool({"image", "images"} & set(getattr(dataset, "column_names", None) or ()))
-
-
-def generation_cycle(trainer: Trainer) -> float:
-    """How many weight updates one generation round serves; below 1 if an update has several rounds."""
-    micro_steps = trainer.args.steps_per_generation * trainer.num_iterations
-    return float(micro_steps / trainer.args.gradient_accumulation_steps)
+def warn_of_cut_rounds(trainer: Trainer, save_steps: float) -> None:
+    """Warn if checkpoints stand between weight updates that one generation round serves."""
+    args = trainer.args
+    updates = args.steps_per_generation * trainer.num_iterations / args.gradient_accumulation_steps
+    if args.save_strategy == "steps" and updates > 1 and save_steps % updates:
+        logger.warning(
+            "save_steps = %d is not a multiple of the %g steps that one generation serves: a run "
+            "resumed from such a checkpoint trains on other batches than an uninterrupted one",
+            save_steps,
+            updates,
+        )
 
 
 def prompt_limit(trainer: Trainer) -> PromptLimit:

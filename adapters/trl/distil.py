@@ -36,7 +36,12 @@ class PromptExchange:
         # A user's rollout_func may tokenise in its own way; then we cannot know the ids of x.
         if getattr(self._trainer, "rollout_func", None) is not None:
             placed = [assignment.rollout_prompt(prompt) for assignment, prompt in pairs]
-            self._check(self.tokenize(placed, distilled), _chosen(rolled_out, distilled))
+            if self.tokenize(placed, distilled) != _chosen(rolled_out, distilled):
+                raise HostError(
+                    "the rollout_func returned prompt_ids that differ from the trainer's own "
+                    "tokenisation of the prompts, so the template cannot be taken out of them; "
+                    "tokenise with the trainer's chat template, or set context_distillation = false"
+                )
         trained = [assignment.train_prompt(prompt) for assignment, prompt in pairs]
         return swap_prompts(rolled_out, self.tokenize(trained, distilled), distilled)
 
@@ -47,15 +52,6 @@ class PromptExchange:
             return _chosen(self._trainer._tokenize_prompts(prompts)[0], distilled)
         chosen = [prompt for prompt, ours in zip(prompts, distilled, strict=True) if ours]
         return [list(row) for row in self._trainer._tokenize_prompts(chosen)[0]]
-
-    @staticmethod
-    def _check(ours: Ids, theirs: Ids) -> None:
-        if ours != theirs:
-            raise HostError(
-                "the rollout_func returned prompt_ids that differ from the trainer's own tokenisation "
-                "of the prompts, so the template cannot be taken out of them; tokenise with the "
-                "trainer's chat template, or set context_distillation = false"
-            )
 
 
 def _chosen(ids: Ids, distilled: list[bool]) -> Ids:

@@ -49,8 +49,9 @@ class GenerationDoor:
         self._exchange = PromptExchange(trainer)
         self._ratio = DistilRatio(trainer, settings)
         self._round: RankedPlan | None = None
+        self._assigned: Sequence[Assignment] = []
+        """What the rows run under that the trainer is generating for right now."""
         self._rolled_out: Ids = []
-        self._evaluation = _AS_IT_IS
         self.rounds = 0
         """Generation rounds that came through here."""
 
@@ -66,14 +67,17 @@ class GenerationDoor:
 
     def _around_round(self, original: Callable[[list[Row]], Batch], inputs: list[Row]) -> Batch:
         if self._policy.active is not None:
-            return original(inputs)
+            with swapped(self, "_assigned", [one.assignment for one in self._policy.active]):
+                return original(inputs)
         if not self._trainer.model.training:
             # The host's own evaluation: under the best instruction, if there is one to use.
-            with swapped(self, "_evaluation", self._engine.evaluation() or _AS_IT_IS):
+            best = self._engine.evaluation() or _AS_IT_IS
+            with swapped(self, "_assigned", [best] * len(inputs)):
                 return original(inputs)
         self.rounds += 1
-        current = self._plan(inputs)
-        with swapped(self, "_round", current):
+        ids, size = self._questions.ids_of(inputs), self._trainer.num_generations
+        current = self._engine.plan(ids, size, "num_generations")
+        with swapped(self, "_round", current), swapped(self, "_assigned", current.mine):
             output = original(inputs)
             if current.distilled_somewhere:
                 distilled = [assignment.distilled for assignment in current.mine]
@@ -83,21 +87,22 @@ class GenerationDoor:
     def _around_generate(
         self, original: Callable[[list[Prompt]], Generated], prompts: list[Prompt]
     ) -> Generated:
-        assignments = self._assignments(len(prompts))
-        pairs = zip(assignments, prompts, strict=True)
+        if not self._assigned:
+            return original(prompts)  # somebody's own call, outside a round
+        pairs = zip(self._assigned, prompts, strict=True)
         result = original([assignment.rollout_prompt(prompt) for assignment, prompt in pairs])
         if self._round is None:
             return result
         self._rolled_out = [list(ids) for ids in result[0]]
-        return (self._exchange.apply(assignments, prompts, self._rolled_out), *result[1:])
+        return (self._exchange.apply(self._assigned, prompts, self._rolled_out), *result[1:])
 
     def _around_single_turn(
         self, original: Callable[..., Generated], /, *args: object, **kwargs: object
     ) -> Generated:
         """A vLLM server samples every `num_generations`-th prompt that many times: right only if the
-        prompts of a group are equal, which they are not under different templates."""
+        prompts of a group are equal, which they need not be under a plan."""
         trainer = self._trainer
-        mixed = self._round is not None and self._round.templated_somewhere
+        mixed = self._round is not None and self._round.mixed_somewhere
         if not trainer.use_vllm or not (mixed or self._policy.active is not None):
             return original(*args, **kwargs)
         # The class's signature, because somebody else may have wrapped the method without keeping it.
@@ -119,7 +124,6 @@ class GenerationDoor:
         completion_ids_list: Ids,
     ) -> torch.Tensor:
         per_function = original(inputs, prompts, completions, completion_ids_list)
-        assignments = self._assignments(len(prompts))
         if self._policy.active is not None or self._round is not None:
             rewards = self._total(per_function)
             texts = [completion_text(completion) for completion in completions]
@@ -128,21 +132,11 @@ class GenerationDoor:
                 start = self._engine.ranks.rank * len(texts)
                 rows = zip(texts, rewards[start : start + len(texts)], reports, strict=True)
                 raise Answered([Scored(*row) for row in rows])
-            self._engine.observe(list(zip(assignments, texts, reports, strict=True)), rewards)
-        self._log_candidates(assignments)
+            self._engine.observe(list(zip(self._assigned, texts, reports, strict=True)), rewards)
+        self._log_candidates()
         return per_function
 
     # Their parts
-
-    def _assignments(self, count: int) -> list[Assignment]:
-        """What the rows run under that the trainer is generating for right now."""
-        if self._policy.active is not None:
-            return [request.assignment for request in self._policy.active]
-        return self._round.mine if self._round else [self._evaluation] * count
-
-    def _plan(self, inputs: list[Row]) -> RankedPlan:
-        ids, size = self._questions.ids_of(inputs), self._trainer.num_generations
-        return self._engine.plan(ids, size, "num_generations")
 
     def _total(self, per_function: torch.Tensor) -> list[float]:
         """Weighted sums over the reward functions, of all ranks' rows; NaN where none gave a reward."""
@@ -152,12 +146,12 @@ class GenerationDoor:
         rewards: list[float] = total.tolist()
         return rewards
 
-    def _log_candidates(self, assignments: Sequence[Assignment]) -> None:
+    def _log_candidates(self) -> None:
         """Columns in the completions table; rows without one get None, so that columns line up."""
         if getattr(self._trainer, "log_completions", False):
             log = self._trainer._log_completion_extra
-            log("coevo_instruction", [_text(one.instruction) for one in assignments])
-            log("coevo_template", [_text(one.template) for one in assignments])
+            log("coevo_instruction", [_text(one.instruction) for one in self._assigned])
+            log("coevo_template", [_text(one.template) for one in self._assigned])
 
 
 def _text(candidate: Candidate | None) -> str | None:

@@ -43,7 +43,6 @@ class Trainer(Protocol):
     accelerator: Accelerator
     train_dataset: Dataset
     num_generations: int
-    num_generations_eval: int
     num_iterations: int
     max_completion_length: int | None
     reward_weights: torch.Tensor
@@ -56,9 +55,7 @@ class Trainer(Protocol):
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> Batch: ...
 
-    def _generate_single_turn(
-        self, prompt_ids: Ids, images: None, multimodal_fields: dict[str, object], size: int
-    ) -> tuple[Ids, list[list[float]] | None]: ...
+    def _generate_single_turn(self, *args: object, **kwargs: object) -> Generated: ...
 
     def _tokenize_prompts(self, prompts: list[Prompt]) -> tuple[Ids, *tuple[object, ...]]: ...
 

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from prompt_coevo.adapters.trl.checkpoint import carry_state
-from prompt_coevo.adapters.trl.checks import check_trainer, generation_cycle, prompt_limit
+from prompt_coevo.adapters.trl.checks import check_trainer, prompt_limit, warn_of_cut_rounds
 from prompt_coevo.adapters.trl.generation import GenerationDoor
 from prompt_coevo.adapters.trl.host import Trainer
 from prompt_coevo.adapters.trl.policy import TrlPolicy
-from prompt_coevo.adapters.trl.questions import index_questions
+from prompt_coevo.doors.columns import index_columns
 from prompt_coevo.doors.due import Due
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.ranked_engine import RankedEngine
 from prompt_coevo.doors.ranks import Ranks
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
-from prompt_coevo.markers import PROJECT
 from prompt_coevo.settings import Settings
-from prompt_coevo.types import Question
-
-logger = logging.getLogger(PROJECT)
 
 
 class CoevoCallback(TrainerCallback):
@@ -49,7 +44,7 @@ class CoevoCallback(TrainerCallback):
             settings = Settings(**(settings or {}))
         self._trainer = trainer
         ranks = Ranks(trainer.accelerator.process_index, trainer.accelerator.num_processes)
-        questions = index_questions(trainer.train_dataset, settings)
+        questions = index_columns(trainer.train_dataset, settings)
         self.engine: Coevolution | None = None
         """The engine, on rank 0; None on the other ranks."""
         if ranks.is_main:
@@ -71,10 +66,6 @@ class CoevoCallback(TrainerCallback):
         # The trainer loads a checkpoint before on_train_begin, so this cannot wait for it.
         carry_state(trainer, self.engine)
 
-    def question(self, question_id: str) -> Question:
-        """The question with this id, as the journal names it. Raises KeyError."""
-        return self._policy.question(question_id)
-
     # Moments of the training loop
 
     def on_train_begin(
@@ -84,14 +75,7 @@ class CoevoCallback(TrainerCallback):
             self._door.open()
             self._is_open = True
         self._policy.lead(lambda engine: engine.begin(self._policy))
-        cycle = generation_cycle(self._trainer)
-        if args.save_strategy == "steps" and cycle > 1 and state.save_steps % cycle:
-            logger.warning(
-                "save_steps = %d is not a multiple of the %g steps that one generation serves: a run "
-                "resumed from such a checkpoint trains on other batches than an uninterrupted one",
-                state.save_steps,
-                cycle,
-            )
+        warn_of_cut_rounds(self._trainer, state.save_steps)
 
     def on_epoch_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from functools import partial
 
 import torch
 
@@ -123,16 +124,17 @@ class TrlPolicy(RankedPolicy):
     def _sampled_with(self, sampling: Sampling) -> Iterator[None]:
         """The trainer's sampling with another temperature; 0 is greedy."""
         trainer, temperature = self._trainer, sampling.temperature
-        with ExitStack() as stack:
-            if temperature is not None and trainer.use_vllm:
-                engine = trainer.vllm_generation
-                stack.enter_context(swapped(engine, "temperature", temperature))
-            elif temperature is not None:
-                changes = {"do_sample": temperature > 0, "temperature": temperature or 1.0}
-                config = copy.deepcopy(trainer.generation_config)
-                config.update(**changes)
-                stack.enter_context(swapped(trainer, "generation_config", config))
-                # TRL also lays these over the model's own configuration, which fills unset values.
-                kwargs = {**getattr(trainer, "generation_kwargs", {}), **changes}
-                stack.enter_context(swapped(trainer, "generation_kwargs", kwargs))
+        if temperature is None:
             yield
+        elif trainer.use_vllm:
+            with swapped(trainer.vllm_generation, "temperature", temperature):
+                yield
+        else:
+            changes = {"do_sample": temperature > 0, "temperature": temperature or 1.0}
+            config = copy.deepcopy(trainer.generation_config)
+            config.update(**changes)
+            # TRL also lays these over the model's own configuration, which fills unset values.
+            kwargs = {**getattr(trainer, "generation_kwargs", {}), **changes}
+            swap = partial(swapped, trainer)
+            with swap("generation_config", config), swap("generation_kwargs", kwargs):
+                yield

@@ -61,9 +61,7 @@ class DistilRatio:
             return  # nothing of the sampler's can reach the loss
         on_question = output.get(_OLD)
         if on_question is None and self._mode == "templated":
-            on_question = (
-                on_rollout_prompt  # in rows that are not distilled the prompts are the same
-            )
+            on_question = on_rollout_prompt  # where nothing is distilled the prompts are the same
         elif on_question is None:
             on_question = self._logps(output["prompt_ids"], output["prompt_mask"], output)
         new = distil_ratio(

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import torch
+
 from prompt_coevo.adapters.trl.generation import STATUS
 from prompt_coevo.doors.patching import swapped
 from prompt_coevo.retrieval.agent.rollout import SearchRollout
@@ -98,7 +100,5 @@ def _take_turns(
 
 def _largest(trainer: Any, number: int) -> int:
     """The largest of the processes' numbers."""
-    import torch
-
     accelerator = trainer.accelerator
     return int(accelerator.gather(torch.tensor([number], device=accelerator.device)).max())

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from own_trainer import Config, OwnTrainer, Row
 from prompt_coevo import Assignment, Coevolution, Question, Rollout, RolloutRequest, Settings
-from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.doors.columns import index_columns
 from prompt_coevo.errors import HostError
 
 logger = logging.getLogger("own_door")
@@ -50,13 +50,7 @@ class OwnDoor(OwnTrainer):
             raise HostError(
                 f'this trainer has no distill_ratio = "{settings.distill_ratio}"; leave it at "clean"'
             )
-        column = settings.question_id_column
-        self.questions = QuestionIndex(
-            self.dataset,
-            prompt=lambda row: row["prompt"],
-            truth=lambda row: row["answer"],
-            own_id=None if column is None else lambda row: row[column],
-        )
+        self.questions = index_columns(self.dataset, settings)
         self.placement = settings.placement.build()
         counting = copy.deepcopy(self.tokenizer)  # counted with in another thread
         self.engine = Coevolution.from_settings(

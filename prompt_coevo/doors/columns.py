@@ -4,8 +4,41 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
+from prompt_coevo.doors.questions import QuestionIndex, check_dataset, check_text_only
 from prompt_coevo.errors import DatasetError
+from prompt_coevo.settings import Settings
+
+USUAL_TRUTHS: Final = ("ground_truth", "answer", "solution", "target", "label")
+"""Columns that a right answer is looked for in, the first one first."""
+
+
+def index_columns(
+    dataset: Any, settings: Settings, usual_truths: Sequence[str] = USUAL_TRUTHS
+) -> QuestionIndex:
+    """The questions of a dataset with a column `prompt` and those that the settings name.
+
+    `dataset` is a Dataset or a list of rows. Raises DatasetError if it is empty, lacks a column, has
+    prompts that a template cannot be put into, or has one id for two different questions.
+    """
+    check_dataset(dataset)
+    columns = list(getattr(dataset, "column_names", None) or dataset[0])
+    require_column("prompt", columns, " (what the policy is trained on)")
+    id_column = settings.question_id_column
+    if id_column is not None:
+        require_column(id_column, columns, " (question_id_column)")
+    for name in settings.row_columns:
+        require_column(name, columns, " (row_columns)")
+    truth = truth_column(settings.ground_truth_column, columns, usual_truths)
+    return QuestionIndex(
+        dataset,
+        prompt=lambda row: row["prompt"],
+        truth=lambda row: None if truth is None else row.get(truth),
+        own_id=None if id_column is None else lambda row: row[id_column],
+        columns=lambda row: {name: row[name] for name in settings.row_columns},
+        check=lambda row, number: check_text_only(row["prompt"], number),
+    )
 
 
 def require_column(column: str, columns: Iterable[str], remark: str = "") -> None:

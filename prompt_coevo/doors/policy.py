@@ -41,6 +41,19 @@ def by_sampling(
         yield sampling, list(same)
 
 
+def sampled_alike(
+    requests: Sequence[RolloutRequest],
+    sample: Callable[[list[RolloutRequest], Sampling], Sequence[Rollout]],
+) -> list[Rollout]:
+    """One rollout per request, in their order, with one call of `sample` for each way of sampling."""
+    rollouts: dict[int, Rollout] = {}
+    for sampling in dict.fromkeys(request.sampling for request in requests):
+        places = [n for n, request in enumerate(requests) if request.sampling == sampling]
+        same = sample([requests[n] for n in places], sampling)
+        rollouts |= zip(places, same, strict=True)
+    return [rollouts[n] for n in range(len(requests))]
+
+
 def aborted(assignment: Assignment, version: PolicyVersion) -> Rollout:
     """A rollout that never came back: nobody is judged by it."""
     return Rollout(assignment, "", math.nan, "aborted", version)

@@ -25,9 +25,10 @@ class RankedPlan:
         return any(assignment.distilled for assignment in self.whole)
 
     @property
-    def templated_somewhere(self) -> bool:
-        """Whether the prompts of a group may differ, on any rank."""
-        return any(assignment.templated for assignment in self.whole)
+    def mixed_somewhere(self) -> bool:
+        """Whether the prompts of a group differ, on any rank."""
+        prompts = {(one.group, one.instruction, one.template, one.placement) for one in self.whole}
+        return len(prompts) > len({one.group for one in self.whole})
 
 
 class RankedEngine:

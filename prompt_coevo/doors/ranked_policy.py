@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from prompt_coevo.doors.policy import DoorPolicy, by_sampling
+from prompt_coevo.doors.policy import DoorPolicy, sampled_alike
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.ranked_engine import RankedEngine
 from prompt_coevo.engine.coevolution import Coevolution
@@ -75,12 +75,13 @@ class RankedPolicy(DoorPolicy, ABC):
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
         """One scored completion per request, by the current weights. For rank 0."""
-        results: list[Rollout] = []
-        for sampling, same in by_sampling(requests):
+
+        def on_all_ranks(same: list[RolloutRequest], sampling: Sampling) -> list[Rollout]:
             order: _Order = (same, sampling, self._version())
             self._ranks.broadcast(order)
-            results += self._share(*order)
-        return results
+            return self._share(*order)
+
+        return sampled_alike(requests, on_all_ranks)
 
     def next_seed(self, version: PolicyVersion) -> int:
         """For one call of the sampler; without it all would sample alike."""

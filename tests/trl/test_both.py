@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import Any
 
 import pytest
 
 from helpers.inspo_world import (
-    FIRST,
     INSPO,
-    QUESTIONS,
     BestSoFar,
     Recorder,
     events,
     inspo_state,
-    population,
     teach,
 )
-from helpers.spies import Spy
 from helpers.trl_world import TASKS, WORLD, FixedTemplates, right_hint, score
 from prompt_coevo.adapters.trl import attach
 
@@ -44,54 +40,6 @@ def settings(p2o: dict[str, Any] | None = None, **inspo: Any) -> dict[str, Any]:
         "inspo": {**INSPO, **inspo},
         "p2o": {**P2O, **(p2o or {})},
     }
-
-
-def test_only_the_template_is_taken_out_of_the_trained_prompt(
-    make_trainer: Any, tokenizer: Any
-) -> None:
-    trainer = make_trainer(max_steps=8, reward_funcs=score)
-    spy, recorder = Spy.on(trainer), Recorder()
-    callback = attach(trainer, settings({"tau": 2.0}), plugins={"recorder": recorder})
-    trainer.train()
-    assert callback.engine.metrics()["coevo/searches"] == 1
-
-    def ids(instruction: str, template: str, question: str) -> tuple[int, ...]:
-        content = f"{template}\n\n{question}" if template else question
-        chat = [
-            {"role": "system", "content": instruction},
-            {"role": "user", "content": content},
-        ]
-        return tuple(
-            tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=True)[
-                "input_ids"
-            ]
-        )
-
-    templated = set()
-    for index, (groups, (prompts, completions)) in enumerate(
-        zip(recorder.rounds, spy.sampled, strict=True)
-    ):
-        assignments = [rollout.assignment for group in groups for rollout in group.rollouts]
-        places = [
-            (
-                a.instruction.text,
-                a.template.text if a.template else "",
-                QUESTIONS[int(a.question_id.removeprefix("q"))],
-            )
-            for a in assignments
-        ]
-        assert [tuple(prompt) for prompt in prompts] == [ids(*place) for place in places]
-        expected = [
-            (ids(instruction, "", question), tuple(completion))
-            for (instruction, _, question), completion in zip(places, completions, strict=True)
-        ]
-        trained = [(tuple(prompt), tuple(completion)) for prompt, completion in spy.rows(index)]
-        assert Counter(trained) == Counter(expected)
-        templated |= {(index, place[0]) for place in places if place[1]}
-    assert len({index for index, _ in templated}) > 1
-    assert all(
-        index >= 4 for index, _ in templated
-    )  # only the search after epoch 1 found templates
 
 
 def test_a_templated_rollout_counts_for_hardness_and_not_for_an_instruction(
@@ -161,27 +109,3 @@ def test_a_search_runs_under_the_best_instruction_of_its_step(
     assert {step for step, _ in searched} == ({4, 8} if every == "epoch" else {2, 4, 6, 8, 10})
     assert len({text for _, text in searched}) > 1
     assert all(text == best.texts[step - 1] for step, text in searched)
-
-
-def test_the_search_rolls_out_under_instruction_and_template(
-    make_trainer: Any, tokenizer: Any
-) -> None:
-    """As the sampler sees it, not as it was asked for."""
-    trainer = make_trainer(max_steps=5, reward_funcs=score)
-    seen: list[str] = []
-    single_turn = trainer._generate_single_turn
-
-    def spy(prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
-        if not trainer.model.training:
-            seen.extend(tokenizer.decode(prompt) for prompt in prompt_ids)
-        return single_turn(prompt_ids, *args, **kwargs)
-
-    trainer._generate_single_turn = spy
-    callback = attach(trainer, settings({"tau": 2.0}, evolution="off", paraphrase=False))
-    trainer.train()
-    assert len(seen) == callback.engine.metrics()["coevo/search_rollouts"] > 0
-    (member,) = population(callback)
-    assert member["instruction"]["text"] == FIRST
-    assert all(prompt.startswith(f"<system> {FIRST} <end> <user> ") for prompt in seen)
-    assert any(" means " in prompt for prompt in seen)
-    assert not all(" means " in prompt for prompt in seen)

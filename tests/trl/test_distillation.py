@@ -1,4 +1,7 @@
-"""Context distillation inside the real trainers: what reaches the loss."""
+"""Context distillation inside the real trainers: what reaches the loss with settings of many kinds.
+
+What must reach it with any is in `tests/laws/trl/test_trl_door.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,12 @@ import pytest
 import torch
 from datasets import Dataset
 from transformers import AutoModelForCausalLM
-from trl import GRPOTrainer, RLOOTrainer
+from trl import RLOOTrainer
 
 from helpers.spies import Spy, manual_logps, unpadded
 from helpers.trl_world import TASKS, FixedTemplates, right_hint, rows
-from prompt_coevo import hookimpl
 from prompt_coevo.adapters.trl import CoevoCallback
 from prompt_coevo.demo.model import base_policy_path
-from prompt_coevo.types import Candidate, MemberPlan
 
 HINTS = {f"q{n}": [right_hint(task), "note please", ""] for n, task in enumerate(TASKS[:5])}
 SETTINGS = {"algorithms": (), "question_id_column": "id"}
@@ -43,51 +44,12 @@ def prompt_ids(tokenizer: Any, template: str | None, question: str) -> list[int]
     return list(ids["input_ids"])
 
 
-@pytest.mark.parametrize("trainer", [GRPOTrainer, RLOOTrainer])
-def test_the_loss_gets_the_question_with_completions_made_under_the_template(
-    make_trainer: Any, tokenizer: Any, trainer: type
-) -> None:
-    spy = train(make_trainer(trainer))
-    questions = {tuple(prompt_ids(tokenizer, None, task.question)) for task in TASKS}
-    by_completion = {}
-    for prompts, completions in spy.sampled:
-        for prompt, completion in zip(prompts, completions, strict=True):
-            by_completion.setdefault(tuple(completion), set()).add(tuple(prompt))
-    templated = 0
-    for index in range(len(spy.losses)):
-        for prompt, completion in spy.rows(index):
-            assert tuple(prompt) in questions
-            sampled_after = by_completion[tuple(completion)]
-            templated += tuple(prompt) not in sampled_after
-    assert templated > 4
-    words = tokenizer.convert_tokens_to_ids(["means", "note"])
-    sampled_prompts = [prompt for prompts, _ in spy.sampled for prompt in prompts]
-    assert any(words[0] in prompt for prompt in sampled_prompts)
-    assert any(words[1] in prompt for prompt in sampled_prompts)
-
-
-def test_each_rollout_runs_under_its_own_template(make_trainer: Any, tokenizer: Any) -> None:
-    spy = train(make_trainer(max_steps=4))
-    expected = {
-        f"q{n}": [prompt_ids(tokenizer, HINTS[f"q{n}"][m % 3], task.question) for m in range(4)]
-        for n, task in enumerate(TASKS[:5])
-    }
-    seen = []
-    for prompts, _ in spy.sampled:
-        seen += [prompts[first : first + 4] for first in range(0, len(prompts), 4)]
-    assert sum(group in expected.values() for group in seen) == 5
-
-
 @pytest.mark.parametrize(
     "config",
     [
-        {},
-        {"beta": 0.1},
         {"beta": 0.1, "num_iterations": 2, "steps_per_generation": 2, "max_steps": 4},
         {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 4},
         {"gradient_accumulation_steps": 2, "steps_per_generation": 4, "beta": 0.1, "max_steps": 4},
-        {"temperature": 0.7, "beta": 0.1, "num_iterations": 2},
-        {"loss_type": "dr_grpo"},
         {"importance_sampling_level": "sequence", "num_iterations": 2},
     ],
 )
@@ -116,34 +78,8 @@ def test_in_clean_mode_every_logp_is_a_forward_pass_on_the_question(
         assert (first["old_per_token_logps"] - spy.logps[0][1])[mask].abs().max() <= 1e-5
 
 
-def test_the_template_makes_a_difference_to_the_completions_logp(
-    make_trainer: Any, tokenizer: Any
-) -> None:
-    """Else the checks above would prove nothing."""
-    trainer = make_trainer(max_steps=1)
-    hints = {f"q{n}": [right_hint(task)] for n, task in enumerate(TASKS)}
-    spy = train(trainer, hints)
-    (loss,) = spy.losses
-    by_question = {
-        tuple(prompt_ids(tokenizer, None, task.question)): prompt_ids(
-            tokenizer, right_hint(task), task.question
-        )
-        for task in TASKS
-    }
-    plain = [prompt for prompt, _ in spy.rows(0)]
-    hinted = [by_question[tuple(prompt)] for prompt in plain]
-    mask = loss["completion_mask"]
-    difference = manual_logps(base_policy(), hinted, loss, tokenizer.pad_token_id) - manual_logps(
-        base_policy(), plain, loss, tokenizer.pad_token_id
-    )
-    assert (difference * mask).sum(1).mean() > 3
-
-
-@pytest.mark.parametrize("trainer", [GRPOTrainer, RLOOTrainer])
-def test_without_distillation_the_template_is_trained_on(
-    make_trainer: Any, tokenizer: Any, trainer: type
-) -> None:
-    spy = train(make_trainer(trainer), context_distillation=False)
+def test_without_distillation_the_template_is_trained_on(make_trainer: Any, tokenizer: Any) -> None:
+    spy = train(make_trainer(), context_distillation=False)
     means = tokenizer.convert_tokens_to_ids("means")
     trained = [prompt for index in range(len(spy.losses)) for prompt, _ in spy.rows(index)]
     assert any(means in prompt for prompt in trained)
@@ -162,8 +98,7 @@ def test_string_prompts(make_trainer: Any, tokenizer: Any) -> None:
     assert any(means in prompt for prompts, _ in spy.sampled for prompt in prompts)
 
 
-@pytest.mark.parametrize("trainer", [GRPOTrainer, RLOOTrainer])
-def test_rewards_and_evaluation_see_the_original_prompts(make_trainer: Any, trainer: type) -> None:
+def test_without_an_instruction_evaluation_is_on_the_original_prompts(make_trainer: Any) -> None:
     seen: dict[bool, list[Any]] = {True: [], False: []}
 
     def reward(prompts: Any, completions: Any, **_: Any) -> list[float]:
@@ -172,7 +107,7 @@ def test_rewards_and_evaluation_see_the_original_prompts(make_trainer: Any, trai
 
     evaluation = rows(TASKS[:2])
     built = make_trainer(
-        trainer,
+        RLOOTrainer,
         reward_funcs=reward,
         eval_dataset=Dataset.from_list(evaluation),
         eval_strategy="steps",
@@ -192,30 +127,6 @@ def test_rewards_and_evaluation_see_the_original_prompts(make_trainer: Any, trai
         for ids, mask in zip(loss["prompt_ids"], loss["prompt_mask"], strict=True):
             text = built.processing_class.decode(ids[mask.bool()])
             assert text.removeprefix("<user> ").removesuffix(" <end> <assistant>") in questions
-
-
-class Instructor:
-    """Gives every question an instruction, as INSPO does."""
-
-    @hookimpl
-    def coevo_plan_group(self, group_size: int) -> list[MemberPlan]:
-        return [MemberPlan(instruction=Candidate("please note .", "instruction"))] * group_size
-
-
-def test_an_instruction_stays_in_the_trained_prompt(make_trainer: Any, tokenizer: Any) -> None:
-    trainer = make_trainer()
-    spy = Spy.on(trainer)
-    trainer.add_callback(
-        CoevoCallback(
-            trainer,
-            SETTINGS,
-            plugins={"templates": FixedTemplates(HINTS), "instructor": Instructor()},
-        )
-    )
-    trainer.train()
-    for index in range(len(spy.losses)):
-        for prompt, _ in spy.rows(index):
-            assert tokenizer.decode(prompt).startswith("<system> please note . <end> <user> use ")
 
 
 def test_groups_with_different_templates_have_one_baseline(make_trainer: Any) -> None:

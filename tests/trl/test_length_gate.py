@@ -9,8 +9,8 @@ from helpers.trl_world import rows
 from prompt_coevo import hookspecs
 from prompt_coevo.adapters.trl import attach
 from prompt_coevo.adapters.trl.checks import prompt_limit
-from prompt_coevo.adapters.trl.questions import index_questions
 from prompt_coevo.candidates.leaks import LeakGuard
+from prompt_coevo.doors.columns import index_columns
 from prompt_coevo.doors.length_gate import PromptLengthGate
 from prompt_coevo.placement import Placement
 from prompt_coevo.proposals import Reply
@@ -21,7 +21,7 @@ SYSTEM = {"role": "system", "content": "note " * 100}
 
 
 def gate(trainer: Any) -> Any:
-    questions = index_questions(trainer.train_dataset, Settings(algorithms=()))
+    questions = index_columns(trainer.train_dataset, Settings(algorithms=()))
     gate = PromptLengthGate(questions, Placement(), prompt_limit(trainer), count_tokens=len)
     return gate.coevo_check_candidate
 

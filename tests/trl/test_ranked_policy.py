@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
 from helpers.thread_ranks import ThreadRanks
 from prompt_coevo import Coevolution, Settings
@@ -78,19 +75,6 @@ def test_an_error_on_rank_0_ends_the_others_too() -> None:
         "the search is broken",
         "rank 0 failed: ValueError: the search is broken",
     ]
-
-
-def test_random_states_are_as_they_were() -> None:
-    class Drawing(Naming):
-        def sample(self, *given: Any) -> list[Scored]:
-            random.random(), np.random.rand(), torch.rand(1)
-            return super().sample(*given)
-
-    before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state()  # type: ignore[union-attr, index]
-    Drawing(Ranks(0, 1)).rollout(REQUESTS)
-    assert random.getstate() == before[0]
-    assert np.random.get_state()[1].tolist() == before[1]  # type: ignore[union-attr, index]
-    assert torch.equal(torch.get_rng_state(), before[2])
 
 
 def test_an_error_of_the_only_rank_passes_as_it_is() -> None:

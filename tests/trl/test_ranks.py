@@ -1,54 +1,28 @@
-"""Two processes with gloo: the real trainer under torchrun, groups that span the ranks."""
+"""Two processes with gloo: what the law on ranks leaves out, such as groups that span the ranks."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from helpers.torchrun import on_two_ranks
+
 HERE = Path(__file__).parent
 
 
 def launch(folder: Path, steps: int, *arguments: str) -> list[dict[str, Any]]:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PROMPT_COEVO_")}
-    environment |= {
-        "ACCELERATE_USE_CPU": "true",
-        "PYTHONPATH": os.pathsep.join(
-            filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")])
-        ),
-        "OMP_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": "lo",
-    }
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    run = subprocess.run(
-        [*command, str(HERE / "two_ranks.py"), str(folder), str(steps), *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=1800,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr[-4000:]
+    on_two_ranks(HERE / "two_ranks.py", str(folder), str(steps), *arguments)
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in (0, 1)]
 
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
     folder = tmp_path_factory.mktemp("ranks")
-    return folder, launch(folder, 4, "p2o")
-
-
-def test_the_engine_lives_on_rank_0(ranks: Any) -> None:
-    _, (first, second) = ranks
-    assert first["has_engine"]
-    assert not second["has_engine"]
-    assert first["metrics"]["coevo/searches"] == 1
-    assert any("coevo/hard_samples" in entry for entry in first["history"])
+    return folder, launch(folder, 6)
 
 
 def test_rows_are_planned_process_after_process(ranks: Any) -> None:
@@ -66,35 +40,19 @@ def test_both_ranks_roll_out_equal_shares(ranks: Any) -> None:
     assert first["rollout_shares"] == second["rollout_shares"]
 
 
-def test_both_ranks_train_on_the_questions_alone(ranks: Any) -> None:
-    _, reports = ranks
-    for report in reports:
-        assert any(" means " in prompt for prompt in report["sampled"])
-        assert not any(" means " in prompt for prompt in report["trained"])
-
-
-def test_the_ranks_stay_in_step(ranks: Any) -> None:
-    _, (first, second) = ranks
-    assert first["weights"] == second["weights"]
-
-
 def test_a_resumed_run_goes_on_on_both_ranks(ranks: Any) -> None:
     folder, _ = ranks
     checkpoint = folder / "out" / "checkpoint-3"
     assert json.loads((checkpoint / "coevo_state.json").read_text())["step"] == 3
-    first, second = launch(folder, 6, "p2o", str(checkpoint))
-    assert first["metrics"]["coevo/train_rollouts"] == 6 * 12
+    (folder / "resumed").mkdir()
+    first, second = launch(folder / "resumed", 6, str(checkpoint))
+    assert (first["state"]["round"], first["state"]["step"]) == (6, 6)
+    assert len(first["plans"]) == len(second["plans"]) == 3
     assert first["weights"] == second["weights"]
 
 
-@pytest.fixture(scope="module")
-def inspo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
-    folder = tmp_path_factory.mktemp("inspo")
-    return folder, launch(folder, 6, "inspo")
-
-
-def test_both_ranks_sample_and_train_under_the_instructions_of_rank_0(inspo: Any) -> None:
-    folder, (first, second) = inspo
+def test_both_ranks_sample_and_train_under_the_instructions_of_rank_0(ranks: Any) -> None:
+    folder, (first, second) = ranks
     journal = (folder / "out" / "coevo" / "events.jsonl").read_text()
     told = [json.loads(line) for line in journal.splitlines()]
     texts = {c["id"]: c["text"] for event in told for c in event.get("added", ())}
@@ -108,19 +66,20 @@ def test_both_ranks_sample_and_train_under_the_instructions_of_rank_0(inspo: Any
         assert all(len(set(group)) == 1 for group in groups)
         assert set(rows) == {texts[name] for name in entries}
     for report in (first, second):
-        assert sorted(report["trained"]) == sorted(report["sampled"])
+        assert any(" means " in prompt for prompt in report["sampled"])
+        without_hints = [re.sub("<user> .*? use ", "<user> use ", p) for p in report["sampled"]]
+        assert sorted(report["trained"]) == sorted(without_hints)
         planned = [text for one in report["instructions"] for text in one]
         assert all(
             prompt.startswith(f"<system> {text} <end> <user> use ")
-            for prompt, text in zip(report["sampled"], planned, strict=True)
+            for prompt, text in zip(without_hints, planned, strict=True)
         )
     assert any(event["event"] == "candidate_verified" for event in told)
-    assert first["rollout_shares"] == second["rollout_shares"] != []
     assert first["weights"] == second["weights"]
 
 
-def test_both_ranks_evaluate_under_the_best_instruction(inspo: Any) -> None:
-    _, (first, second) = inspo
+def test_both_ranks_evaluate_under_the_best_instruction(ranks: Any) -> None:
+    _, (first, second) = ranks
     assert len(set(first["best"])) > 1
     for report in (first, second):
         assert len(report["evaluated"]) == len(first["best"])

@@ -11,8 +11,10 @@ from trl import GRPOTrainer, RLOOTrainer
 
 from helpers.spies import Spy, manual_logps
 from helpers.trl_world import TASKS, FixedTemplates, right_hint
-from prompt_coevo.adapters.trl import CoevoCallback
+from prompt_coevo import hookimpl
+from prompt_coevo.adapters.trl import CoevoCallback, attach
 from prompt_coevo.demo.model import base_policy_path
+from prompt_coevo.types import Candidate, MemberPlan
 from standins.trl_vllm import use_vllm
 
 # Every other question has a template, the same for its whole group: so its completions tell the prompt.
@@ -108,27 +110,15 @@ def test_band_in_rloo_is_respected_by_the_gradient(make_trainer: Any) -> None:
     assert trainer.state.log_history[0]["grad_norm"] == 0
 
 
-@pytest.mark.parametrize("config", [{}, {"num_iterations": 2}])
-def test_templated_uses_old_logps_under_the_template(
-    make_trainer: Any, tokenizer: Any, config: dict[str, Any]
+def test_templated_brings_old_logps_where_the_trainer_has_none(
+    make_trainer: Any, tokenizer: Any
 ) -> None:
     spy = train(
-        make_trainer(max_steps=1, per_device_train_batch_size=16, **config),
-        distill_ratio="templated",
+        make_trainer(max_steps=1, per_device_train_batch_size=16), distill_ratio="templated"
     )
     found = Logps(spy, 0, tokenizer)
     assert found.templated.any()
     assert found.close(found.loss["old_per_token_logps"], found.on_rollout)
-
-
-def test_templated_in_rloo(make_trainer: Any, tokenizer: Any) -> None:
-    spy = train(
-        make_trainer(RLOOTrainer, max_steps=1, per_device_train_batch_size=16),
-        distill_ratio="templated",
-    )
-    found = Logps(spy, 0, tokenizer)
-    expected = (found.on_rollout * found.mask).sum(1)
-    assert (found.loss["old_logps"] - expected).abs().max() < 1e-4
 
 
 @pytest.mark.parametrize("mode", ["token_truncate", "sequence_mask"])
@@ -182,6 +172,28 @@ def test_a_vllm_server_samples_every_template(
             assert group[3].startswith("<user> use")
     assert {call["n"] for call in built.vllm_generation.calls} == {1}
     assert built.num_generations == 4
+
+
+class Instructors:
+    """A stranger's plugin: an instruction of its own for every member of a group."""
+
+    texts = ("please note .", "now carefully .", "always remember .", "note please .")
+
+    @hookimpl
+    def coevo_plan_group(self) -> list[MemberPlan]:
+        return [MemberPlan(Candidate(text, "instruction")) for text in self.texts]
+
+
+def test_a_vllm_server_samples_every_instruction(make_trainer: Any, tokenizer: Any) -> None:
+    trainer = make_trainer(max_steps=1)
+    spy = Spy.on(trainer)
+    use_vllm(trainer)
+    attach(trainer, SETTINGS, plugins={"instructors": Instructors()})
+    trainer.train()
+    assert trainer.vllm_generation.calls == [{"rows": 8, "n": 1, "temperature": 1.0}]
+    ((prompts, _),) = spy.sampled
+    for prompt, text in zip(prompts, Instructors.texts * 2, strict=True):
+        assert tokenizer.decode(prompt).startswith(f"<system> {text} <end>")
 
 
 def test_a_vllm_server_still_shares_prompts_where_nothing_is_templated(make_trainer: Any) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import Dataset
 from transformers import Trainer, TrainingArguments
 
 from helpers.trl_world import rows
@@ -20,10 +19,6 @@ def changed(**changes: Any) -> list[dict[str, Any]]:
     return [{**row, **changes} for row in rows()]
 
 
-def without(column: str) -> list[dict[str, Any]]:
-    return [{k: v for k, v in row.items() if k != column} for row in rows()]
-
-
 IMAGE = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "why?"}]}]
 
 
@@ -34,14 +29,6 @@ IMAGE = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text"
             rows(),
             {"question_id_column": "uid"},
             r"no column 'uid' \(question_id_column\); it has: id,",
-        ),
-        (rows(), {"ground_truth_column": "x"}, r"no column 'x' \(ground_truth_column\)"),
-        (rows(), {"row_columns": ["x"]}, r"no column 'x' \(row_columns\)"),
-        (without("answer"), {}, "has none of the columns ground_truth, answer, solution"),
-        (
-            changed(id="same"),
-            {"question_id_column": "id"},
-            "two different questions, in rows 0 and 1",
         ),
         (changed(prompt=IMAGE), {}, "row 0 of the training dataset has a prompt with images"),
     ],
@@ -67,46 +54,6 @@ def test_an_iterable_dataset(make_trainer: Any) -> None:
     trainer.train_dataset = trainer.train_dataset.to_iterable_dataset()
     with pytest.raises(DatasetError, match="turn an iterable dataset into a datasets.Dataset"):
         CoevoCallback(trainer, NOTHING)
-
-
-def test_an_id_that_repeats_with_another_truth(make_trainer: Any) -> None:
-    twice = [*rows(), {**rows()[3], "answer": "1 2 3"}]
-    with pytest.raises(DatasetError, match="the question id 'q3'"):
-        CoevoCallback(make_trainer(dataset=twice), {**NOTHING, "question_id_column": "id"})
-
-
-def test_rows_that_repeat_are_one_question(make_trainer: Any) -> None:
-    trainer = make_trainer(dataset=[*rows(), *rows()])
-    callback = CoevoCallback(trainer, {**NOTHING, "question_id_column": "id"})
-    assert callback.question("q3").prompt == rows()[3]["prompt"]
-
-
-def test_equal_texts_with_different_ids_stay_apart(make_trainer: Any) -> None:
-    twice = [*rows(), {**rows()[3], "id": "other"}]
-    callback = CoevoCallback(make_trainer(dataset=twice), {**NOTHING, "question_id_column": "id"})
-    assert callback.question("other") != callback.question("q3")
-
-
-def test_a_truth_of_any_type(make_trainer: Any) -> None:
-    trainer = make_trainer(dataset=changed(answer=[1, 2]))
-    callback = CoevoCallback(trainer, {**NOTHING, "question_id_column": "id"})
-    assert callback.question("q0").ground_truth == "[1, 2]"
-
-
-def test_methods_see_the_columns_that_the_settings_name(make_trainer: Any) -> None:
-    trainer = make_trainer(dataset=changed(proof="by hand", other=1))
-    callback = CoevoCallback(
-        trainer, {**NOTHING, "question_id_column": "id", "row_columns": ["proof"]}
-    )
-    assert callback.question("q0").columns == {"proof": "by hand"}
-
-
-def test_no_truth_at_all_is_possible(make_trainer: Any) -> None:
-    trainer = make_trainer(dataset=without("answer"))
-    callback = CoevoCallback(
-        trainer, {**NOTHING, "question_id_column": "id", "ground_truth_column": None}
-    )
-    assert callback.question("q0").ground_truth is None
 
 
 @pytest.mark.parametrize(
@@ -196,12 +143,3 @@ def test_a_rollout_func_with_a_tokenisation_of_its_own(make_trainer: Any) -> Non
     )
     with pytest.raises(HostError, match="differ from the trainer's own tokenisation"):
         trainer.train()
-
-
-def test_a_dataset_is_left_as_it_was(make_trainer: Any) -> None:
-    trainer = make_trainer()
-    before = trainer.train_dataset.to_list()
-    attach(trainer, NOTHING)
-    trainer.train()
-    assert isinstance(trainer.train_dataset, Dataset)
-    assert trainer.train_dataset.to_list() == before

@@ -1,11 +1,22 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from prompt_coevo.doors.columns import missing_column, require_column, truth_column
+from prompt_coevo.doors.columns import (
+    index_columns,
+    missing_column,
+    require_column,
+    truth_column,
+)
+from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.errors import DatasetError
+from prompt_coevo.settings import Settings
 
 COLUMNS = ["id", "prompt", "answer"]
+ROWS = [{"id": f"q{n}", "prompt": f"{n}?", "answer": str(n)} for n in range(3)]
+IMAGE = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "why?"}]}]
 
 
 def test_a_column_that_is_there() -> None:
@@ -37,3 +48,54 @@ def test_a_truth_that_is_nowhere() -> None:
         truth_column("auto", COLUMNS, ("label", "target"))
     with pytest.raises(DatasetError, match=r"no column 'no' \(ground_truth_column\)"):
         truth_column("no", COLUMNS, ("answer",))
+
+
+def index(rows: Any = ROWS, **settings: Any) -> QuestionIndex:
+    return index_columns(rows, Settings(algorithms=(), question_id_column="id", **settings))
+
+
+def changed(**changes: Any) -> list[dict[str, Any]]:
+    return [{**row, **changes} for row in ROWS]
+
+
+def without(column: str) -> list[dict[str, Any]]:
+    return [{k: v for k, v in row.items() if k != column} for row in ROWS]
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "message"),
+    [
+        (without("id"), {}, r"no column 'id' \(question_id_column\); it has: prompt, answer"),
+        (without("prompt"), {}, r"no column 'prompt' \(what the policy is trained on\)"),
+        (ROWS, {"ground_truth_column": "x"}, r"no column 'x' \(ground_truth_column\)"),
+        (ROWS, {"row_columns": ["x"]}, r"no column 'x' \(row_columns\)"),
+        (without("answer"), {}, "has none of the columns ground_truth, answer, solution"),
+        (changed(prompt=IMAGE), {}, "row 0 of the training dataset has a prompt with images"),
+        ([], {}, "the training dataset is empty"),
+        (iter(ROWS), {}, "turn an iterable dataset into a datasets.Dataset"),
+        ([*ROWS, {**ROWS[1], "answer": "2"}], {}, "the question id 'q1' stands for two different"),
+    ],
+)
+def test_datasets_that_cannot_be_used(rows: Any, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(DatasetError, match=message) as raised:
+        index(rows, **settings)
+    assert "\n" not in str(raised.value)
+
+
+def test_rows_that_repeat_are_one_question() -> None:
+    assert index([*ROWS, *ROWS]).ids() == ["q0", "q1", "q2"]
+
+
+def test_equal_texts_with_different_ids_stay_apart() -> None:
+    assert index([*ROWS, {**ROWS[1], "id": "other"}]).ids() == ["q0", "q1", "q2", "other"]
+
+
+def test_a_question_has_its_truth_whatever_it_is() -> None:
+    assert index().question("q1").ground_truth == "1"
+    assert index(changed(answer=[1, 2])).question("q0").ground_truth == "[1, 2]"
+    assert index(without("answer"), ground_truth_column=None).question("q0").ground_truth is None
+
+
+def test_methods_see_the_columns_that_the_settings_name() -> None:
+    questions = index(changed(proof="by hand", other=1), row_columns=["proof"])
+    assert questions.question("q0").columns == {"proof": "by hand"}

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from prompt_coevo.doors.policy import DoorPolicy, aborted, by_sampling
+from prompt_coevo.doors.policy import DoorPolicy, aborted, by_sampling, sampled_alike
 from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.types import Assignment, PolicyVersion, RolloutRequest, Sampling
+from prompt_coevo.types import Assignment, PolicyVersion, Rollout, RolloutRequest, Sampling
 
 
 def test_questions_are_those_of_the_dataset() -> None:
@@ -32,6 +32,24 @@ def test_neighbours_of_one_temperature_go_together() -> None:
         for sampling, same in by_sampling(requests)
     ]
     assert found == [(0.0, ["a", "b"]), (None, ["c"]), (0.0, ["d"])]
+
+
+def test_requests_of_one_temperature_go_together_wherever_they_stand() -> None:
+    requests = [
+        RolloutRequest(Assignment(name), Sampling(temperature))
+        for name, temperature in (("a", 0.0), ("b", None), ("c", 0.0), ("d", None))
+    ]
+    calls = []
+
+    def sample(same: list[RolloutRequest], sampling: Sampling) -> list[Rollout]:
+        calls.append((sampling.temperature, [one.assignment.question_id for one in same]))
+        return [aborted(one.assignment, PolicyVersion()) for one in same]
+
+    rollouts = sampled_alike(requests, sample)
+    assert [one.assignment.question_id for one in rollouts] == ["a", "b", "c", "d"]
+    assert calls == [(0.0, ["a", "c"]), (None, ["b", "d"])]
+    with pytest.raises(ValueError):
+        sampled_alike(requests, lambda same, sampling: [])
 
 
 def test_nobody_is_judged_by_an_aborted_rollout() -> None:
