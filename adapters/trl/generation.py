@@ -82,7 +82,8 @@ class GenerationDoor:
             if current.distilled_somewhere:
                 distilled = [assignment.distilled for assignment in current.mine]
                 self._ratio.apply(output, self._rolled_out, distilled)
-            return output
+        self._policy.take_along(current.riders)
+        return output
 
     def _around_generate(
         self, original: Callable[[list[Prompt]], Generated], prompts: list[Prompt]

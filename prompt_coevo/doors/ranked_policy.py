@@ -73,6 +73,11 @@ class RankedPolicy(DoorPolicy, ABC):
             raise
         self._release()
 
+    def take_along(self, riders: Sequence[RolloutRequest]) -> None:
+        """Sample riders behind a batch, by the weights that sampled it. Every rank calls this."""
+        if riders:
+            self.lead(lambda engine: engine.observe(self.rollout(riders)))
+
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
         """One scored completion per request, by the current weights. For rank 0."""
 
