@@ -87,7 +87,7 @@ class VerlUnderTest:
         data = _data(job)
         overrides = list(_overrides(job, folder))
         with VerlRun(logs, data, data, overrides, environment, cluster=cluster) as run:
-            result = run.wait(120)
+            result = run.wait()
         lines = read_json_lines(logs / "record.jsonl")
         if not any(line["event"] in ("dataset", "killed") for line in lines):
             raise _refusal(result)
