@@ -18,9 +18,11 @@ def the_state_travels_in_the_checkpoint(laboratory: Laboratory) -> None:
     for run, start in _resumed(laboratory):
         loaded = run.told("loaded")
         expect(len(loaded) == 1, f"the state was loaded {len(loaded)} times after a resume")
-        expected = laboratory.main.evaluation_text(start)
+        journal, saved = laboratory.main.record.journal, _saved(laboratory.main, start)
+        step = journal[saved]["step"]
+        text = [line["evaluation"] for line in journal[:saved] if "evaluation" in line][-1]
         expect(
-            (loaded[0]["step"], loaded[0]["evaluation"]) == (start, expected),
+            start - step in (0, 1) and (loaded[0]["step"], loaded[0]["evaluation"]) == (step, text),
             f"a run resumed after update {start} goes on from the state of update "
             f"{loaded[0]['step']}, or from another one",
         )
@@ -70,14 +72,24 @@ def _resumed(laboratory: Laboratory) -> list[tuple[Run, int]]:
 
 def _after(run: Run, update: int) -> list[dict[str, Any]]:
     """The probe's lines after the checkpoint of this update was saved."""
-    journal = run.record.journal
+    rest = run.record.journal[_saved(run, update) :]
+    return [line for line in rest if line["event"].startswith("probe_")]
+
+
+def _saved(run: Run, update: int) -> int:
+    """Where the journal says that the state for the checkpoint of this update was saved.
+
+    A host may save before it tells the engine of the step's end; a resumed run then makes up for it.
+    """
     saved = [
-        number
-        for number, line in enumerate(journal)
-        if line["event"] == "state_saved" and line["step"] == update
+        number for number, line in enumerate(run.record.journal) if line["event"] == "state_saved"
     ]
-    expect(bool(saved), f"no state was saved after update {update}")
-    return [line for line in journal[saved[-1] :] if line["event"].startswith("probe_")]
+    updates = sorted(run.record.checkpoints)
+    expect(
+        len(saved) == len(updates),
+        f"the state was saved {len(saved)} times for checkpoints after the updates {updates}",
+    )
+    return saved[updates.index(update)]
 
 
 def _after_begin(run: Run) -> list[dict[str, Any]]:
