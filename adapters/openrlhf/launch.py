@@ -28,11 +28,13 @@ def install(values: Mapping[str, object]) -> None:
 
     import openrlhf.trainer.ppo_trainer as sync
     import openrlhf.trainer.ppo_trainer_async as asynchronous
+    import openrlhf.trainer.ray.vllm_engine as engine
     import openrlhf.utils.config as config
     import ray
 
-    from prompt_coevo.adapters.openrlhf import trainer
+    from prompt_coevo.adapters.openrlhf import rewards, trainer
 
+    engine.RolloutRayActor = ray.remote(rewards.CoevoRolloutActor)
     config.hierarchize = _checked(config.hierarchize, settings)
     sync.PPOTrainer = ray.remote(trainer.CoevoTrainer)
     asynchronous.PPOTrainerAsync = ray.remote(trainer.CoevoTrainerAsync)
