@@ -18,10 +18,10 @@ from prompt_coevo.adapters.openrlhf.host import Label, Reference, Response, Tag
 from prompt_coevo.adapters.openrlhf.policy import OpenRLHFPolicy
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.ratio import DISTILLED
-from prompt_coevo.adapters.openrlhf.sent_settings import received
 from prompt_coevo.doors.evaluation import evaluation_assignment
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.patching import swapped
+from prompt_coevo.doors.sent_settings import received
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Rollout
 

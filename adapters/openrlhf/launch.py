@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from prompt_coevo.adapters.openrlhf.checks import check_arguments, check_version
 from prompt_coevo.adapters.openrlhf.host import Arguments
-from prompt_coevo.adapters.openrlhf.sent_settings import sent
+from prompt_coevo.doors.sent_settings import sent
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.settings import Settings
