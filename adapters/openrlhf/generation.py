@@ -146,7 +146,8 @@ class CoevoSamplesGenerator(SamplesGenerator):
             self._under_way[group[0].round, group[0].group] = group
             members: dict[str, list[Tag]] = {}
             for one in group:
-                members.setdefault(self._dataset.place(one, row), []).append(_tag(one))
+                text = self._dataset.place(one, row, prompts[number])
+                members.setdefault(text, []).append(_tag(one))
             groups.append(AskedGroup(labels[number], members))
         return groups
 
@@ -157,7 +158,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
         self._evaluated = prompts
         groups = []
         for number, (prompt, label) in enumerate(zip(prompts, labels, strict=True)):
-            placed = dataset.place(best, dataset.raw(prompt, label))
+            placed = dataset.place(best, dataset.raw(prompt, label), prompt)
             tags = [(0, number, member) for member in range(size)]
             groups.append(AskedGroup(label, {placed: tags}))
         return groups

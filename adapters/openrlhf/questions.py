@@ -61,11 +61,14 @@ class CoevoPromptDataset(PromptDataset):
             return text
         return str(self.input_template.format(prompt)) if self.input_template else prompt
 
-    def place(self, assignment: Assignment, row: Row) -> str:
-        """The prompt that a rollout is sampled with. Without a text in it, it is OpenRLHF's own."""
+    def place(self, assignment: Assignment, row: Row, question: str | None = None) -> str:
+        """The prompt that a rollout is sampled with.
+
+        `question` is the row's own as OpenRLHF rendered it, which is taken as it is.
+        """
         prompt = self.prompt(row)
         placed = assignment.rollout_prompt(prompt)
-        question = self.render(prompt)
+        question = question or self.render(prompt)
         if placed == prompt:
             return question
         return PlacedPrompt.of(self.render(placed), question, self._decoded)
