@@ -96,7 +96,8 @@ def openrlhf(session: nox.Session) -> None:
         session, "llm,retrieval", "openrlhf.txt", "torch", "pytest", "hypothesis", *needed, *ray
     )
     session.install("--no-deps", "-c", str(CONSTRAINTS / "openrlhf.txt"), "openrlhf")
-    session.run("pytest", "tests/openrlhf", *(session.posargs or ["-m", "not long"]))
+    tests = ("tests/openrlhf", "tests/laws/openrlhf")
+    session.run("pytest", *tests, *(session.posargs or ["-m", "not long"]))
 
 
 @nox.session

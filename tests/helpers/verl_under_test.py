@@ -62,6 +62,7 @@ class VerlUnderTest:
     lacks: Mapping[Capability, str] = {
         "late rollouts": "the synchronous trainer waits until a round is back",
         "rollouts in parts": "the replay buffer hands on whole groups only",
+        "steps in checkpoints": "VeRL saves before the next step begins, when a step's end is told",
         "ranks": "the trainer that plans is one process, however many workers train and sample for it",
     }
     material = Material(
