@@ -84,7 +84,7 @@ def trl(session: nox.Session) -> None:
 def verl(session: nox.Session) -> None:
     """The adapter for VeRL. `-- -m long` runs the tests that take too long for every time."""
     install(session, "verl,retrieval", "verl.txt", "torch", "pytest", "hypothesis")
-    session.run("pytest", "tests/verl", *(session.posargs or ["-m", "not long"]))
+    session.run("pytest", "tests/verl", "tests/laws/verl", *(session.posargs or ["-m", "not long"]))
 
 
 @nox.session
@@ -96,7 +96,8 @@ def openrlhf(session: nox.Session) -> None:
         session, "llm,retrieval", "openrlhf.txt", "torch", "pytest", "hypothesis", *needed, *ray
     )
     session.install("--no-deps", "-c", str(CONSTRAINTS / "openrlhf.txt"), "openrlhf")
-    session.run("pytest", "tests/openrlhf", *(session.posargs or ["-m", "not long"]))
+    tests = ("tests/openrlhf", "tests/laws/openrlhf")
+    session.run("pytest", *tests, *(session.posargs or ["-m", "not long"]))
 
 
 @nox.session

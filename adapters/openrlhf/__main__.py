@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 import sys
 
-from prompt_coevo.adapters.openrlhf.flags import Flags, help_text
+from prompt_coevo.doors.flags import Flags, help_text
 from prompt_coevo.errors import CoevoError
 
 _COMMAND = "openrlhf.cli.train_ppo_ray"

@@ -40,11 +40,6 @@ class Progress(Due):
             self.epoch_due = True
             self.prompts_in_episode = 0
 
-    def to_json(self) -> dict[str, bool | int]:
-        """The fields, in the order that checkpoints have them."""
-        counters = {"batches": self.batches, "prompts_in_episode": self.prompts_in_episode}
-        return {**counters, **super().to_json()}
-
 
 class StatefulPrompts:
     """Stands in for the prompt dataloader in both of OpenRLHF's trainers; all but the state is its own.

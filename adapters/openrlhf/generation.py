@@ -18,10 +18,10 @@ from prompt_coevo.adapters.openrlhf.host import Label, Reference, Response, Tag
 from prompt_coevo.adapters.openrlhf.policy import OpenRLHFPolicy
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.ratio import DISTILLED
-from prompt_coevo.adapters.openrlhf.sent_settings import received
 from prompt_coevo.doors.evaluation import evaluation_assignment
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.patching import swapped
+from prompt_coevo.doors.sent_settings import received
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Rollout
 
@@ -144,12 +144,9 @@ class CoevoSamplesGenerator(SamplesGenerator):
         for number, row in enumerate(rows):
             group = plan[number * size : (number + 1) * size]
             self._under_way[group[0].round, group[0].group] = group
-            chat = self._dataset.prompt(row)
             members: dict[str, list[Tag]] = {}
             for one in group:
-                placed = one.rollout_prompt(chat)
-                # What OpenRLHF rendered is taken as it is.
-                text = prompts[number] if placed == chat else self._dataset.render(placed)
+                text = self._dataset.place(one, row, prompts[number])
                 members.setdefault(text, []).append(_tag(one))
             groups.append(AskedGroup(labels[number], members))
         return groups
@@ -161,9 +158,9 @@ class CoevoSamplesGenerator(SamplesGenerator):
         self._evaluated = prompts
         groups = []
         for number, (prompt, label) in enumerate(zip(prompts, labels, strict=True)):
-            placed = best.rollout_prompt(dataset.prompt(dataset.raw(prompt, label)))
+            placed = dataset.place(best, dataset.raw(prompt, label), prompt)
             tags = [(0, number, member) for member in range(size)]
-            groups.append(AskedGroup(label, {dataset.render(placed): tags}))
+            groups.append(AskedGroup(label, {placed: tags}))
         return groups
 
     def _process_response_into_experience(self, response: Response, **kwargs: Any) -> Experience:

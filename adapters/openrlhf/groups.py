@@ -52,7 +52,7 @@ def dispatch_groups(
 def join(tags: Sequence[Sequence[Tag]], *parts: Sequence[Response]) -> list[Response]:
     """All responses in the order of their tags, each with its tag."""
     tagged: list[Response] = [
-        {**response, TAG: tag}
+        {**response, "prompt": str(response["prompt"]), TAG: tag}
         for of_part, part in zip(tags, parts, strict=True)
         for tag, response in zip(of_part, part, strict=True)
     ]

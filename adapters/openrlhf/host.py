@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Final, NotRequired, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, NotRequired, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     from ray import ObjectRef
@@ -14,12 +14,34 @@ TOOL_ERROR: Final = "coevo_tool_error"
 """The entry of a response's `extra_logs` with which an agent reports an outage: above 0, its rollout
 does not count."""
 
+
+def class_of(actor: Any) -> Any:
+    """The class behind a Ray actor class, which itself cannot be subclassed."""
+    return actor.__ray_metadata__.modified_class
+
+
 Arguments: TypeAlias = SimpleNamespace
 """OpenRLHF's arguments in their groups: `--data.max_len` is `data.max_len`."""
 Label: TypeAlias = object
 """A row's label, as the dataset has it: a text, or whatever the reward function reads."""
 Tag: TypeAlias = tuple[int, int, int]
 """Which rollout of the run: round, group and member."""
+
+
+class PlacedPrompt(str):
+    """A rendered prompt of a rollout that also knows the question's own, for the reward."""
+
+    question: str
+    decoded: str
+    """As it comes out of the tokenizer again, which may change blanks."""
+    question_decoded: str
+
+    @classmethod
+    def of(cls, text: str, question: str, decode: Callable[[str], str]) -> PlacedPrompt:
+        placed = cls(text)
+        placed.question = question
+        placed.decoded, placed.question_decoded = decode(text), decode(question)
+        return placed
 
 
 class Response(TypedDict):

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from prompt_coevo.adapters.openrlhf.checks import check_arguments, check_version
 from prompt_coevo.adapters.openrlhf.host import Arguments
-from prompt_coevo.adapters.openrlhf.sent_settings import sent
+from prompt_coevo.doors.sent_settings import sent
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.settings import Settings
@@ -28,11 +28,13 @@ def install(values: Mapping[str, object]) -> None:
 
     import openrlhf.trainer.ppo_trainer as sync
     import openrlhf.trainer.ppo_trainer_async as asynchronous
+    import openrlhf.trainer.ray.vllm_engine as engine
     import openrlhf.utils.config as config
     import ray
 
-    from prompt_coevo.adapters.openrlhf import trainer
+    from prompt_coevo.adapters.openrlhf import rewards, trainer
 
+    engine.RolloutRayActor = ray.remote(rewards.CoevoRolloutActor)
     config.hierarchize = _checked(config.hierarchize, settings)
     sync.PPOTrainer = ray.remote(trainer.CoevoTrainer)
     asynchronous.PPOTrainerAsync = ray.remote(trainer.CoevoTrainerAsync)

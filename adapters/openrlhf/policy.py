@@ -79,7 +79,7 @@ class OpenRLHFPolicy(DoorPolicy):
         prompts, labels = [], []
         for one in assignments:
             row = self._questions.row(one.question_id)
-            prompts.append(self._dataset.render(one.rollout_prompt(self._dataset.prompt(row))))
+            prompts.append(self._dataset.place(one, row))
             labels.append(self._dataset.label(row))
         kwargs = {**self.generate_kwargs, "n_samples_per_prompt": 1}
         if temperature is not None:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from openrlhf.datasets import PromptDataset
 
-from prompt_coevo.adapters.openrlhf.host import Label
+from prompt_coevo.adapters.openrlhf.host import Label, PlacedPrompt
 from prompt_coevo.doors.columns import require_column
 from prompt_coevo.doors.questions import QuestionIndex, Row, content_id
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.placement import Prompt
 from prompt_coevo.settings import Settings
+from prompt_coevo.tokens import encode
+from prompt_coevo.types import Assignment
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -58,6 +60,21 @@ class CoevoPromptDataset(PromptDataset):
             )
             return text
         return str(self.input_template.format(prompt)) if self.input_template else prompt
+
+    def place(self, assignment: Assignment, row: Row, question: str | None = None) -> str:
+        """The prompt that a rollout is sampled with.
+
+        `question` is the row's own as OpenRLHF rendered it, which is taken as it is.
+        """
+        prompt = self.prompt(row)
+        placed = assignment.rollout_prompt(prompt)
+        question = question or self.render(prompt)
+        if placed == prompt:
+            return question
+        return PlacedPrompt.of(self.render(placed), question, self._decoded)
+
+    def _decoded(self, text: str) -> str:
+        return str(self.tokenizer.decode(encode(self.tokenizer, text)))
 
     def index(self, settings: Settings) -> QuestionIndex:
         """The questions of this dataset. Raises DatasetError."""

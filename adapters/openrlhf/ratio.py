@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 
-from prompt_coevo.adapters.openrlhf.sent_settings import received
 from prompt_coevo.doors.ratio_tensors import distil_ratio
+from prompt_coevo.doors.sent_settings import received
 from prompt_coevo.settings import Settings
 
 if TYPE_CHECKING:

@@ -10,13 +10,9 @@ import ray
 
 from prompt_coevo.adapters.openrlhf.checkpoint import METRICS, StatefulPrompts
 from prompt_coevo.adapters.openrlhf.generation import CoevoSamplesGenerator
+from prompt_coevo.adapters.openrlhf.host import class_of
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.ratio import CoevoExperienceMaker
-
-
-def _class_of(actor: Any) -> Any:
-    """The class behind a Ray actor class, which itself cannot be subclassed."""
-    return actor.__ray_metadata__.modified_class
 
 
 class _TakesOurs:
@@ -62,7 +58,7 @@ class _Logs(_TakesOurs):
         )
 
 
-class CoevoTrainer(_Generates, _Logs, _class_of(sync.PPOTrainer)):  # type: ignore[misc]
+class CoevoTrainer(_Generates, _Logs, class_of(sync.PPOTrainer)):  # type: ignore[misc]
     """The synchronous trainer."""
 
     def fit(self, *args: object, **kwargs: object) -> None:
@@ -70,15 +66,15 @@ class CoevoTrainer(_Generates, _Logs, _class_of(sync.PPOTrainer)):  # type: igno
         self.finish()
 
 
-class CoevoGenerateSamplesActor(_Generates, _class_of(asynchronous.GenerateSamplesActor)):  # type: ignore[misc]
+class CoevoGenerateSamplesActor(_Generates, class_of(asynchronous.GenerateSamplesActor)):  # type: ignore[misc]
     """The generating half of the asynchronous trainer."""
 
 
-class CoevoTrainingActor(_Logs, _class_of(asynchronous.TrainingActor)):  # type: ignore[misc]
+class CoevoTrainingActor(_Logs, class_of(asynchronous.TrainingActor)):  # type: ignore[misc]
     """The training half."""
 
 
-class CoevoTrainerAsync(_class_of(asynchronous.PPOTrainerAsync)):  # type: ignore[misc]
+class CoevoTrainerAsync(class_of(asynchronous.PPOTrainerAsync)):  # type: ignore[misc]
     """The asynchronous trainer, which makes the two halves."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:

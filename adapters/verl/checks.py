@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig, OmegaConf
 
-from prompt_coevo.adapters.verl.host import Trainer
-from prompt_coevo.adapters.verl.launch import TRAINER_MODE
 from prompt_coevo.doors.length_gate import PromptLimit, tokens_needed
 from prompt_coevo.errors import HostError
 from prompt_coevo.extras import MissingExtraError
 from prompt_coevo.settings import Settings, may_distil
 
+if TYPE_CHECKING:
+    from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
-def check_mode(config: DictConfig) -> None:
-    """Raise HostError for a command or a trainer that this door does not open, before Ray starts."""
+
+def check_mode(config: DictConfig, ours: str) -> None:
+    """Raise HostError for a command or a trainer that this door does not open, before Ray starts.
+
+    `ours` is the `trainer_mode` that `+coevo` sets.
+    """
     if "rollout" in config:
         raise HostError(
             "+coevo works with verl.trainer.main_ppo; the one-step-off and the fully asynchronous "
@@ -27,7 +32,7 @@ def check_mode(config: DictConfig) -> None:
             "one; leave it out"
         )
     mode = OmegaConf.to_container(config.trainer.v1, resolve=False)["trainer_mode"]
-    if mode != TRAINER_MODE:
+    if mode != ours:
         raise HostError(
             f"trainer.v1.trainer_mode={mode} cannot go with +coevo, which brings a synchronous trainer "
             "of its own: a search needs the current weights while nothing else samples; leave it out"
@@ -106,7 +111,7 @@ def agent_loops(config: DictConfig) -> set[str]:
     return names
 
 
-def prompt_limit(trainer: Trainer) -> PromptLimit:
+def prompt_limit(trainer: PPOTrainerSync) -> PromptLimit:
     """VeRL cuts a longer prompt off at the left with a warning, and the instruction goes first."""
     template = dict(trainer.config.data.get("apply_chat_template_kwargs") or {})
     tools = getattr(trainer.train_dataset, "tool_schemas", None)

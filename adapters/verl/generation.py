@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from omegaconf import DictConfig
@@ -12,12 +12,15 @@ from verl.utils import tensordict_utils as tu
 
 from prompt_coevo.adapters.verl.distil import COLUMN, NAME, LoopName, pack
 from prompt_coevo.adapters.verl.harvest import session
-from prompt_coevo.adapters.verl.host import AgentLoopManager, SamplingParams
+from prompt_coevo.adapters.verl.host import SamplingParams
 from prompt_coevo.doors.evaluation import evaluation_assignment
 from prompt_coevo.doors.questions import QuestionIndex, Row
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment
+
+if TYPE_CHECKING:
+    from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 
 _Task: TypeAlias = tuple[Sequence[Assignment], SamplingParams | None]
 
@@ -30,7 +33,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        manager: AgentLoopManager,
+        manager: AgentLoopManagerTQ,
         engine: Coevolution,
         questions: QuestionIndex,
         rollout: DictConfig,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import transfer_queue as tq
 
 from prompt_coevo.adapters.verl.distil import COLUMN, ERROR, STATUS
-from prompt_coevo.adapters.verl.host import Extras, Session
+from prompt_coevo.adapters.verl.host import Extras
 from prompt_coevo.doors.policy import aborted
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout
@@ -20,8 +20,9 @@ _Row: TypeAlias = tuple[str, float, Extras]
 """Completion, reward and extra fields."""
 
 
-def session(key: str) -> Session:
-    """Which rollout a row belongs to; keys are `{uid}_{session}_{output}`."""
+def session(key: str) -> tuple[str, int]:
+    """Which rollout a row belongs to, by its group's uid and its number in it; keys are
+    `{uid}_{session}_{output}`."""
     uid, number, _ = key.rsplit("_", 2)
     return uid, int(number)
 

@@ -31,7 +31,7 @@ class LaunchCheck(Callback):
         from prompt_coevo.engine.coevolution import Coevolution
 
         try:
-            check_mode(config)
+            check_mode(config, TRAINER_MODE)
             settings = read_settings(config.coevo)
             check_config(config, settings)
             Coevolution.check(settings)

@@ -13,7 +13,7 @@ from verl.utils.dataset.rl_dataset import collate_fn
 
 from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.adapters.verl.harvest import collect
-from prompt_coevo.adapters.verl.host import Rows, SamplingParams, Trainer
+from prompt_coevo.adapters.verl.host import SamplingParams
 from prompt_coevo.doors.patching import swapped
 from prompt_coevo.doors.policy import DoorPolicy
 from prompt_coevo.doors.questions import QuestionIndex
@@ -22,6 +22,8 @@ from prompt_coevo.types import Rollout, RolloutRequest, Sampling
 
 if TYPE_CHECKING:
     from tensordict import TensorDict
+    from transfer_queue import KVBatchMeta
+    from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 _PARTITION: Final = "val"
 _POLL_S: Final = 0.2  # VeRL looks every two seconds, which adds up over the waves of a search
@@ -36,7 +38,7 @@ class VerlPolicy(DoorPolicy):
 
     def __init__(
         self,
-        trainer: Trainer,
+        trainer: PPOTrainerSync,
         dispatcher: Dispatcher,
         engine: Coevolution,
         questions: QuestionIndex,
@@ -80,13 +82,13 @@ class VerlPolicy(DoorPolicy):
         temperature = rollout.temperature if sampling.temperature is None else sampling.temperature
         return {"temperature": temperature, "top_p": rollout.top_p, "top_k": rollout.top_k}
 
-    def _waited_for(self, count: int) -> Rows:
+    def _waited_for(self, count: int) -> KVBatchMeta:
         step, buffer = self._trainer.global_steps, self._trainer.replay_buffer
         often = min(getattr(buffer, "poll_interval", _POLL_S), _POLL_S)
         with swapped(buffer, "poll_interval", often):
             return buffer.sample(global_steps=step, partition_id=_PARTITION, batch_size=count)[0]
 
-    def _scored(self, rows: Rows) -> Rows:
+    def _scored(self, rows: KVBatchMeta) -> KVBatchMeta:
         """Rewards come with the rows, unless a reward model shares the rollout's devices."""
         trainer = self._trainer
         if trainer.reward_loop_manager.reward_loop_worker_handles is not None:

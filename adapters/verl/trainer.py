@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from omegaconf import DictConfig, open_dict
 from verl.trainer.ppo.v1.trainer_base import register_trainer
@@ -15,7 +15,7 @@ from prompt_coevo.adapters.verl.checkpoint import checkpoint_folder, due_after
 from prompt_coevo.adapters.verl.checks import agent_loops, check_config, prompt_limit
 from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.adapters.verl.harvest import collect, session
-from prompt_coevo.adapters.verl.host import AgentLoopManager, Metrics, ReplayBuffer, Rows
+from prompt_coevo.adapters.verl.host import Metrics
 from prompt_coevo.adapters.verl.launch import TRAINER, read_settings
 from prompt_coevo.adapters.verl.policy import VerlPolicy
 from prompt_coevo.adapters.verl.questions import index_questions
@@ -25,6 +25,11 @@ from prompt_coevo.doors.due import Due
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.patching import wrap
 from prompt_coevo.types import Rollout
+
+if TYPE_CHECKING:
+    from transfer_queue import KVBatchMeta
+    from verl.trainer.ppo.v1 import AgentLoopManagerTQ
+    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 _TRAIN: Final = "train"
 
@@ -73,7 +78,7 @@ class CoevoTrainer(PPOTrainerSync):
         )
         self._ratio = DistilRatio(settings, config.actor_rollout_ref.rollout.calculate_log_probs)
 
-    def fit(self, agent_loop_manager: AgentLoopManager) -> None:
+    def fit(self, agent_loop_manager: AgentLoopManagerTQ) -> None:
         engine, questions = self._engine, self._questions
         rollout = self.config.actor_rollout_ref.rollout
         self._dispatcher = Dispatcher(agent_loop_manager, engine, questions, rollout)
@@ -99,13 +104,13 @@ class CoevoTrainer(PPOTrainerSync):
             **self._engine.metrics(),
         }
 
-    def _compute_old_log_prob(self, batch: Rows, metrics: Metrics) -> Rows:
+    def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         batch = super()._compute_old_log_prob(batch, metrics)
         distilled = self._dispatcher.distilled(_real(batch))
         metrics.update(self._ratio.apply(batch.keys, distilled, batch.partition_id))
         return batch
 
-    def _compute_advantage(self, batch: Rows, metrics: Metrics) -> Rows:
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         batch = super()._compute_advantage(batch, metrics)
         self._engine.observe([*self._dropped, *self._collect(_real(batch))])
         self._dropped.clear()
@@ -147,7 +152,7 @@ class CoevoTrainer(PPOTrainerSync):
         return original(partition_id, uids)
 
 
-def _real(batch: Rows) -> list[str]:
+def _real(batch: KVBatchMeta) -> list[str]:
     """The keys of a batch without those that fill it up."""
     return [
         key

@@ -96,6 +96,11 @@ class OpenRLHFRun(RayRun):
         script = str(self._logs / "path" / "launch.py")
         self._process = self._popen([*python, script, module, *arguments], environment)
 
+    @property
+    def logs(self) -> Path:
+        """The folder of this start's logs."""
+        return self._logs
+
     def metrics(self) -> dict[int, dict[str, float]]:
         steps: dict[int, dict[str, float]] = {}
         for line in read_json_lines(self._logs / "metrics.jsonl"):

@@ -16,14 +16,24 @@ from typing import Any
 
 import pandas as pd
 
-from helpers.ray_run import HANGS_AFTER_S, RayRun, Result, read_json_lines
+from helpers.ray_cluster import RayCluster
+from helpers.ray_run import HANGS_AFTER_S, RayRun, Result, read_json_lines, warm_server
 from helpers.trl_world import TASKS, WORLD
-from helpers.warm_python import client_command, server_command
+from helpers.warm_python import MODULES, client_command
 from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.demo.world import Task, spell
 
 _TESTS = Path(__file__).parents[1]
-_COMMAND = (sys.executable, "-m", "verl.trainer.main_ppo")
+VERL_SETTINGS = {
+    "VERL_PLATFORM": "cpu",
+    "VERL_USE_EXTERNAL_MODULES": "standins.verl.plugin",
+    "CUDA_VISIBLE_DEVICES": "0",  # Ray counts them before it hands out the one that is not there
+    "HYDRA_FULL_ERROR": "1",
+    "TQ_NUM_THREADS": "1",  # with more than there are cores it warns at every call
+}
+"""With which VeRL runs on the stand-ins."""
+_IMPORT_SETTINGS = (("HF_HUB_OFFLINE", "1"), ("OMP_NUM_THREADS", "1"))
+_MAIN = ("-m", "verl.trainer.main_ppo")
 
 __all__ = ["TASKS", "WORLD", "Result", "VerlRun", "rows", "run_verl", "write_rows"]
 
@@ -53,27 +63,32 @@ class VerlRun(RayRun):
         env: Mapping[str, str] | None = None,
         model: Path | None = None,
         warm: bool = True,
+        cluster: RayCluster | None = None,
     ) -> None:
         """Write the data and start. Later overrides win over earlier ones and over the defaults.
 
         A row is `{"prompt": chat, "ground_truth": text}` with, if wanted, `data_source`, `extra_info`,
         and more columns. Without `train` the demo's 8 hard questions are taken, without `val` the
-        first 2 rows of `train`. `warm` forks Ray's workers from a process with torch imported, see
-        `helpers.warm_python`: half the time.
+        first 2 rows of `train`. `warm` forks all processes of all runs from one with torch imported, see
+        `helpers.warm_python`: half the time, and the first run pays for it. On a
+        `cluster` it does not start a Ray of its own.
         """
         super().__init__(folder)
         train = rows() if train is None else train
         write_rows(self._logs / "train.parquet", train)
         write_rows(self._logs / "val.parquet", train[:2] if val is None else val)
         environment = self._verl_environment(env or {})
-        arguments = self._overrides(model)
-        if warm:
-            socket = self._ray / "python"
-            arguments.append(
-                f"++ray_kwargs.ray_init.runtime_env.py_executable='{client_command(socket)}'"
-            )
-            self._popen(server_command(socket), environment)
-        self._process = self._popen([*_COMMAND, *arguments, *overrides], environment)
+        arguments, python = self._overrides(model), sys.executable
+        if cluster is not None:
+            python = cluster.python
+            arguments += self._on(cluster, environment)
+        else:
+            arguments += self._own_ray()
+            if warm:
+                python = client_command(warm_server(MODULES, _IMPORT_SETTINGS))
+        if python != sys.executable:
+            arguments.append(f"++ray_kwargs.ray_init.runtime_env.py_executable='{python}'")
+        self._process = self._popen([*python.split(), *_MAIN, *arguments, *overrides], environment)
 
     def metrics(self) -> dict[int, dict[str, float]]:
         return {
@@ -81,20 +96,35 @@ class VerlRun(RayRun):
         }
 
     def _verl_environment(self, extra: Mapping[str, str]) -> dict[str, str]:
-        own = {
-            "VERL_PLATFORM": "cpu",
-            "VERL_USE_EXTERNAL_MODULES": "standins.verl.plugin",
-            "VERL_FILE_LOGGER_PATH": str(self._logs / "metrics.jsonl"),
-            "CUDA_VISIBLE_DEVICES": "0",  # Ray counts them before it hands out the one that is not there
-            "HYDRA_FULL_ERROR": "1",
-            "TQ_NUM_THREADS": "1",  # with more than there are cores it warns at every call
-        }
+        own = {**VERL_SETTINGS, "VERL_FILE_LOGGER_PATH": str(self._logs / "metrics.jsonl")}
         return self._environment(self._import_path({}), {**own, **extra})
+
+    def _own_ray(self) -> list[str]:
+        ray_init = "+ray_kwargs.ray_init"
+        return [
+            "ray_kwargs.ray_init.num_cpus=32",  # logical; with 8 the placement group never comes
+            f"{ray_init}.num_gpus=1",
+            f"{ray_init}.include_dashboard=False",
+            f"{ray_init}.object_store_memory=200000000",
+            f"{ray_init}._temp_dir={self._ray}",
+        ]
+
+    def _on(self, cluster: RayCluster, environment: Mapping[str, str]) -> list[str]:
+        """Ray's processes have the cluster's environment, and this run's variables on top."""
+        names = [name for name in environment if name.startswith(("COEVO_TEST_", "VERL_"))]
+        variables = {name: environment[name] for name in names}
+        return [
+            "ray_kwargs.ray_init.num_cpus=null",
+            f"+ray_kwargs.ray_init.address={cluster.address}",
+            *(
+                f"++ray_kwargs.ray_init.runtime_env.env_vars.{name}='{value}'"
+                for name, value in variables.items()
+            ),
+        ]
 
     def _overrides(self, model: Path | None) -> list[str]:
         actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
         precision = f"+{actor}.fsdp_config.mixed_precision"
-        ray_init = "+ray_kwargs.ray_init"
         return [
             f"hydra.run.dir={self._logs / 'hydra'}",
             "algorithm.adv_estimator=grpo",
@@ -141,11 +171,6 @@ class VerlRun(RayRun):
             "trainer.resume_mode=auto",
             f"trainer.default_local_dir={self.folder / 'checkpoints'}",
             "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
-            "ray_kwargs.ray_init.num_cpus=32",  # logical; with 8 the placement group never comes
-            f"{ray_init}.num_gpus=1",
-            f"{ray_init}.include_dashboard=False",
-            f"{ray_init}.object_store_memory=200000000",
-            f"{ray_init}._temp_dir={self._ray}",
         ]
 
 

@@ -6,17 +6,15 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from transformers import AutoTokenizer
 
-from helpers.verl_run import TASKS, WORLD, Result
+from helpers.verl_run import WORLD, Result
 from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.demo.splits import make_splits
 
 TOKENIZER = AutoTokenizer.from_pretrained(base_policy_path())
-QUESTIONS = [task.question for task in TASKS]
 MANY = [task for task in make_splits(WORLD, 0, 128, 8).train if task.kind == "hard"][:16]
 """So many that one template does not solve all that can be solved."""
 
@@ -97,7 +95,3 @@ def sampled(result: Result, row: dict[str, Any]) -> list[dict[str, Any]]:
         and event["response_ids"] == row["responses"]
         and event["temperature"] == 1.0
     ]
-
-
-def checkpoint(result: Result, step: int) -> Path:
-    return result.folder / "checkpoints" / f"global_step_{step}"

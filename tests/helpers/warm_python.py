@@ -2,7 +2,8 @@
 
 A run of VeRL starts ten processes one after the other, and each would spend 5 seconds importing torch
 and others. `python -P warm_python.py SOCKET MODULES` imports them once, then forks for every
-`python -IS warm_python.py SOCKET SCRIPT ARGUMENTS`, which is what Ray gets as `py_executable`. The
+`python -IS warm_python.py SOCKET SCRIPT ARGUMENTS` (or `-m MODULE`), which is what Ray gets as
+`py_executable`. The
 fork takes over the caller's files, folder, environment and arguments, and runs the script as a
 fresh interpreter would; the caller ends with its status. Not among the modules: the trainer, which every
 process shall load by itself, and Ray, which reads its environment when it is loaded.
@@ -58,6 +59,7 @@ def serve(path: str, modules: list[str]) -> None:
         connection, _ = listener.accept()
         if os.fork() == 0:
             listener.close()
+            os.setpgrp()  # Ray kills the group of a worker that has ended
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             become(connection)
             return
@@ -83,8 +85,12 @@ def become(connection: socket.socket) -> None:
     if "numpy" in sys.modules:  # the random module and torch look after themselves
         sys.modules["numpy"].random.seed()
     sys.argv = job["arguments"]
+    as_module = sys.argv[0] == "-m"
+    if as_module:
+        del sys.argv[0]
+    beside = os.getcwd() if as_module else str(Path(sys.argv[0]).parent)
     kept = [entry for entry in sys.path if entry not in not_theirs]
-    sys.path[:] = [str(Path(sys.argv[0]).parent), *_import_path(), *kept]
+    sys.path[:] = [beside, *_import_path(), *kept]
     threading.Thread(target=_die_with_caller, args=(connection,), daemon=True).start()
     status = 1
 
@@ -95,7 +101,10 @@ def become(connection: socket.socket) -> None:
 
     atexit.register(report)  # the first to come is the last to run
     try:
-        runpy.run_path(sys.argv[0], run_name="__main__")
+        if as_module:
+            runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(sys.argv[0], run_name="__main__")
         status = 0
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -15,77 +14,8 @@ from prompt_coevo.adapters.openrlhf import checks
 from prompt_coevo.adapters.openrlhf.checkpoint import Progress
 from prompt_coevo.adapters.openrlhf.checks import check_arguments, check_version
 from prompt_coevo.adapters.openrlhf.distil import with_prompt
-from prompt_coevo.adapters.openrlhf.flags import Flags, help_text
-from prompt_coevo.adapters.openrlhf.sent_settings import received, sent
-from prompt_coevo.errors import HostError, SettingsError
+from prompt_coevo.errors import HostError
 from prompt_coevo.settings import Settings
-
-
-def test_our_flags_are_taken_out_wherever_they_stand() -> None:
-    line = "--a.b 1 2 --coevo.method p2o --coevo.p2o.tau=0.1 --c --coevo.seed 3 --d x"
-    flags = Flags.from_arguments(line.split())
-    assert flags.others == ["--a.b", "1", "2", "--c", "--d", "x"]
-    assert flags.settings == {"algorithms": ["p2o"], "p2o": {"tau": 0.1}, "seed": 3}
-
-
-def test_a_line_without_our_flags_is_left_alone() -> None:
-    flags = Flags.from_arguments(["--a", "--b=1"])
-    assert (flags.others, flags.settings) == (["--a", "--b=1"], None)
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("null", None),
-        ("true", True),
-        ("0.5", 0.5),
-        ("3", 3),
-        ("a: b", "a: b"),
-        ("[x]", "[x]"),
-        ("{", "{"),
-    ],
-)
-def test_values(text: str, value: Any) -> None:
-    flags = Flags.from_arguments(["--coevo.inspo.instruction", text])
-    assert flags.settings == {"inspo": {"instruction": value}}
-
-
-def test_several_values_make_a_list() -> None:
-    flags = Flags.from_arguments(["--coevo.distill_band", "0.1", "5"])
-    assert flags.settings == {"distill_band": [0.1, 5]}
-
-
-def test_a_list_of_one() -> None:
-    flags = Flags.from_arguments(["--coevo.gates.required_tags", "<answer>"])
-    assert flags.settings == {"gates": {"required_tags": ["<answer>"]}}
-
-
-def test_the_last_of_two_flags_wins() -> None:
-    flags = Flags.from_arguments(["--coevo.seed", "1", "--coevo.seed=2"])
-    assert flags.settings == {"seed": 2}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        (["--coevo.method", "p3o"], "--coevo.method must be one of inspo, p2o, both, but is 'p3o'"),
-        (["--coevo.seed"], "--coevo.seed needs a value"),
-        (["--coevo.p2o", "5", "--coevo.p2o.tau", "1"], "because --coevo.p2o has a value"),
-        (["--coevo.reflection.api_key", "sk-1"], "would be printed with OpenRLHF's arguments"),
-    ],
-)
-def test_refused_flags(arguments: list[str], part: str) -> None:
-    with pytest.raises(SettingsError) as caught:
-        Flags.from_arguments(arguments)
-    assert part in str(caught.value)
-    assert "sk-1" not in str(caught.value)
-
-
-def test_the_help_lists_every_setting_but_the_key() -> None:
-    text = help_text()
-    assert "--coevo.method {inspo,p2o,both}" in text
-    assert "--coevo.p2o.tau\n" in text
-    assert "api_key" not in text
 
 
 @pytest.mark.parametrize(
@@ -165,31 +95,6 @@ def test_modes_that_need_the_samplers_log_probs() -> None:
 def test_what_is_served() -> None:
     check_arguments(arguments(), Settings(algorithms=()))
     check_arguments(arguments(**{"ckpt.disable_ds": True}), Settings(algorithms=()))
-
-
-def test_actors_get_what_the_environment_and_files_say_here_but_no_key(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "coevo.toml").write_text("[p2o]\ntau = 0.25\n")
-    monkeypatch.setenv("PROMPT_COEVO_SEED", "7")
-    monkeypatch.setenv("PROMPT_COEVO_REFLECTION__API_KEY", "sk-1")
-    values = {
-        "preset": "demo-p2o",
-        "config_file": str(tmp_path / "coevo.toml"),
-        "algorithms": ["p2o"],
-    }
-    settings = Settings(**values)
-    monkeypatch.delenv("PROMPT_COEVO_SEED")
-    monkeypatch.delenv("PROMPT_COEVO_REFLECTION__API_KEY")
-    (tmp_path / "coevo.toml").unlink()
-    values = sent(settings)
-    assert "sk-1" not in json.dumps(values)
-    monkeypatch.setenv("PROMPT_COEVO_SEED", "8")
-    monkeypatch.setenv("PROMPT_COEVO_REFLECTION__API_KEY", "sk-2")
-    there = received(values)
-    assert there.reflection.api_key is not None
-    assert there.reflection.api_key.get_secret_value() == "sk-2"
-    assert (there.p2o, there.seed, there.gates) == (settings.p2o, 7, settings.gates)
 
 
 # Distillation of a response

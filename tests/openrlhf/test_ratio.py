@@ -16,7 +16,6 @@ from helpers.base_policy import log_probs
 from helpers.openrlhf_run import Result, run_openrlhf
 from helpers.openrlhf_world import (
     P2O,
-    TOKENIZER,
     prompt_of,
     reflection,
     response_of,
@@ -130,13 +129,3 @@ def test_clean_with_a_reference_policy_and_other_estimators(tmp_path: Path, esti
         assert response(row, "rollout_log_probs")[1:] == close(values[1:])
         assert response(row, "action_mask") == [1] * len(values)
     assert any(any(response(row, "advantages")) for row in distilled)
-
-
-def test_without_distillation_the_prompt_keeps_its_template(tmp_path: Path) -> None:
-    result = run(tmp_path, "--coevo.context_distillation", "false")
-    templated = 0
-    for row in result.actor:
-        assert tuple(prompt_of(row)) in sampled_under(result, row)
-        assert response(row, "action_log_probs") == close(on_question(row))
-        templated += "means" in TOKENIZER.decode(prompt_of(row))
-    assert templated > 0

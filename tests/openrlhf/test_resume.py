@@ -10,6 +10,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from helpers.openrlhf_run import TASKS, OpenRLHFRun, Result, rows, run_openrlhf
 from helpers.openrlhf_world import INSPO, P2O, events, prompt_of, reflection, teach, tokens
 from standins.openai_server import openai_server
@@ -65,7 +67,8 @@ def decisions(result: Result) -> list[Any]:
     return found
 
 
-def test_a_killed_run_goes_on(tmp_path: Path) -> None:
+@pytest.mark.long
+def test_a_run_killed_in_a_search_goes_on(tmp_path: Path) -> None:
     with openai_server(teach) as server:
         whole = run_openrlhf(tmp_path / "whole", **arguments(server.base))
     assert whole.returncode == 0, whole.tail

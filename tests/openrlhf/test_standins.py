@@ -97,6 +97,7 @@ def test_engine_and_actor_agree_on_log_probs(plain: Result) -> None:
         assert min(row["action_log_probs"]) < 0
 
 
+@pytest.mark.long
 def test_a_killed_run_leaves_nothing_and_resumes(tmp_path: Path) -> None:
     def third_step(run: OpenRLHFRun) -> bool:
         return 3 in run.metrics()
@@ -119,6 +120,7 @@ def test_a_killed_run_leaves_nothing_and_resumes(tmp_path: Path) -> None:
     assert resumed.weights()[1]["checksum"] == killed.weights()[saved]["checksum"]
 
 
+@pytest.mark.long
 def test_async_training(tmp_path: Path) -> None:
     result = run_openrlhf(
         tmp_path, reward="distinct_words", overrides=["--train.async_enable", CORRECTION]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ class Request:
     min_tokens: int = 0
     stop: tuple[str, ...] = ()
     """Texts that end a response and stay in it. `sample` does not know them, see `Batcher`."""
+    note: Mapping[str, Any] = field(default_factory=dict)
+    """For whoever logs it."""
 
 
 @torch.inference_mode()

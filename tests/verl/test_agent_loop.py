@@ -61,24 +61,6 @@ def test_every_output_of_a_rollout() -> None:
     assert [output.prompt_ids for output in run("TwoOutputs")] == [[5], [5]]
 
 
-def test_each_rollout_of_a_group_has_its_own_assignment() -> None:
-    group = [Assignment("q", member=0), Assignment("q", member=1, template=HINT)]
-    plain, hinted = (run("Loop", *group, session_id=number) for number in (0, 1))
-    assert plain.extra_fields["row"]["raw_prompt"] == QUESTION
-    assert hinted.extra_fields["row"]["raw_prompt"] != QUESTION
-    assert hinted.extra_fields[COLUMN] == [0, 0, 1]
-
-
-def test_an_instruction_stays_in_the_trained_prompt() -> None:
-    instruction = Candidate("12", "instruction")
-    output = run("Loop", Assignment("q", instruction=instruction, template=HINT))
-    assert output.prompt_ids == [2, 5]
-
-
-def test_without_distillation_nothing_is_exchanged() -> None:
-    assert run("Loop", Assignment("q", template=HINT, distill=False)).prompt_ids == [10]
-
-
 def test_rollouts_outside_training_keep_their_prompt_and_have_their_own_sampling() -> None:
     output = run("Secretive", sampling={"temperature": 0})
     assert output.prompt_ids == [10, 7]

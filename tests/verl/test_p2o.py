@@ -47,13 +47,6 @@ def test_an_epoch_a_search_and_epochs_under_templates(run: Result) -> None:
     assert events(run, "training_ended")
 
 
-def test_the_actor_trains_on_the_questions_alone(run: Result) -> None:
-    wanted = [tokens(task.question) for task in MANY]
-    for row in run.actor:
-        assert row["prompts"] in wanted
-        assert row["input_ids"] == row["prompts"] + row["responses"]
-
-
 def test_but_the_server_sampled_hard_groups_under_two_templates_or_more(run: Result) -> None:
     plain = [tokens(task.question) for task in MANY]
     most = 0
@@ -68,11 +61,9 @@ def test_but_the_server_sampled_hard_groups_under_two_templates_or_more(run: Res
     assert most >= 2
 
 
-def test_log_probs_are_on_the_question(run: Result) -> None:
-    """One update per batch, so old log-probs equal those of the loss, which are on the question; the
-    sampler's, which were under the template, reach no correction."""
+def test_the_samplers_log_probs_reach_no_correction(run: Result) -> None:
+    """They were under the template, and VeRL would take the difference for one of the engines."""
     for row in run.actor:
-        assert row["old_log_probs"] == pytest.approx(row["log_probs"], abs=1e-4)
         assert row["rollout_log_probs"] == pytest.approx(row["old_log_probs"], abs=1e-3)
 
 
@@ -86,11 +77,6 @@ def test_search_rollouts_run_on_the_weights_of_their_moment(run: Result) -> None
     assert {event["temperature"] for event in extra} == {0.7, 0.0}
     spent = sum(event["rollouts"] for event in events(run, "templates_assigned"))
     assert len(extra) == spent == run.metrics[6]["coevo/search_rollouts"]
-
-
-def test_every_planned_rollout_came_back(run: Result) -> None:
-    assert run.metrics[6]["coevo/train_rollouts"] == 6 * 8 * 4
-    assert not [m for m in run.metrics.values() if "coevo/searches" not in m]
 
 
 def test_the_teacher_got_failures_through_the_real_litellm(run: Result) -> None:

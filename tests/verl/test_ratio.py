@@ -14,7 +14,7 @@ import pytest
 
 from helpers.base_policy import log_probs
 from helpers.verl_run import Result, run_verl
-from helpers.verl_world import P2O, TOKENIZER, by_group, reflection, sampled, teach
+from helpers.verl_world import P2O, by_group, reflection, sampled, teach
 from standins.openai_server import openai_server
 
 pytestmark = pytest.mark.long
@@ -61,15 +61,6 @@ def close(values: list[float]) -> Any:
     return pytest.approx(values, abs=1e-4)
 
 
-def test_templated_takes_the_samplers_log_probs_for_distilled_rows_alone(tmp_path: Path) -> None:
-    distilled, plain = rows(run(tmp_path, "coevo.distill_ratio=templated"))
-    for row in distilled:
-        assert row["old_log_probs"] == close(log_probs(row["under"], row["responses"]))
-        assert row["log_probs"] == close(log_probs(row["prompts"], row["responses"]))
-    for row in plain:
-        assert row["old_log_probs"] == close(log_probs(row["prompts"], row["responses"]))
-
-
 def test_band_leaves_tokens_out_of_distilled_rows_alone(tmp_path: Path) -> None:
     """With VeRL's own importance correction switched on: it must not see the template either."""
     distilled, plain = rows(
@@ -100,34 +91,3 @@ def test_band_leaves_tokens_out_of_distilled_rows_alone(tmp_path: Path) -> None:
     assert left_out > 0
     for row in plain:
         assert row["response_mask"] == [1] * len(row["responses"])
-
-
-def test_clean_with_a_reference_policy(tmp_path: Path) -> None:
-    reference = "actor_rollout_ref.ref"
-    distilled, plain = rows(
-        run(
-            tmp_path,
-            "actor_rollout_ref.actor.use_kl_loss=True",
-            f"{reference}.log_prob_micro_batch_size_per_gpu=16",
-            f"+{reference}.fsdp_config.mixed_precision.param_dtype=fp32",
-            f"+{reference}.fsdp_config.mixed_precision.reduce_dtype=fp32",
-            f"+{reference}.fsdp_config.mixed_precision.buffer_dtype=fp32",
-        )
-    )
-    for row in [*distilled, *plain]:
-        on_question = log_probs(row["prompts"], row["responses"])
-        assert row["old_log_probs"] == close(on_question)
-        assert row["ref_log_prob"] == close(on_question)
-        assert row["rollout_log_probs"] == pytest.approx(on_question, abs=1e-3)
-        assert row["response_mask"] == [1] * len(row["responses"])
-
-
-def test_without_distillation_the_prompt_keeps_its_template(tmp_path: Path) -> None:
-    result = run(tmp_path, "coevo.context_distillation=False")
-    templated = 0
-    for group in by_group(result.actor).values():
-        for row in group:
-            assert any(event["prompt_ids"] == row["prompts"] for event in sampled(result, row))
-            assert row["old_log_probs"] == close(log_probs(row["prompts"], row["responses"]))
-            templated += "means" in TOKENIZER.decode(row["prompts"])
-    assert templated > 0

@@ -228,7 +228,6 @@ def test_a_column_or_a_key_of_extra_info_identifies_questions() -> None:
     ("rows", "settings", "part"),
     [
         ([], {}, "the training dataset is empty"),
-        ([ROW, other()], {"question_id_column": "key"}, "stands for two different questions"),
         ([ROW], {"question_id_column": "no"}, "has no column 'no' (coevo.question_id_column)"),
         ([ROW], {"ground_truth_column": "no"}, "has no column 'no' (coevo.ground_truth_column)"),
         ([ROW], {"row_columns": ["no"]}, "has no column 'no' (coevo.row_columns)"),

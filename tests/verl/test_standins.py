@@ -96,6 +96,7 @@ def test_server_and_actor_agree_on_log_probs(plain: Result) -> None:
         assert min(row["old_log_probs"]) < 0
 
 
+@pytest.mark.long
 def test_a_killed_run_leaves_nothing_and_resumes(tmp_path: Path) -> None:
     def second_step(run: VerlRun) -> bool:
         return 2 in run.metrics()

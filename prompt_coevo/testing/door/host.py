@@ -20,10 +20,13 @@ Capability: TypeAlias = Literal[
     "host state",
     "temperatures",
     "exact resume",
+    "steps in checkpoints",
     "ranks",
 ]
 """What not every host has. "live greedy", "host state", "temperatures" and "log-probs" are parts of a
-record; "exact resume" means that a resumed run of the host samples what the uninterrupted one did."""
+record; "exact resume" means that a resumed run of the host samples what the uninterrupted one did;
+"steps in checkpoints" that the end of a step is told before its checkpoint is written, and not after it,
+by a resumed run too."""
 
 
 class DoorUnderTest(Protocol):

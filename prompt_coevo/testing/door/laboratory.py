@@ -90,6 +90,10 @@ class Laboratory:
             raise Broken(f"a call of the door made the kit's plugin fail: {raised[0]['error']}")
         return run
 
+    def steps_in_checkpoint(self, update: int) -> int:
+        """How many steps were over for the engine when the checkpoint after so many updates was written."""
+        return update if self.has("steps in checkpoints") else update - 1
+
     def copy_of(self, checkpoint: Path, name: str) -> Path:
         """A copy of a checkpoint, file or folder, away from its run."""
         target = self._folder / "copies" / name / checkpoint.name

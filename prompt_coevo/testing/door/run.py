@@ -49,12 +49,14 @@ class Asked:
     answers: Sequence[Answer]
 
     @classmethod
-    def read(cls, line: dict[str, Any]) -> Asked:
+    def read(cls, line: dict[str, Any], owed: bool) -> Asked:
+        """`owed`: the step that the engine counts next is over already."""
         requests = [
             (Assignment.from_json(one["assignment"]), one["temperature"])
             for one in line["requests"]
         ]
-        return cls(line["step"], requests, [Answer.read(one) for one in line["rollouts"]])
+        answers = [Answer.read(one) for one in line["rollouts"]]
+        return cls(line["step"] + owed, requests, answers)
 
 
 @dataclass
@@ -102,7 +104,15 @@ class Run:
     @cached_property
     def asked(self) -> list[Asked]:
         """Batches of policy rollouts."""
-        return [Asked.read(line) for line in self.told("asked")]
+        resumed = self.job.resume_from is not None
+        owed = resumed and "steps in checkpoints" in self.door.lacks
+        found = []
+        for line in self.told("asked", "stepped"):
+            if line["event"] == "probe_asked":
+                found.append(Asked.read(line, owed))
+            else:
+                owed = False
+        return found
 
     def evaluation_text(self, update: int) -> str:
         """The evaluation instruction after so many updates."""

@@ -8,6 +8,7 @@ found under these names.
 from __future__ import annotations
 
 import os
+from importlib import import_module
 
 import torch
 
@@ -19,6 +20,7 @@ def install() -> None:
     """Put the stand-ins in place, in this process.
 
     OpenRLHF leaves the order of the prompts to torch's random seed; `COEVO_TEST_SEED` decides it here.
+    A function that `COEVO_TEST_INSTALL` names, as `module:function`, is called too.
     """
     torch.set_num_threads(1)
     torch.manual_seed(int(os.environ.get("COEVO_TEST_SEED", "0")))
@@ -30,3 +32,6 @@ def install() -> None:
     when_imported("openrlhf.utils.logging_utils", metrics.replace_tensorboard)
     when_imported("openrlhf.trainer.ppo_utils.replay_buffer", recorder.record_positions)
     when_imported("openrlhf.trainer.ray.ppo_actor", recorder.record_loss)
+    if name := os.environ.get("COEVO_TEST_INSTALL"):
+        module, _, function = name.partition(":")
+        getattr(import_module(module), function)()

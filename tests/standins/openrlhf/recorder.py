@@ -79,6 +79,7 @@ def _rows(step: int, experience: Any, given: dict[str, Any]) -> list[dict[str, A
             "rewards": float(experience.rewards[number]),
             "info": {name: float(values[number]) for name, values in experience.info.items()},
             "sequences": experience.sequences[number, :length].tolist(),
+            "actions_in_padding": int(given["action_mask"][number, length - 1 :].sum()),
             **{name: _cut(values, number, length - 1) for name, values in given.items()},
         }
         for number, length in enumerate(lengths)

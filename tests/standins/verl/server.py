@@ -3,7 +3,8 @@
 Like the engine it loses its weights in its sleep and does not answer before it got new ones. What it
 does goes to the file that `COEVO_TEST_SERVER_LOG` names. A request's tokens follow from
 `COEVO_TEST_SEED`, the replica, the weights' version, the prompt, the sampling parameters, and how often
-the prompt was asked under these weights; not from the order in which requests arrive.
+the prompt was asked under these weights; not from the order in which requests arrive. What stands before a
+colon in a request's id has random numbers of its own.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ class Server:
         **_: Any,
     ) -> TokenOutput:
         self._check_ready()
-        request = self._request([int(token) for token in prompt_ids], sampling_params)
+        stream = request_id.rpartition(":")[0]
+        request = self._request([int(token) for token in prompt_ids], sampling_params, stream)
         ids, values = await self._batcher.answer(request)
         return TokenOutput(
             token_ids=ids,
@@ -95,7 +97,12 @@ class Server:
         if not self._has_weights:
             raise RuntimeError("asked to generate before the server got weights")
 
-    def _request(self, prompt_ids: list[int], params: dict[str, Any]) -> Request:
+    async def state(self) -> tuple[list[str], float]:
+        """Which parts are awake, and a checksum of the weights."""
+        tensors = self._model.state_dict().values()
+        return sorted(self._awake), sum(float(tensor.abs().sum()) for tensor in tensors)
+
+    def _request(self, prompt_ids: list[int], params: dict[str, Any], stream: str) -> Request:
         if unknown := set(params) - _UNDERSTOOD:
             raise NotImplementedError(f"sampling parameters {sorted(unknown)}")
         if params.get("repetition_penalty", 1.0) != 1.0:
@@ -111,7 +118,7 @@ class Server:
             float(params.get("top_p", 1.0)),
             int(params.get("top_k", -1)),
         )
-        asked = f"{self._seed}/{self._global_steps}/{settings}/{prompt_ids}"
+        asked = f"{self._seed}/{self._global_steps}/{settings}/{prompt_ids}{stream}"
         self._asked[asked] += 1
         digest = hashlib.sha256(f"{asked}/{self._asked[asked]}".encode()).digest()
         return Request(

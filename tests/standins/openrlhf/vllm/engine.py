@@ -3,8 +3,9 @@
 What it does goes to the file that `COEVO_TEST_SERVER_LOG` names. Version 0 of the weights comes from the
 checkpoint, and each broadcast of all weights makes the next. A resumed run, whose first broadcast has the
 weights of its checkpoint, counts on from `COEVO_TEST_FIRST_VERSION`. A request's tokens follow from
-`COEVO_TEST_SEED`, the engine's seed, the weights' version, the prompt, the sampling parameters, and how
-often the prompt was asked under these weights; not from the order in which requests arrive.
+`COEVO_TEST_SEED`, the engine's seed, the weights' version, the prompt, the sampling parameters (their
+`extra_args` among them), and how often the prompt was asked with these under these weights; not from the
+order in which requests arrive.
 """
 
 from __future__ import annotations
@@ -163,7 +164,8 @@ class AsyncLLMEngine:
         if room < 1:
             raise ValueError(f"a prompt of {len(prompt_ids)} tokens leaves no room to generate")
         settings = (params.temperature, params.top_p, params.top_k)
-        asked = f"{self._seed}/{self._version}/{settings}/{prompt_ids}"
+        note = params.extra_args or {}
+        asked = f"{self._seed}/{self._version}/{settings}/{prompt_ids}{note or ''}"
         self._asked[asked] += 1
         digest = hashlib.sha256(f"{asked}/{self._asked[asked]}".encode()).digest()
         return Request(
@@ -175,6 +177,7 @@ class AsyncLLMEngine:
             top_k=params.top_k,
             min_tokens=params.min_tokens,
             stop=tuple(params.stop or ()),
+            note=note,
         )
 
     def _output(self, answer: Answer, params: SamplingParams) -> RequestOutput:
@@ -206,6 +209,7 @@ class AsyncLLMEngine:
                     "top_p": request.top_p,
                     "top_k": request.top_k,
                     "version": self._version,
+                    **request.note,
                 }
                 for request, (ids, values) in batch
             )

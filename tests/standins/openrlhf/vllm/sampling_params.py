@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass
@@ -18,6 +19,8 @@ class SamplingParams:
     logprobs: int | None = None
     stop: list[str] | None = None
     include_stop_str_in_output: bool = False
+    extra_args: dict[str, Any] | None = None
+    """Not for sampling: they come out again in the log of what was generated."""
 
     def __post_init__(self) -> None:
         if self.logprobs is not None and (self.top_p < 1 or self.top_k > 0):

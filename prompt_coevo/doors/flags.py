@@ -1,4 +1,4 @@
-"""`--coevo.*` flags: the settings of the engine, in the style of OpenRLHF's own."""
+"""`--coevo.*` flags: the settings of the engine on a host's command line, next to the host's own."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _nested(flags: dict[str, list[str]]) -> dict[str, object]:
     for name, texts in flags.items():
         if name == _KEY:
             raise SettingsError(
-                "--coevo.reflection.api_key would be printed with OpenRLHF's arguments; set the "
+                "--coevo.reflection.api_key would be printed with the command's other arguments; set the "
                 "provider's environment variable or PROMPT_COEVO_REFLECTION__API_KEY"
             )
         if not texts:

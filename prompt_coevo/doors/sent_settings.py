@@ -1,4 +1,4 @@
-"""The settings on their way from the command to the Ray actors, on nodes with another environment."""
+"""The settings on their way from a command to other processes, on nodes with another environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEY = f"{ENV_PREFIX}REFLECTION__API_KEY"
 
 
 def sent(settings: Settings) -> dict[str, Any]:
-    """What was set, wherever that was, as JSON. Without the key, because OpenRLHF prints its arguments."""
+    """What was set, wherever that was, as JSON. Without the key, because hosts print their arguments."""
     left_out: dict[str, Any] = {"preset": True, "config_file": True, "reflection": {"api_key"}}
     return settings.model_dump(mode="json", exclude_unset=True, exclude=left_out)
 

@@ -1,0 +1,21 @@
+"""Each run of these laws is one of OpenRLHF, in processes of its own."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+import pytest
+
+collect_ignore_glob: list[str] = []
+try:
+    version("openrlhf")
+except PackageNotFoundError:
+    collect_ignore_glob = ["test_*.py"]
+
+LONG = ("ranks have one engine and one plan", "a ratio is honoured or refused")
+"""Laws with a run of their own that take too long for every time."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.name.endswith(tuple(f"[{law}]" for law in LONG)):
+        item.add_marker(pytest.mark.long)
