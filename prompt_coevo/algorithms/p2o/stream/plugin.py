@@ -34,6 +34,7 @@ from prompt_coevo.algorithms.p2o.stream.trial import (
     verdict,
 )
 from prompt_coevo.context import Context
+from prompt_coevo.errors import HostError
 from prompt_coevo.markers import PROJECT, hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.rng import counter_rng
@@ -167,6 +168,11 @@ class Stream:
     # Last, after INSPO has weighed: evidence rests on the best instruction of this step.
     @hookimpl(trylast=True)
     def coevo_step_end(self, policy: Policy, last: bool) -> None:
+        if self._settings.riders and not self._rides:
+            raise HostError(
+                f"p2o.riders = {self._settings.riders:g} has no effect: this trainer takes no rollouts "
+                "along with its own; set it to 0"
+            )
         self._notice_the_instruction()
         self._riders.expire(self._step)
         hard = self._hard_numbers

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from prompt_coevo import Coevolution, Settings, hookimpl
-from prompt_coevo.errors import SettingsError, StateError
+from prompt_coevo.errors import HostError, SettingsError, StateError
 from prompt_coevo.types import Assignment, Candidate, Question, Rollout
 
 GROUP, BATCH = 6, 8
@@ -310,6 +310,15 @@ def all_of(out: list[Rollout]) -> list[Rollout]:
 
 def test_a_host_that_takes_no_riders_is_asked_for_none() -> None:
     assert engine_with().wanted(100) == []
+
+
+def test_riders_that_the_host_never_takes_are_refused() -> None:
+    engine, policy = engine_with(p2o=RIDING), Families()
+    engine.begin(policy)
+    with pytest.raises(
+        HostError, match=r"p2o\.riders = 0\.25 has no effect: this trainer takes no"
+    ):
+        list(epoch(engine, policy))
 
 
 def test_riders_try_templates_at_once() -> None:
