@@ -155,7 +155,7 @@ class Inspo:
         if removed:
             self._tell_changed(removed=removed)
 
-    # Phase 2: experience-driven instruction generation (`evolution_schedule.py`)
+    # Phase 2: experience-driven instruction generation (`schedule.py`)
 
     @hookimpl(trylast=True)
     def coevo_verify(self, algorithm: str, trials: Sequence[Trial]) -> Sequence[bool] | None:

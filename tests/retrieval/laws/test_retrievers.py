@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +142,21 @@ class Serving:
     def stop(self) -> None:
         self._server.stop()
         self._thread.join()
+
+
+@pytest.mark.usefixtures("strangers")
+class TestTheDocumentedOne(RetrieverLaws):
+    """The `Words` of docs/retrieval.md; its passages have their rows as ids."""
+
+    @contextmanager
+    def retriever(self, passages: Passages) -> Iterator[Any]:
+        from words import Words
+
+        ids = [name for name, _ in passages]
+
+        class WithIds(Words):
+            def search(self, queries: Any, k: Any) -> Any:
+                found = super().search(queries, k)
+                return [[replace(hit, id=ids[int(hit.id)]) for hit in hits] for hits in found]
+
+        yield WithIds([contents for _, contents in passages])
