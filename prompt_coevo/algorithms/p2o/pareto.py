@@ -6,8 +6,7 @@ Lower rows are older templates. All functions return index arrays into the rows.
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,8 +15,8 @@ from prompt_coevo.candidates.trials import Scores
 
 Indices: TypeAlias = NDArray[np.intp]
 
-# Rounds of the pairwise filter below. Each leaves about a quarter of the pairs of random binary rows.
-_FILTER_ROUNDS = 6
+_LEVELS: Final = 4
+"""Scores of so many different values are compared by a matrix product; usual are two."""
 
 
 def non_dominated(scores: ArrayLike) -> Indices:
@@ -103,71 +102,46 @@ def _as_table(scores: ArrayLike) -> Scores:
 
 
 def _dominated(rows: Scores) -> NDArray[np.bool_]:
-    """Which rows are dominated.
+    """Which rows are dominated."""
+    levels = np.array([rows.min(), rows.max()])  # as a rule there are no others
+    if not ((rows == levels[0]) | (rows == levels[1])).all():
+        levels = np.unique(rows)
+    return _by_products(rows, levels) if len(levels) <= _LEVELS else _by_front(rows)
 
-    `alive[i, j]` says that j may still dominate i. Its sum cannot be smaller (rounding keeps the
-    order of sums), and comparing on one telling column each rules nearly all other pairs out. What
-    is left is compared in full, the strongest possible dominators of each row first.
+
+def _by_products(rows: Scores, levels: Scores) -> NDArray[np.bool_]:
+    """For scores of a few levels, by one matrix product.
+
+    A row is the set of (sample, level) that it reaches; j is as good as i if the two have as many in common
+    as i has at all, and better somewhere if it has more.
     """
-    count = len(rows)
-    sums = rows.sum(axis=1)
-    alive = sums[None, :] >= sums[:, None]
-    np.fill_diagonal(alive, False)
-    _filter_pairs(rows, alive)
-    twins = _set_twins_aside(rows, alive)
-    strongest_first = np.argsort(-sums, kind="stable")
-    alive = alive[:, strongest_first]
-    dominated = np.zeros(count, dtype=bool)
-    at_once = 1
-    while len(open_rows := np.flatnonzero(alive.any(axis=1) & ~dominated)):
-        candidates = alive[open_rows]
-        candidates &= candidates.cumsum(axis=1) <= at_once
-        alive[open_rows] ^= candidates
-        mine, theirs = np.nonzero(candidates)
-        beaten = _dominates(rows, strongest_first[theirs], open_rows[mine])
-        dominated[open_rows[mine[beaten]]] = True
-        at_once = min(4 * at_once, 8)
-    return dominated[twins]
+    reached = np.hstack([rows >= level for level in levels[1:]] or [rows > rows])
+    sets = reached.astype(np.float32)  # counts below 2**24 are exact
+    common = sets @ sets.T
+    sizes = common.diagonal()
+    beaten: NDArray[np.bool_] = (
+        (common == sizes[:, None]) & (sizes[None, :] > sizes[:, None])
+    ).any(axis=1)
+    return beaten
 
 
-def _dominates(rows: Scores, theirs: Indices, mine: Indices) -> NDArray[np.bool_]:
-    """For each pair of row numbers, whether the first row dominates the second."""
-    as_good = np.arange(len(mine))
-    for columns in (slice(0, 64), slice(64, None)):  # most pairs are decided by a few columns
-        beaten = rows[theirs[as_good], columns] < rows[mine[as_good], columns]
-        as_good = as_good[~beaten.any(axis=1)]
-    result = np.zeros(len(mine), dtype=bool)
-    result[as_good] = (rows[theirs[as_good]] > rows[mine[as_good]]).any(axis=1)
-    return result
+def _by_front(rows: Scores) -> NDArray[np.bool_]:
+    """For other scores, each row against the front so far, the strongest first.
 
-
-def _filter_pairs(rows: Scores, alive: NDArray[np.bool_]) -> None:
-    """Clear pairs in which j is worse where i stands out, or i is better where j is weakest.
-
-    The first round looks for these columns in the whole table, each later one in another part of it.
+    What dominates a row has no smaller sum, since rounding keeps the order of sums. Of equal sums it may
+    come later, so the front is held against itself once more.
     """
-    count, width = rows.shape
-    each = np.arange(count)
-    bounds = np.linspace(0, width, min(_FILTER_ROUNDS, width)).astype(int)
-    for first, end in [(0, width), *pairwise(bounds)]:
-        if np.count_nonzero(alive) <= 2 * count:
-            return
-        part = rows[:, first:end]
-        centred = part - part.mean(axis=0)
-        mine = centred.argmax(axis=1) + first
-        alive &= (rows[:, mine] >= rows[each, mine]).T
-        theirs = centred.argmin(axis=1) + first
-        alive &= rows[each, theirs] >= rows[:, theirs]
+    front: list[int] = []
+    for row in np.argsort(-rows.sum(axis=1), kind="stable"):
+        if not _beaten(rows[row], rows[front]):
+            front.append(int(row))
+    dominated = np.ones(len(rows), dtype=bool)
+    for row in front:
+        dominated[row] = _beaten(rows[row], rows[front])
+    return dominated
 
 
-def _set_twins_aside(rows: Scores, alive: NDArray[np.bool_]) -> Indices:
-    """Map each row to the first row equal to it, and clear the pairs of the others: same row, same fate."""
-    twins = np.arange(len(rows))
-    mutual = np.tril(alive & alive.T, -1)
-    later = np.flatnonzero(mutual.any(axis=1))
-    first = mutual[later].argmax(axis=1)
-    equal = (rows[later] == rows[first]).all(axis=1)
-    twins[later[equal]] = first[equal]
-    alive[later[equal], :] = False
-    alive[:, later[equal]] = False
-    return twins
+def _beaten(row: Scores, others: Scores) -> bool:
+    """Whether one of the others dominates the row."""
+    as_good = others[(others >= row).all(axis=1)]
+    return bool((as_good > row).any())
