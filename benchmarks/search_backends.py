@@ -31,6 +31,8 @@ BACKENDS: dict[str, dict[str, Any]] = {
     "waves": {},
     "waves, front_fill": {"front_fill": True},
     "gepa": {"search_backend": "gepa"},
+    "gepa, 4 at once": {"search_backend": "gepa", "gepa_proposals": 4},
+    "gepa, 16 at once": {"search_backend": "gepa", "gepa_proposals": 16},
 }
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -30,6 +31,8 @@ from prompt_coevo.policy import Policy
 from prompt_coevo.proposals import ProposalRequest, Trajectory
 from prompt_coevo.rng import counter_rng
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, Rollout, Sampling
+
+NO_CALLS_LEFT: Final = "the calls of this search are used up (p2o.calls_per_hard)"
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,7 @@ class Search:
         if self._settings.front_fill and parents:
             parents = [parents[i % len(parents)] for i in range(self._settings.beam_width)]
         if parents and self._calls_left <= 0:
-            raise SearchEnded("the calls of this search are used up (p2o.calls_per_hard)")
+            raise SearchEnded(NO_CALLS_LEFT)
         affordable = self._budget.affordable(len(parents))
         return parents[: int(min(affordable, self._calls_left))]
 

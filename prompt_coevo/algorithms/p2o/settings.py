@@ -24,6 +24,7 @@ _OF_WAVES_AND_GEPA = {
     "search_budget",
     "search_every",
 }
+_OF_GEPA = {"gepa_proposals"}
 _OF_STREAM = {
     "bare_members",
     "calls_per_step",
@@ -38,8 +39,8 @@ _OF_STREAM = {
     "trial_members",
 }
 _IDLE: Mapping[str, set[str]] = {
-    "waves": _OF_STREAM,
-    "stream": _OF_WAVES | _OF_WAVES_AND_GEPA,
+    "waves": _OF_STREAM | _OF_GEPA,
+    "stream": _OF_WAVES | _OF_GEPA | _OF_WAVES_AND_GEPA,
     "gepa": _OF_WAVES | _OF_STREAM,
 }
 """Settings without effect, by search."""
@@ -80,6 +81,8 @@ class P2OSettings(Section):
     search_backend: SearchBackend = "waves"
     """`waves` is the paper's search between epochs; `stream` tries templates inside the training groups
     and never stops training; `gepa` leaves the search to the package of that name (extra `gepa`)."""
+    gepa_proposals: int = Field(default=1, ge=1)
+    """`gepa`: proposals in one iteration, whose rollouts and calls are made together."""
     hardness: Literal["literal", "bare"] | None = None
     """`literal` judges a question by its whole group, as eq. 4 says; `bare` by the members without a
     template, so that what a template solves is not taken for learnt. Default: `bare` for `stream`, else

@@ -54,7 +54,7 @@ class TemplateAdapter:
         self._evaluator = evaluator
         self._budget = budget
         self._source = source
-        self._calls_left = settings.calls_for(len(questions.questions))
+        self.calls_left = settings.calls_for(len(questions.questions))
         self._candidates = {EMPTY_TEMPLATE.text: EMPTY_TEMPLATE}
 
     def candidate(self, texts: Mapping[str, str]) -> Candidate:
@@ -63,24 +63,38 @@ class TemplateAdapter:
 
     def must_stop(self, gepa_state: object) -> bool:
         """A `gepa.StopperProtocol`: something failed, or no further proposal can be paid in full."""
-        spent = self._calls_left <= 0 or not self._budget.affordable(1)
-        return self.error is not None or spent
+        return self.error is not None or not self.affordable(1)
 
     def evaluate(
         self, batch: list[Sample], candidate: dict[str, str], capture_traces: bool = False
     ) -> EvaluationBatch[Rollout, Rollout]:
-        """Roll out one template, all questions in one batch."""
+        """Roll out one template."""
+        return self.batch_evaluate([(candidate, batch)])[0]
+
+    def batch_evaluate(
+        self, items: list[tuple[dict[str, str], list[Sample]]]
+    ) -> list[EvaluationBatch[Rollout, Rollout]]:
+        """Roll out templates on their questions, all in one batch; these are dev questions, or none is."""
         from gepa import EvaluationBatch
 
-        template, dev = self.candidate(candidate), batch[0].dev
+        templates = [self.candidate(texts) for texts, _ in items]
+        dev = items[0][1][0].dev
         temperature = (
             self._settings.dev_temperature if dev else self._settings.minibatch_temperature
         )
-        jobs = [(template, sample.question_id) for sample in batch]
-        rollouts = roll_out(self._evaluator, jobs, Sampling(temperature))
-        rewards = [rollout.reward if rollout.fit else 0.0 for rollout in rollouts]
-        self._keep_accounts(template, rewards, dev)
-        return EvaluationBatch(outputs=rollouts, scores=rewards, trajectories=rollouts)
+        jobs = [
+            (template, sample.question_id)
+            for template, (_, batch) in zip(templates, items, strict=True)
+            for sample in batch
+        ]
+        done = iter(roll_out(self._evaluator, jobs, Sampling(temperature)))
+        found = []
+        for template, (_, batch) in zip(templates, items, strict=True):
+            rollouts = [next(done) for _ in batch]
+            rewards = [rollout.reward if rollout.fit else 0.0 for rollout in rollouts]
+            self._keep_accounts(template, rewards, dev)
+            found.append(EvaluationBatch(outputs=rollouts, scores=rewards, trajectories=rollouts))
+        return found
 
     def make_reflective_dataset(
         self,
@@ -94,28 +108,40 @@ class TemplateAdapter:
         failures = self._questions.failures(question_ids, rollouts, self._settings.solved_at)
         return {COMPONENT: [asdict(failure) for failure in failures]}
 
-    def propose_new_texts(
-        self,
-        candidate: dict[str, str],
-        reflective_dataset: Mapping[str, Sequence[Mapping[str, Any]]],
-        components_to_update: list[str],
-    ) -> dict[str, str]:
-        """A child that passed the gates, or nothing: then gepa drops the proposal before any rollout."""
-        failures = tuple(Trajectory(**failure) for failure in reflective_dataset[COMPONENT])
-        if not failures:
-            return {}
-        self._calls_left -= 1
-        parent = self.candidate(candidate)
-        request = ProposalRequest("template", (parent,), failures, self._settings.proposer)
+    propose_new_texts = None  # `Reflection` does
+
+    def children(
+        self, jobs: Sequence[tuple[Mapping[str, str], Sequence[Mapping[str, Any]]]]
+    ) -> list[str | None]:
+        """For each parent with its failures a child that passed the gates, or None: then gepa drops the
+        proposal before any rollout. All calls run concurrently."""
+        failures = [tuple(Trajectory(**one) for one in shown) for _, shown in jobs]
+        requests = {
+            number: ProposalRequest(
+                "template", (self.candidate(texts),), failures[number], self._settings.proposer
+            )
+            for number, (texts, _) in enumerate(jobs)
+            if failures[number]
+        }
+        found: list[str | None] = [None] * len(jobs)
+        if not requests or self.error is not None:
+            return found
+        self.calls_left -= len(requests)
+        known = {known.text for known in self.templates}
         try:
-            [children] = self._source.ask([request], {known.text for known in self.templates})
+            answers = self._source.ask(list(requests.values()), known)
         except Exception as error:
             self.error = error
-            return {}
-        if not children:
-            return {}
-        self._candidates[children[0].text] = children[0]
-        return {COMPONENT: children[0].text}
+            return found
+        for number, candidates in zip(requests, answers, strict=True):
+            if candidates:
+                self._candidates[candidates[0].text] = candidates[0]
+                found[number] = candidates[0].text
+        return found
+
+    def affordable(self, proposals: int) -> int:
+        """How many of the next `proposals` may be begun."""
+        return int(min(self._budget.affordable(proposals), max(0, self.calls_left)))
 
     def _keep_accounts(self, template: Candidate, rewards: list[float], dev: bool) -> None:
         """gepa scores a template on dev once it has accepted it, the empty one at the start."""

@@ -2,7 +2,7 @@
 
 gepa's own are: which parent comes next (its per-question best sets), the minibatches, the loop. Ours,
 as in `search.py`: the split, the rollouts, the proposer with its gates, `coevo_verify`, the accounts.
-It is run one proposal at a time, without gepa's own batching, so there are no waves. See `docs/gepa.md`.
+An iteration makes `gepa_proposals` proposals by gepa's own batching, one unless set. See `docs/gepa.md`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from prompt_coevo.algorithms.p2o.budget import RolloutBudget
 from prompt_coevo.algorithms.p2o.gepa.adapter import COMPONENT, Sample, TemplateAdapter
 from prompt_coevo.algorithms.p2o.hard_questions import HardQuestions
 from prompt_coevo.algorithms.p2o.search import (
+    NO_CALLS_LEFT,
     SearchEnded,
     SearchFailed,
     SearchRequest,
@@ -70,6 +71,8 @@ class GepaSearch:
             self._optimize()
             if self._adapter.error is not None:
                 raise self._adapter.error
+            if self._adapter.calls_left <= 0:
+                stopped = NO_CALLS_LEFT
         except CoevoError:
             raise
         except (SearchEnded, ProposerUnavailable) as end:
@@ -102,6 +105,8 @@ class GepaSearch:
     def _optimize(self) -> None:
         import gepa
 
+        from prompt_coevo.algorithms.p2o.gepa.batching import AffordableSampling, Reflection
+
         # No run directory and no cache: gepa would answer with scores of other weights, and its cache
         # takes dev question 0 for train question 0.
         gepa.optimize(
@@ -109,6 +114,10 @@ class GepaSearch:
             trainset=[Sample(question_id, dev=False) for question_id in self._questions.train_ids],
             valset=[Sample(question_id, dev=True) for question_id in self._questions.dev_ids],
             adapter=self._adapter,
+            reflection_strategy=Reflection(self._adapter),
+            sampling_strategy=AffordableSampling(
+                self._request.settings.gepa_proposals, self._adapter
+            ),
             acceptance_criterion=_Verification(self._context, self._adapter),
             reflection_minibatch_size=self._minibatch_size,
             perfect_score=self._request.settings.solved_at,

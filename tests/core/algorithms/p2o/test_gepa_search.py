@@ -117,6 +117,26 @@ def test_the_accounts_are_gepas(search: Any, policy: Any, monkeypatch: pytest.Mo
     assert search(policy, search_budget=300).spent == results[0].total_metric_calls
 
 
+@pytest.mark.parametrize("budget", [16, 40, 99, 333])
+@pytest.mark.parametrize("at_once", [3, 16])
+def test_proposals_at_once_keep_the_budget_and_wait_less(
+    search: Any, keyed_policy: Any, budget: int, at_once: int
+) -> None:
+    """Once 119 calls of the policy where gepa itself needs 10."""
+    one = keyed_policy(40, families=FAMILIES)
+    search(one, search_budget=budget, calls_per_hard="unlimited")
+    several = keyed_policy(40, families=FAMILIES)
+    result = search(
+        several, search_budget=budget, gepa_proposals=at_once, calls_per_hard="unlimited"
+    )
+    assert not result.failed
+    assert result.overshoot == 0
+    assert budget - (2 * MINIBATCH + DEV) < result.spent <= budget
+    assert len(several.batches) <= len(one.batches)
+    if budget > 300:
+        assert len(several.batches) < len(one.batches) / 2
+
+
 def test_a_budget_below_one_dev_evaluation(search: Any, policy: Any) -> None:
     result = search(policy, search_budget=5)
     assert result.pool.candidates == ()
@@ -415,8 +435,9 @@ def test_calls_are_limited_by_the_number_of_hard_questions(search: Any, keyed_po
 
     search(keyed_policy(4), reply, hard=4)
     assert len(prompts) == 4
-    search(keyed_policy(4), reply, hard=4, calls_per_hard=2.5)
+    result = search(keyed_policy(4), reply, hard=4, calls_per_hard=2.5)
     assert len(prompts) == 4 + 10
+    assert result.stopped == "the calls of this search are used up (p2o.calls_per_hard)"
 
 
 def test_a_whole_epoch(make_engine: Any, policy: Any) -> None:
