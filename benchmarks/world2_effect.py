@@ -1,7 +1,8 @@
 """GRPO, the paper's search and the streaming search in the world of many facts, under TRL.
 
-    python benchmarks/world2_effect.py [--arms grpo waves stream] [--seeds 10 11 12] [--draw 0]
-                                       [--epochs 8] [--json benchmarks/results/world2_effect.json]
+    python benchmarks/world2_effect.py --json benchmarks/results/world2_effect.json
+
+    [--arms grpo waves stream stream_first_sight] [--seeds 10 11 12] [--draw 0] [--epochs 8]
 
 TRL's own GRPOTrainer, unmodified, trains a transformer of 210 000 parameters (`world2_base`) on 512
 questions, 32 x 6 rollouts a step, on one thread. Scores are greedy answers to held-out questions
@@ -69,7 +70,6 @@ ARMS: Final[Mapping[str, Arm]] = {
     "stream_first_sight": Arm(stream(first_sight=True)),
     "stream_random_teacher": Arm(stream(), "random"),
     "stream_two_bare": Arm(stream(bare_members=2)),
-    "stream_three_bare": Arm(stream(bare_members=3)),
 }
 USUAL: Final = ("grpo", "waves", "stream", "stream_first_sight")
 
