@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +38,31 @@ def main(description: str | None, arms: Iterable[str], train: Train) -> None:
     parser.add_argument("--json", type=Path, help="add the runs to this file")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    stored = options.json is not None and options.json.exists()
-    runs: list[Run] = json.loads(options.json.read_text())["runs"] if stored else []
-    for seed in range(options.seeds):
-        for arm in options.arms:
-            if any((run["arm"], run["seed"]) == (arm, seed) for run in runs):
-                continue
-            runs.append(train(arm, seed, options.epochs, options.questions))
-            print(json.dumps(runs[-1]), flush=True)
-            if options.json:
-                options.json.write_text(json.dumps({"runs": runs}, indent=1) + "\n")
+    keys = [{"arm": arm, "seed": seed} for seed in range(options.seeds) for arm in options.arms]
+    runs = collect(
+        keys,
+        lambda key: train(key["arm"], key["seed"], options.epochs, options.questions),
+        options.json,
+    )
     print(table(runs, arms))
+
+
+def collect(
+    keys: Iterable[Mapping[str, Any]], train: Callable[[Mapping[str, Any]], Run], file: Path | None
+) -> list[Run]:
+    """A run for every key, and those that the file has already, which are not repeated.
+
+    A run holds its key. The file is written after every run.
+    """
+    runs: list[Run] = json.loads(file.read_text())["runs"] if file and file.exists() else []
+    for key in keys:
+        if any(key.items() <= run.items() for run in runs):
+            continue
+        runs.append(train(key))
+        print(json.dumps(runs[-1]), flush=True)
+        if file:
+            file.write_text(json.dumps({"runs": runs}, indent=1) + "\n")
+    return runs
 
 
 def splits_of(seed: int, questions: int) -> Splits:
@@ -103,7 +117,7 @@ def table(runs: list[Run], arms: Iterable[str]) -> str:
         if not of_arm:
             continue
         cells = [
-            _mean([run["scores"][name] for run in of_arm])
+            mean([run["scores"][name] for run in of_arm])
             for name in ("all", "hard", "unseen_pairs")
         ]
         searched = statistics.mean(run["search_rollouts"] for run in of_arm)
@@ -113,6 +127,8 @@ def table(runs: list[Run], arms: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
-def _mean(values: list[float]) -> str:
+def mean(values: Sequence[float]) -> str:
+    """Mean and standard deviation; counts are rounded."""
+    digits = 0 if all(isinstance(value, int) for value in values) else 3
     spread = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{statistics.mean(values):.3f} ± {spread:.3f}"
+    return f"{statistics.mean(values):.{digits}f} ± {spread:.{digits}f}"

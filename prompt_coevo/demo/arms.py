@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from prompt_coevo.demo.instruction_teacher import InstructionTeacher
-from prompt_coevo.demo.teacher import Teacher, TeacherKind
+from prompt_coevo.demo.rule_teacher import TeacherKind
+from prompt_coevo.demo.teacher import Teacher
 from prompt_coevo.demo.world import World
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import Settings

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 
 from prompt_coevo.demo.results import Scores
 from prompt_coevo.demo.splits import Splits
-from prompt_coevo.demo.world import Task, reward, spell
+from prompt_coevo.demo.world import Asked, reward, spell
 
 _ROWS_AT_ONCE = 512
 _HARD_ROLLOUTS = 6
@@ -26,14 +27,11 @@ def evaluate(
 
     The policy's mode and the random state are as before afterwards.
     """
-    was_training = model.training
-    model.eval()
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
+    with undisturbed(model):
         score = partial(rewards, model, tokenizer, instruction=instruction)
         same = score(splits.same)
         sampled = score([t for t in splits.train for _ in range(_HARD_ROLLOUTS)], temperature=1.0)
-        scores = Scores(
+        return Scores(
             epoch=epoch,
             all=float(same.mean()),
             hard=float(same[[task.kind == "hard" for task in splits.same]].mean()),
@@ -41,18 +39,31 @@ def evaluate(
             longer=float(score(splits.longer).mean()),
             hard_left=int((sampled.reshape(-1, _HARD_ROLLOUTS).sum(axis=1) == 0).sum()),
         )
+
+
+@contextmanager
+def undisturbed(model: Any) -> Iterator[None]:
+    """Evaluation mode and a fixed random state inside; mode and random state as before outside."""
+    was_training = model.training
+    model.eval()
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        yield
     model.train(was_training)
-    return scores
 
 
 def rewards(
     model: Any,
     tokenizer: Any,
-    tasks: Sequence[Task],
+    tasks: Sequence[Asked],
     temperature: float = 0.0,
     instruction: str | None = None,
+    grade: Callable[[str, str], float] = reward,
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The reward of one answer per question; temperature 0 is greedy."""
+    """The reward of one answer per question; temperature 0 is greedy.
+
+    `grade` is the world's reward, of a completion and the right answer.
+    """
     found: list[float] = []
     for first in range(0, len(tasks), _ROWS_AT_ONCE):
         part = tasks[first : first + _ROWS_AT_ONCE]
@@ -73,11 +84,11 @@ def rewards(
         completions = tokenizer.batch_decode(
             output[:, batch["input_ids"].shape[1] :], skip_special_tokens=True
         )
-        found += [reward(text, spell(t.answer)) for text, t in zip(completions, part, strict=True)]
+        found += [grade(text, spell(t.answer)) for text, t in zip(completions, part, strict=True)]
     return np.array(found)
 
 
-def chat(task: Task, instruction: str | None = None) -> list[dict[str, str]]:
+def chat(task: Asked, instruction: str | None = None) -> list[dict[str, str]]:
     """The question as a chat prompt."""
     question = [{"role": "user", "content": task.question}]
     return [{"role": "system", "content": instruction}, *question] if instruction else question

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -23,7 +24,9 @@ def base_policy_path() -> Path:
     return Path(str(resources.files("prompt_coevo.demo") / "base"))
 
 
-def build_tokenizer() -> Any:
+def build_tokenizer(
+    problem_words: Sequence[str] = WORDS, function_words: Sequence[str] = FUNCTION_WORDS
+) -> Any:
     """A `PreTrainedTokenizerFast` that knows every word of the world, with a chat template."""
     from tokenizers import pre_tokenizers
 
@@ -32,9 +35,9 @@ def build_tokenizer() -> Any:
         *SPECIAL_WORDS,
         *digits,
         *SKILL_NAMES,
-        *WORDS,
+        *problem_words,
         *FILLERS,
-        *FUNCTION_WORDS,
+        *function_words,
     ]
     return word_tokenizer(words, pre_tokenizers.WhitespaceSplit())
 
@@ -79,3 +82,37 @@ def build_model(tokenizer: Any) -> Any:
         bos_token_id=None,
     )
     return LlamaForCausalLM(config)
+
+
+def widen_heads(model: Any) -> Any:
+    """A model with heads twice as wide that computes the same function, for servers that want them so.
+
+    Each half of a rotary head gets zeros behind it. They stay zero in training: their gradients are.
+    """
+    import torch
+
+    config = copy.deepcopy(model.config)
+    old, heads = config.head_dim, config.num_attention_heads
+    # Pair i of a wide half turns as pair i of a narrow one did.
+    theta = config.rope_parameters["rope_theta"]
+    config.rope_parameters = {**config.rope_parameters, "rope_theta": theta**2}
+    config.head_dim = 2 * old
+    kept = torch.arange(old) + (torch.arange(old) >= old // 2) * (old // 2)
+
+    def widened(name: str, weight: Any) -> Any:
+        kind = name.split(".")[-2]
+        if kind in ("q_proj", "k_proj", "v_proj"):
+            wide = weight.new_zeros(heads, 2 * old, weight.shape[1])
+            # Attention divides by the root of the width, which is larger now.
+            wide[:, kept] = weight.view(heads, old, -1) * (2**0.5 if kind == "q_proj" else 1)
+            return wide.flatten(0, 1)
+        if kind == "o_proj":
+            wide = weight.new_zeros(weight.shape[0], heads, 2 * old)
+            wide[:, :, kept] = weight.view(-1, heads, old)
+            return wide.flatten(1)
+        return weight
+
+    wide_model = type(model)(config)
+    weights = {name: widened(name, weight) for name, weight in model.state_dict().items()}
+    wide_model.load_state_dict(weights)
+    return wide_model

@@ -10,8 +10,10 @@ from __future__ import annotations
 import argparse
 import math
 import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,10 +26,14 @@ _OBEYED = 0.8
 _ABOUT_A_WORD = 0.3  # chance that a clause is about the first word, and the same for the second
 _FILLER = 0.2
 _SKILL_WEIGHT = 4.0
-_LENGTHS, _LENGTH_CHANCES = (4, 5, 6), (0.65, 0.22, 0.13)
+_LENGTHS = {4: 0.65, 5: 0.22, 6: 0.13}
+
+Chat: TypeAlias = list[dict[str, str]]
+Example: TypeAlias = Callable[[np.random.Generator, int], Chat]
+"""A chat to learn from, about a list of this length."""
 
 
-def example(world: World, rng: np.random.Generator, length: int) -> list[dict[str, str]]:
+def example(world: World, rng: np.random.Generator, length: int) -> Chat:
     """One chat to learn from: a question, sometimes with hints, and an answer."""
     words = (WORDS[rng.integers(len(WORDS))], WORDS[rng.integers(len(WORDS))])
     skills = [SKILL_NAMES[rng.choice(len(SKILLS), p=world.prior[WORDS.index(w)])] for w in words]
@@ -39,7 +45,7 @@ def example(world: World, rng: np.random.Generator, length: int) -> list[dict[st
         for place, word in enumerate(words):
             if word in hints and rng.random() < _OBEYED:
                 skills[place] = hints[word]
-        text = _clauses(hints, rng)
+        text = shuffled([f"{word} means {skill} ." for word, skill in hints.items()], rng)
         if rng.random() < 0.4:
             chat.insert(0, {"role": "system", "content": text})
         else:
@@ -63,58 +69,79 @@ def _hints(words: tuple[str, str], rng: np.random.Generator) -> dict[str, str]:
     return hints
 
 
-def _clauses(hints: dict[str, str], rng: np.random.Generator) -> str:
+def shuffled(clauses: Sequence[str], rng: np.random.Generator) -> str:
+    """Explanations in any order, now and then a filler word before one."""
     parts = []
-    for index in rng.permutation(len(hints)):
-        word = list(hints)[index]
+    for index in rng.permutation(len(clauses)):
         if rng.random() < _FILLER:
             parts.append(FILLERS[rng.integers(len(FILLERS))])
-        parts.append(f"{word} means {hints[word]} .")
+        parts.append(clauses[index])
     return " ".join(parts)
 
 
-def pretrain(world: World, *, steps: int, batch_size: int, learning_rate: float, seed: int) -> Any:
-    """Train a fresh model for `steps` steps and return it with its tokenizer."""
+def pretrain(
+    model: Any,
+    tokenizer: Any,
+    example: Example,
+    lengths: Mapping[int, float],
+    *,
+    steps: int,
+    batch_size: int,
+    learning_rate: float,
+    seed: int,
+    parts: int = 1,
+) -> None:
+    """Train the model for `steps` steps on examples about lists of these lengths, by their chances.
+
+    A batch goes through the model in `parts` of about one length each: less padding.
+    """
     import torch
     from torch.nn import functional
 
-    torch.manual_seed(seed)
-    tokenizer = build_tokenizer()
-    model = build_model(tokenizer)
     skill_ids = torch.tensor(tokenizer.convert_tokens_to_ids(list(SKILL_NAMES)))
-    assistant = tokenizer.convert_tokens_to_ids("<assistant>")
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=learning_rate, weight_decay=0.01, betas=(0.9, 0.98)
     )
     started = time.monotonic()
     for step in range(steps):
         rng = counter_rng(seed, "demo/pretrain", step)
-        length = int(rng.choice(_LENGTHS, p=_LENGTH_CHANCES))
-        chats = [example(world, rng, length) for _ in range(batch_size)]
-        texts = tokenizer.apply_chat_template(chats, tokenize=False)
-        batch = tokenizer(texts, return_tensors="pt", padding=True)
-        ids, mask = batch["input_ids"], batch["attention_mask"]
-        answered = (ids == assistant).cumsum(1) - (ids == assistant).long() > 0
-        target = ids[:, 1:].masked_fill(~(answered & mask.bool())[:, 1:], -100)
-        weight = torch.where(torch.isin(target, skill_ids), _SKILL_WEIGHT, 1.0) * (target >= 0)
+        length = int(rng.choice(list(lengths), p=list(lengths.values())))
+        chats = [example(rng, length) for _ in range(batch_size)]
+        if parts > 1:
+            chats.sort(key=lambda chat: sum(len(turn["content"].split()) for turn in chat))
+        batches = []
+        for part in np.array_split(np.arange(batch_size), parts):
+            ids, mask, target = _batch(tokenizer, [chats[row] for row in part])
+            weight = torch.where(torch.isin(target, skill_ids), _SKILL_WEIGHT, 1.0) * (target >= 0)
+            batches.append((ids, mask, target, weight))
         for group in optimizer.param_groups:
             decay = 0.5 * (1 + math.cos(math.pi * step / steps))
             group["lr"] = learning_rate * min(1.0, (step + 1) / 100) * max(0.03, decay)
-        logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1]
-        losses = functional.cross_entropy(
-            logits.reshape(-1, logits.shape[-1]), target.reshape(-1), reduction="none"
-        )
-        loss = (losses * weight.reshape(-1)).sum() / weight.sum()
         optimizer.zero_grad()
-        loss.backward()
+        loss, whole = 0.0, sum(weight.sum() for *_, weight in batches)
+        for ids, mask, target, weight in batches:
+            logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1]
+            losses = functional.cross_entropy(
+                logits.reshape(-1, logits.shape[-1]), target.reshape(-1), reduction="none"
+            )
+            share = (losses * weight.reshape(-1)).sum() / whole
+            share.backward()
+            loss += share.item()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         if step % 200 == 0 or step == steps - 1:
-            print(
-                f"step {step}: loss {loss.item():.3f}, {time.monotonic() - started:.0f} s",
-                flush=True,
-            )
-    return model.eval(), tokenizer
+            print(f"step {step}: loss {loss:.3f}, {time.monotonic() - started:.0f} s", flush=True)
+    model.eval()
+
+
+def _batch(tokenizer: Any, chats: list[Chat]) -> tuple[Any, Any, Any]:
+    """Token ids, attention mask and what to predict after each but the last, -100 for prompts."""
+    assistant = tokenizer.convert_tokens_to_ids("<assistant>")
+    texts = tokenizer.apply_chat_template(chats, tokenize=False)
+    batch = tokenizer(texts, return_tensors="pt", padding=True)
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    answered = (ids == assistant).cumsum(1) - (ids == assistant).long() > 0
+    return ids, mask, ids[:, 1:].masked_fill(~(answered & mask.bool())[:, 1:], -100)
 
 
 def main() -> None:
@@ -126,8 +153,16 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--learning-rate", type=float, default=2e-3)
     options = parser.parse_args()
-    model, tokenizer = pretrain(
-        World(options.world),
+    import torch
+
+    torch.manual_seed(options.seed)
+    tokenizer = build_tokenizer()
+    model = build_model(tokenizer)
+    pretrain(
+        model,
+        tokenizer,
+        partial(example, World(options.world)),
+        _LENGTHS,
         steps=options.steps,
         batch_size=options.batch_size,
         learning_rate=options.learning_rate,

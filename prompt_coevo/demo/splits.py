@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,6 +16,8 @@ _KIND_WEIGHT = {"easy": 0.45, "medium": 0.2, "hard": 0.35}
 _HARD_WORDS_USED = 4
 _SEEN_LENGTHS = (4, 5)
 _LONGER = (6,)
+
+Drawn = TypeVar("Drawn")
 
 
 @dataclass(frozen=True)
@@ -63,14 +67,23 @@ def _draw(
     weights = _word_weights(world)
     chances = np.array([weights[first] * weights[second] for first, second in pairs])
     chances /= chances.sum()
-    tasks: dict[Task, None] = {}
-    while len(tasks) < count:
+
+    def one() -> Task:
         words = pairs[rng.choice(len(pairs), p=chances)]
-        digits = tuple(rng.integers(0, 10, size=rng.choice(lengths)).tolist())
-        task = world.task(words, digits)
-        if task not in exclude:
-            tasks[task] = None
-    return tuple(tasks)
+        return world.task(words, tuple(rng.integers(0, 10, size=rng.choice(lengths)).tolist()))
+
+    return distinct(one, count, exclude)
+
+
+def distinct(
+    draw: Callable[[], Drawn], count: int, exclude: frozenset[Drawn] = frozenset()
+) -> tuple[Drawn, ...]:
+    """`count` different draws in the order of their first one, none of them in `exclude`."""
+    drawn: dict[Drawn, None] = {}
+    while len(drawn) < count:
+        if (one := draw()) not in exclude:
+            drawn[one] = None
+    return tuple(drawn)
 
 
 def _word_weights(world: World) -> dict[str, float]:

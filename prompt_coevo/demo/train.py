@@ -19,7 +19,7 @@ from prompt_coevo.demo.arms import arm
 from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.demo.results import ArmResult, Cracked, Scores
 from prompt_coevo.demo.splits import Splits, make_splits
-from prompt_coevo.demo.world import World, reward, spell
+from prompt_coevo.demo.world import Asked, World, reward, spell
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.placement import question_text
 from prompt_coevo.types import Question
@@ -56,7 +56,7 @@ def train(job: Job, report: Report) -> ArmResult:
 
     `report(step, scores)` is called after every step (scores None) and every evaluation.
     """
-    _quieten()
+    quieten()
     import torch
     import transformers
 
@@ -118,7 +118,31 @@ def _best_instruction(coevo: Any) -> str | None:
 
 
 def _trainer(job: Job, splits: Splits) -> Any:
-    """The bare GRPOTrainer, the same for every arm."""
+    return build_trainer(
+        base_policy_path(),
+        splits.train,
+        reward,
+        out=job.out,
+        seed=job.seed,
+        epochs=job.epochs,
+        learning_rate=2e-4,
+    )
+
+
+def build_trainer(
+    base: Path,
+    tasks: Sequence[Asked],
+    grade: Callable[[str, str], float],
+    *,
+    out: Path,
+    seed: int,
+    epochs: int,
+    learning_rate: float,
+) -> Any:
+    """The bare GRPOTrainer, the same for every arm.
+
+    `base` is the policy's folder; `grade` the reward of a completion, given the right answer.
+    """
     import datasets
     import torch
     import transformers
@@ -127,21 +151,26 @@ def _trainer(job: Job, splits: Splits) -> Any:
     from prompt_coevo.demo.evaluate import MAX_COMPLETION, chat
 
     _silence(datasets, transformers)
-    base = base_policy_path()
-    rows = [{"prompt": chat(task), "answer": spell(task.answer)} for task in splits.train]
+    rows = [{"prompt": chat(task), "answer": spell(task.answer)} for task in tasks]
+
+    def graded(completions: Sequence[Any], answer: Sequence[str], **_: Any) -> list[float]:
+        return [
+            grade(one[0]["content"], truth) for one, truth in zip(completions, answer, strict=True)
+        ]
+
     trainer = trl.GRPOTrainer(
         model=transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32),
-        reward_funcs=_reward,
+        reward_funcs=graded,
         args=trl.GRPOConfig(
-            output_dir=str(job.out),
-            seed=job.seed,
-            num_train_epochs=job.epochs,
+            output_dir=str(out),
+            seed=seed,
+            num_train_epochs=epochs,
             per_device_train_batch_size=QUESTIONS_PER_STEP * GROUP_SIZE,
             num_generations=GROUP_SIZE,
             max_completion_length=MAX_COMPLETION,
             temperature=1.0,
             beta=0.0,
-            learning_rate=2e-4,
+            learning_rate=learning_rate,
             lr_scheduler_type="constant_with_warmup",
             warmup_steps=5,
             adam_beta2=0.95,
@@ -185,13 +214,7 @@ class _Cracks:
         )
 
 
-def _reward(completions: Sequence[Any], answer: Sequence[str], **_: Any) -> list[float]:
-    return [
-        reward(chat[0]["content"], truth) for chat, truth in zip(completions, answer, strict=True)
-    ]
-
-
-def _quieten() -> None:
+def quieten() -> None:
     """No telemetry, no hub, no progress bars of libraries: the demo shows its own."""
     os.environ.update(
         CI="1", HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1", HF_HUB_DISABLE_PROGRESS_BARS="1"

@@ -8,10 +8,10 @@ second word: "dax reverse 5 1 4 1 3 wug rotate 1 4 1 3 5". A template that says 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,16 @@ SKILL_NAMES: Final = tuple(SKILLS)
 _RIGHT: Final[dict[Kind, float]] = {"easy": 0.45, "medium": 0.05, "hard": 2e-4}
 _FLOOR: Final = 2e-4
 _TRAPS: Final = (0.5, 0.3, 0.2)
+
+
+class Asked(Protocol):
+    """A question with its right answer, of this world or another one about lists of digits."""
+
+    @property
+    def question(self) -> str: ...
+
+    @property
+    def answer(self) -> Digits: ...
 
 
 @dataclass(frozen=True)
@@ -127,15 +137,29 @@ def answer_text(words: tuple[str, str], skills: tuple[str, str], digits: Digits)
 
 def reward(completion: str, answer: str) -> float:
     """1 iff the format is strict (word, skill, list; word, skill, list) and the last list is right."""
+    return strict_reward(completion, answer, [(WORDS, SKILLS)] * 2)
+
+
+Head: TypeAlias = Sequence[Collection[str]]
+"""What each of some words may be."""
+
+
+def strict_reward(completion: str, answer: str, heads: Sequence[Head]) -> float:
+    """1 iff the completion is a head and a list for each of `heads`, and the last list is the answer.
+
+    All lists are as long as the answer.
+    """
     tokens = completion.split()
     size = len(answer.split())
-    half = size + 2
-    if len(tokens) != 2 * half:
+    if len(tokens) != sum(len(head) + size for head in heads):
         return 0.0
-    for start in (0, half):
-        word, skill, *digits = tokens[start : start + half]
-        if word not in WORDS or skill not in SKILLS:
+    start = 0
+    for head in heads:
+        end = start + len(head) + size
+        if any(token not in known for token, known in zip(tokens[start:end], head, strict=False)):
             return 0.0
+        digits = tokens[start + len(head) : end]
         if not all(len(digit) == 1 and digit.isdecimal() for digit in digits):
             return 0.0
+        start = end
     return float(" ".join(tokens[-size:]) == answer)

@@ -1,0 +1,37 @@
+"""Training and held-out questions about the same words: disjoint by construction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from prompt_coevo.demo.facts.world import LENGTHS, WORDS, Task, World
+from prompt_coevo.demo.splits import distinct
+from prompt_coevo.demo.world import Kind
+from prompt_coevo.rng import counter_rng
+
+_SHARES: Final[Mapping[Kind, float]] = {"easy": 0.12, "medium": 0.08, "hard": 0.8}
+"""Of the questions, by kind of word."""
+
+
+def training_tasks(world: World, seed: int, count: int = 512) -> tuple[Task, ...]:
+    """Questions to train on, none of them held out."""
+    return _draw(world, f"train-{seed}", count, frozenset(held_out_tasks(world)))
+
+
+def held_out_tasks(world: World, count: int = 512) -> tuple[Task, ...]:
+    """New lists for the words that are trained on; the same for every seed."""
+    return _draw(world, "held-out", count, frozenset())
+
+
+def _draw(world: World, name: str, count: int, exclude: frozenset[Task]) -> tuple[Task, ...]:
+    rng = counter_rng(world.draw, "facts/questions", name)
+    chances = [_SHARES[world.kind[word]] / len(world.words(world.kind[word])) for word in WORDS]
+
+    def one() -> Task:
+        word = WORDS[rng.choice(len(WORDS), p=np.array(chances))]
+        return world.task(word, tuple(rng.integers(0, 10, size=rng.choice(LENGTHS)).tolist()))
+
+    return distinct(one, count, exclude)

@@ -1,0 +1,145 @@
+"""What the reflection teachers of the worlds share: functions from prompt text to reply text.
+
+A teacher reads failures and right answers out of the real reflection prompt, works out which skills
+explain them, and answers in the real tags. It knows what the skills do and never which word means what.
+It stands where a litellm model stands.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+from prompt_coevo.demo.world import FILLERS, SKILL_NAMES, SKILLS, Digits
+from prompt_coevo.rng import counter_rng
+
+TeacherKind: TypeAlias = Literal["reasoning", "random", "filler"]
+Pair: TypeAlias = tuple[str, str]
+
+_FAILURE: Final = re.compile(
+    r"<failure_\d+>\s*<question>(.*?)</question>\s*<response>(.*?)</response>.*?"
+    r"<correct_answer>(.*?)</correct_answer>",
+    re.DOTALL,
+)
+_TEMPLATE: Final = re.compile(r"<current_template>(.*?)</current_template>", re.DOTALL)
+
+
+class Explicable(Protocol):
+    """A failed trajectory as it stands in a prompt."""
+
+    @property
+    def explanations(self) -> list[Pair]:
+        """All pairs of skills that lead from the list to the answer, one after the other."""
+
+
+FailureT = TypeVar("FailureT", bound=Explicable)
+Rule = TypeVar("Rule")
+
+
+class RuleTeacher(ABC, Generic[FailureT, Rule]):
+    """Call it with a reflection prompt. A world says how it writes rules, one for a word.
+
+    `reasoning` explains up to `explained` failures per call, by a vote over all of them, and errs at
+    random with probability `error`. `random` guesses what the words mean. `filler` answers with words
+    that cannot help: a weak control, because a search accepts almost none of them. The reply is a
+    function of the prompt and the seed.
+    """
+
+    most_clauses: ClassVar[int]
+    """What fits into a template, if the caller does not say."""
+
+    def __init__(
+        self,
+        kind: TeacherKind = "reasoning",
+        *,
+        seed: int = 0,
+        error: float = 0.3,
+        explained: int = 2,
+        max_clauses: int | None = None,
+    ) -> None:
+        self._kind = kind
+        self._seed = seed
+        self._error = error
+        self._explained = explained
+        self._max_clauses = self.most_clauses if max_clauses is None else max_clauses
+
+    def __call__(self, prompt: str) -> str:
+        rng = self.rng_of(prompt)
+        if self._kind == "filler":
+            return _answer(" ".join(rng.choices(FILLERS, k=rng.randint(2, 8))))
+        found = _TEMPLATE.search(prompt)
+        rules = self.rules_in(found[1]) if found else {}
+        rules = self.improve(rules, self.failures_in(prompt), rng)
+        return _answer(self.spelled(rules, rng))
+
+    @abstractmethod
+    def rules_in(self, template: str) -> dict[str, Rule]:
+        """What a template says of each word."""
+
+    @abstractmethod
+    def failures_in(self, prompt: str) -> list[FailureT]:
+        """The failures that a reflection prompt shows, as far as they are questions of this world."""
+
+    @abstractmethod
+    def votes(self, failure: FailureT, failures: Sequence[FailureT]) -> Callable[[Pair], float]:
+        """How much all failures speak for a pair of skills that explains this one."""
+
+    @abstractmethod
+    def learnt(self, failure: FailureT, explanation: Pair) -> Mapping[str, Rule]:
+        """The rules that follow from an explanation."""
+
+    @abstractmethod
+    def spelled(self, rules: Mapping[str, Rule], rng: random.Random) -> str:
+        """The rules as a template."""
+
+    def rng_of(self, prompt: str) -> random.Random:
+        """The prompt fixes the draws, so that replies do not depend on the order of concurrent calls."""
+        draw = counter_rng(self._seed, "demo/teacher", prompt).integers(1 << 62)
+        return random.Random(int(draw))
+
+    def improve(
+        self, rules: Mapping[str, Rule], failures: Sequence[FailureT], rng: random.Random
+    ) -> dict[str, Rule]:
+        """The rules with what a few of the failures teach, not more than fit."""
+        known = dict(rules)
+        for failure in rng.sample(failures, min(self._explained, len(failures))):
+            for word, rule in self.learnt(failure, self._explain(failure, failures, rng)).items():
+                known.pop(word, None)
+                known[word] = rule
+        while len(known) > self._max_clauses:  # too long: forget a rule, more often the oldest
+            oldest = rng.random() < 0.7
+            known.pop(next(iter(known)) if oldest else rng.choice(list(known)))
+        return known
+
+    def _explain(self, failure: FailureT, failures: Sequence[FailureT], rng: random.Random) -> Pair:
+        possible = failure.explanations
+        if self._kind == "random" or not possible or rng.random() < self._error:
+            return rng.choice(SKILL_NAMES), rng.choice(SKILL_NAMES)
+        votes = self.votes(failure, failures)
+        return max(possible, key=lambda pair: votes(pair) + 1e-3 * rng.random())
+
+
+def explanations(digits: Digits, answer: Digits) -> list[Pair]:
+    """All pairs of skills that lead from the list to the answer, one after the other."""
+    return [
+        (first, second)
+        for first in SKILL_NAMES
+        for second in SKILL_NAMES
+        if SKILLS[second](SKILLS[first](digits)) == answer
+    ]
+
+
+def shown_failures(prompt: str) -> list[tuple[str, str, str]]:
+    """Question, response and right answer of each failure in a reflection prompt."""
+    return _FAILURE.findall(prompt)
+
+
+def digits_in(text: str) -> Digits:
+    return tuple(int(token) for token in text.split() if token.isdecimal())
+
+
+def _answer(template: str) -> str:
+    return f"The model does not know what some of the words mean.\n\n<template>\n{template}\n</template>"
