@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.errors import HostError
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.placement import Placement, Prompt
 from prompt_coevo.tokens import encode
@@ -97,6 +98,19 @@ class PromptLengthGate:
     @cached_property
     def _longest_prompts(self) -> list[Prompt]:
         return self._questions.longest_prompts(LONGEST_LOOKED_AT)
+
+
+def check_questions(questions: QuestionIndex, limit: PromptLimit) -> None:
+    """Raise HostError if the longest question is beyond the limit, with no candidate's text in it.
+
+    For hosts that cut a long prompt off: it could not be exchanged for another one afterwards.
+    """
+    needed, room = limit.needed(questions.longest_prompts(LONGEST_LOOKED_AT)), limit.tokens()
+    if room is not None and needed > room:
+        raise HostError(
+            f"the longest question needs {needed} tokens, {limit.name} {room}; raise it, or leave such "
+            "questions out of the dataset"
+        )
 
 
 def tokens_needed(processing_class: Any, prompts: Sequence[Prompt], **template: Any) -> int:
