@@ -16,12 +16,13 @@ from prompt_coevo.adapters.verl.checks import agent_loops, check_config, prompt_
 from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.adapters.verl.harvest import collect, session
 from prompt_coevo.adapters.verl.host import Metrics
-from prompt_coevo.adapters.verl.launch import TRAINER, read_settings
+from prompt_coevo.adapters.verl.launch import TRAINER
 from prompt_coevo.adapters.verl.policy import VerlPolicy
 from prompt_coevo.adapters.verl.questions import index_questions
 from prompt_coevo.adapters.verl.ratio import DistilRatio
 from prompt_coevo.doors.checkpoint import load_state, save_state
 from prompt_coevo.doors.due import Due
+from prompt_coevo.doors.hydra_group import read_settings
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.patching import wrap
 from prompt_coevo.types import Rollout

@@ -24,8 +24,9 @@ from helpers.example_scripts import (
     run_script,
     scripts_for,
 )
-from prompt_coevo.adapters.verl.launch import LaunchCheck, read_settings
+from prompt_coevo.adapters.verl.launch import LaunchCheck
 from prompt_coevo.adapters.verl.search_agent import SearchAgentLoop, _golds
+from prompt_coevo.doors.hydra_group import read_settings
 from prompt_coevo.retrieval.agent.instruction import SEARCH_INSTRUCTION
 from prompt_coevo.retrieval.agent.scoring import exact_match
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
