@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from prompt_coevo.doors.columns import missing_column
@@ -32,11 +32,11 @@ def index_questions(
                 f"registered; known: {', '.join(sorted(agent_loops))}"
             )
 
-    own_id = settings.question_id_column
+    own_id, truth = settings.question_id_column, settings.ground_truth_column
     return QuestionIndex(
         dataset,
         prompt=lambda row: list(row["raw_prompt"]),
-        truth=_truth(settings.ground_truth_column),
+        truth=lambda row: _truth(row, truth),
         own_id=None if own_id is None else lambda row: _value(row, own_id, "question_id_column"),
         columns=lambda row: {
             name: _value(row, name, "row_columns") for name in settings.row_columns
@@ -45,15 +45,11 @@ def index_questions(
     )
 
 
-def _truth(column: str | None) -> Callable[[Row], object]:
+def _truth(row: Row, column: str | None) -> object:
     if column is None:
-        return lambda row: None
+        return None
     if column != "auto":
-        return lambda row: _value(row, column, "ground_truth_column")
-    return _from_reward_model
-
-
-def _from_reward_model(row: Row) -> object:
+        return _value(row, column, "ground_truth_column")
     reward_model = row.get("reward_model")
     if not isinstance(reward_model, Mapping) or "ground_truth" not in reward_model:
         raise DatasetError(
