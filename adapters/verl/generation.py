@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from omegaconf import DictConfig
@@ -19,6 +19,8 @@ from prompt_coevo.types import Assignment, RolloutRequest, Sampling
 
 if TYPE_CHECKING:
     from verl.trainer.ppo.v1 import AgentLoopManagerTQ
+
+_Task: TypeAlias = tuple[Sequence[Assignment], dict[str, Any] | None]
 
 
 class Dispatcher:
@@ -59,16 +61,11 @@ class Dispatcher:
         """In place of the parameters that VeRL validates with."""
         if sampling.temperature == 0:
             return {"temperature": 0, "top_p": 1.0, "top_k": -1}
-        host, temperature = self._rollout, sampling.temperature
-        if temperature is None:
-            temperature = host.temperature
+        host = self._rollout
+        temperature = host.temperature if sampling.temperature is None else sampling.temperature
         return {"temperature": temperature, "top_p": host.top_p, "top_k": host.top_k}
 
-    def _place(
-        self,
-        batch: TensorDict,
-        tasks: Sequence[tuple[Sequence[Assignment], dict[str, Any] | None]],
-    ) -> None:
+    def _place(self, batch: TensorDict, tasks: Sequence[_Task]) -> None:
         loops = [self._rollout.agent.default_agent_loop] * len(batch)
         if "agent_name" in batch:
             loops = _column(batch, "agent_name")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from prompt_coevo.doors.columns import missing_column
+from prompt_coevo.doors.columns import index_named, missing_column
 from prompt_coevo.doors.questions import QuestionIndex, Row
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.settings import Settings
@@ -32,24 +32,17 @@ def index_questions(
                 f"registered; known: {', '.join(sorted(agent_loops))}"
             )
 
-    own_id, truth = settings.question_id_column, settings.ground_truth_column
-    return QuestionIndex(
+    return index_named(
         dataset,
+        settings,
+        _value,
         prompt=lambda row: list(row["raw_prompt"]),
-        truth=lambda row: _truth(row, truth),
-        own_id=None if own_id is None else lambda row: _value(row, own_id, "question_id_column"),
-        columns=lambda row: {
-            name: _value(row, name, "row_columns") for name in settings.row_columns
-        },
+        usual_truth=_truth,
         check=check,
     )
 
 
-def _truth(row: Row, column: str | None) -> object:
-    if column is None:
-        return None
-    if column != "auto":
-        return _value(row, column, "ground_truth_column")
+def _truth(row: Row) -> object:
     reward_model = row.get("reward_model")
     if not isinstance(reward_model, Mapping) or "ground_truth" not in reward_model:
         raise DatasetError(

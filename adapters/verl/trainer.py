@@ -49,7 +49,6 @@ class CoevoTrainer(PPOTrainerSync):
         self._settings = read_settings(config.coevo)
         check_config(config, self._settings)
         self._due = Due()
-        self._dropped: list[Rollout] = []
         super().__init__(config)
 
     # Set-up
@@ -111,9 +110,7 @@ class CoevoTrainer(PPOTrainerSync):
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         batch = super()._compute_advantage(batch, metrics)
-        self._engine.observe([*self._dropped, *self._collect(_real(batch))])
-        self._dropped.clear()
-        self._dispatcher.under_way.forget_all()
+        self._dispatcher.under_way.observe(self._collect(_real(batch)))
         return batch
 
     # Checkpoints
@@ -161,7 +158,8 @@ class CoevoTrainer(PPOTrainerSync):
         if partition_id == _TRAIN:
             finished = set(uids) & self.replay_buffer.finished_keys[partition_id]
             rows = self.replay_buffer.partitions[partition_id]
-            self._dropped += self._collect([key for key in rows if session(key)[0] in finished])
+            dropped = [key for key in rows if session(key)[0] in finished]
+            self._dispatcher.under_way.came_back(self._collect(dropped))
         return original(partition_id, uids)
 
 

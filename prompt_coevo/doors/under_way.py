@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from prompt_coevo.doors.questions import QuestionIndex, Row
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
-from prompt_coevo.types import Assignment
+from prompt_coevo.types import Assignment, Rollout
 
 
 class UnderWay:
@@ -18,6 +18,7 @@ class UnderWay:
         self._questions = questions
         self._size = group_size
         self._groups: dict[str, list[Assignment]] = {}
+        self._back: list[Rollout] = []
 
     def plan(self, names: Sequence[str], rows: Sequence[Row]) -> list[list[Assignment]]:
         """One group for each row of the dataset, under the name in its place."""
@@ -39,6 +40,12 @@ class UnderWay:
             )
         return {name: group for name, group in self._groups.items() if name in names}
 
-    def forget_all(self) -> None:
-        """Nothing is under way any more."""
+    def came_back(self, rollouts: Sequence[Rollout]) -> None:
+        """Keep what the host drops from its round, until the round is observed."""
+        self._back += rollouts
+
+    def observe(self, rollouts: Sequence[Rollout]) -> None:
+        """Hand a round over to the engine; nothing is under way any more."""
+        self._engine.observe([*self._back, *rollouts])
+        self._back.clear()
         self._groups.clear()
