@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from omegaconf import DictConfig
 from tensordict import TensorDict
+from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 from verl.utils import tensordict_utils as tu
 
 from prompt_coevo.adapters.verl.distil import COLUMN, NAME, LoopName, pack
@@ -16,9 +17,6 @@ from prompt_coevo.doors.questions import QuestionIndex, Row
 from prompt_coevo.doors.under_way import UnderWay
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.types import Assignment, RolloutRequest, Sampling
-
-if TYPE_CHECKING:
-    from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 
 _Task: TypeAlias = tuple[Sequence[Assignment], dict[str, Any] | None]
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import transfer_queue as tq
+from transformers import PreTrainedTokenizerBase
 
 from prompt_coevo.adapters.verl.distil import COLUMN, ERROR, STATUS
 from prompt_coevo.doors.policy import aborted
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 _Row: TypeAlias = tuple[str, float, dict[str, Any]]
 """Completion, reward and extra fields."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import transfer_queue as tq
+from tensordict import TensorDict
+from verl.trainer.ppo.v1 import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
 from verl.utils.dataset.rl_dataset import collate_fn
 
@@ -16,11 +18,6 @@ from prompt_coevo.adapters.verl.harvest import collect
 from prompt_coevo.doors.patching import swapped
 from prompt_coevo.doors.policy import DoorPolicy
 from prompt_coevo.types import Rollout, RolloutRequest
-
-if TYPE_CHECKING:
-    from tensordict import TensorDict
-    from transfer_queue import KVBatchMeta
-    from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 _PARTITION: Final = "val"
 _POLL_S: Final = 0.2  # VeRL looks every two seconds, which adds up over the waves of a search
@@ -63,13 +60,13 @@ class VerlPolicy(DoorPolicy):
         tu.assign_non_tensor_data(batch, "validate", True)
         return batch
 
-    def _waited_for(self, count: int) -> KVBatchMeta:
+    def _waited_for(self, count: int) -> tq.KVBatchMeta:
         step, buffer = self._trainer.global_steps, self._trainer.replay_buffer
         often = min(getattr(buffer, "poll_interval", _POLL_S), _POLL_S)
         with swapped(buffer, "poll_interval", often):
             return buffer.sample(global_steps=step, partition_id=_PARTITION, batch_size=count)[0]
 
-    def _scored(self, rows: KVBatchMeta) -> KVBatchMeta:
+    def _scored(self, rows: tq.KVBatchMeta) -> tq.KVBatchMeta:
         """Rewards come with the rows, unless a reward model shares the rollout's devices."""
         trainer = self._trainer
         if trainer.reward_loop_manager.reward_loop_worker_handles is not None:

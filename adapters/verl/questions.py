@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+
+from verl.utils.dataset.rl_dataset import RLHFDataset
 
 from prompt_coevo.doors.columns import index_named, missing_column
 from prompt_coevo.doors.questions import QuestionIndex, Row
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.settings import Settings
-
-if TYPE_CHECKING:
-    from verl.utils.dataset.rl_dataset import RLHFDataset
 
 
 def index_questions(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from omegaconf import DictConfig, open_dict
-from verl.trainer.ppo.v1.trainer_base import register_trainer
-from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1 import AgentLoopManagerTQ, PPOTrainerSync, register_trainer
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.utils.config import omega_conf_to_dataclass
 
 from prompt_coevo.adapters.verl.checks import agent_loops, check_config, prompt_limit
@@ -24,11 +25,6 @@ from prompt_coevo.doors.hydra_group import read_settings
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.patching import wrap
 from prompt_coevo.types import Assignment, Rollout
-
-if TYPE_CHECKING:
-    from transfer_queue import KVBatchMeta
-    from verl.trainer.ppo.v1 import AgentLoopManagerTQ
-    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 _TRAIN: Final = "train"
 
