@@ -51,6 +51,39 @@ def index_columns(
     )
 
 
+def index_named(
+    dataset: Any,
+    settings: Settings,
+    look_up: Callable[[Row, str, str], object],
+    *,
+    prompt: Callable[[Row], Prompt],
+    usual_truth: Callable[[Row], object],
+    check: Callable[[Row, int], None] = lambda row, number: None,
+) -> QuestionIndex:
+    """The questions of a dataset that has a place of its own for what the settings name.
+
+    `look_up(row, column, setting)` finds it, or raises DatasetError. `usual_truth` reads the right answer
+    with `ground_truth_column = "auto"`. The rest, and what is raised, is QuestionIndex's.
+    """
+    own_id, truth = settings.question_id_column, settings.ground_truth_column
+
+    def read_truth(row: Row) -> object:
+        if truth is None:
+            return None
+        return usual_truth(row) if truth == "auto" else look_up(row, truth, "ground_truth_column")
+
+    return QuestionIndex(
+        dataset,
+        prompt=prompt,
+        truth=read_truth,
+        own_id=None if own_id is None else lambda row: look_up(row, own_id, "question_id_column"),
+        columns=lambda row: {
+            name: look_up(row, name, "row_columns") for name in settings.row_columns
+        },
+        check=check,
+    )
+
+
 def require_column(column: str, columns: Iterable[str], remark: str = "") -> None:
     """Raise DatasetError unless the dataset has this column."""
     known = list(columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -125,3 +125,12 @@ def tokens_needed(processing_class: Any, prompts: Sequence[Prompt], **template: 
         list(prompts), add_generation_prompt=True, tokenize=True, return_dict=True, **template
     )["input_ids"]
     return max(map(len, ids))
+
+
+def fixed_limit(
+    processing_class: Any, template: Mapping[str, Any], tokens: int, name: str
+) -> PromptLimit:
+    """A limit that is the same for the whole run, on what `tokens_needed` counts with `template`."""
+    return PromptLimit(
+        lambda prompts: tokens_needed(processing_class, prompts, **template), lambda: tokens, name
+    )
