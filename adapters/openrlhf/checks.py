@@ -1,44 +1,10 @@
-"""What cannot work, refused with one sentence, and how long a prompt may be."""
+"""What cannot work, refused with one sentence."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Final
-
 from prompt_coevo.adapters.openrlhf.host import Arguments
-from prompt_coevo.doors.length_gate import LONGEST_LOOKED_AT, PromptLimit
-from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.errors import HostError
-from prompt_coevo.extras import MissingExtraError
-from prompt_coevo.placement import Prompt
 from prompt_coevo.settings import Settings
-from prompt_coevo.tokens import encode
-
-if TYPE_CHECKING:
-    from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
-
-# Flags and internals change within 0.11.
-_FIRST: Final = (0, 11, 2)
-_BELOW: Final = (0, 12)
-
-
-def check_version() -> None:
-    """Raise HostError or MissingExtraError unless a supported OpenRLHF is installed."""
-    try:
-        found = version("openrlhf")
-    except PackageNotFoundError:
-        raise MissingExtraError(
-            "this command needs the package 'openrlhf', which is not installed; "
-            "run: pip install 'prompt-coevo[openrlhf]'"
-        ) from None
-    numbers = tuple(map(int, re.findall(r"\d+", found)[:3]))
-    if not _FIRST <= numbers < _BELOW:
-        raise HostError(
-            f"openrlhf {found} is not supported, because its internals differ; "
-            "install openrlhf>=0.11.2,<0.12"
-        )
 
 
 def check_arguments(args: Arguments, settings: Settings) -> None:
@@ -75,27 +41,4 @@ def check_arguments(args: Arguments, settings: Settings) -> None:
         raise HostError(
             f"--coevo.distill_ratio {settings.distill_ratio} needs the sampler's log-probs; set "
             "--algo.advantage.is_correction_level"
-        )
-
-
-def prompt_limit(args: Arguments, dataset: CoevoPromptDataset) -> PromptLimit:
-    """OpenRLHF cuts a longer prompt off at the left with a warning, and the instruction goes first."""
-
-    def needed(prompts: Sequence[Prompt]) -> int:
-        return max(len(encode(dataset.tokenizer, dataset.render(prompt))) for prompt in prompts)
-
-    def room() -> int:
-        return int(args.data.max_len - (args.rollout.max_new_tokens or 1))
-
-    return PromptLimit(needed, room, "--data.max_len leaves room for")
-
-
-def check_questions(questions: QuestionIndex, limit: PromptLimit) -> None:
-    """Raise HostError if a question is cut off: then its prompt cannot be exchanged for another one."""
-    needed = limit.needed(questions.longest_prompts(LONGEST_LOOKED_AT))
-    room = limit.tokens()
-    if room is not None and needed > room:
-        raise HostError(
-            f"the longest question needs {needed} tokens, {limit.name} {room}; raise it, or leave such "
-            "questions out of the dataset"
         )

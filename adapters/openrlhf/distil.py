@@ -3,76 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
+from typing import Any
 
 from prompt_coevo.adapters.openrlhf.host import Response
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
-from prompt_coevo.doors.distill import shift_ranges
-from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.errors import HostError
+from prompt_coevo.doors.distill import TokenRow
+from prompt_coevo.doors.questions import Row
 from prompt_coevo.tokens import encode
 from prompt_coevo.types import Assignment
 
 
-class PromptExchange:
-    """Exchanges the prompts of distilled rollouts for those to train on.
+def to_train_on(
+    response: Response, assignment: Assignment, row: Row, dataset: CoevoPromptDataset
+) -> Response:
+    """The response as it is trained on, which differs if it was sampled under a template.
 
-    With `may_distil`, prompts that may be exchanged later are looked at from the first batch on.
+    Raises HostError if its prompt cannot be exchanged, also without one: that shows in the first batch.
     """
-
-    def __init__(
-        self, dataset: CoevoPromptDataset, questions: QuestionIndex, may_distil: bool
-    ) -> None:
-        self._dataset = dataset
-        self._questions = questions
-        self._may_distil = may_distil
-        # A group's responses come one by one, and share their prompts.
-        self._ids = lru_cache(maxsize=1024)(partial(encode, dataset.tokenizer))
-
-    def apply(self, response: Response, assignment: Assignment) -> Response:
-        """The response to train on. Raises HostError if its prompt cannot be exchanged."""
-        if not (self._may_distil or assignment.distilled):
-            return response
-        rolled_out = self._ids(response["prompt"])
-        if not assignment.distilled:
-            check_prompt(response, rolled_out)
-            return response
-        question = self._questions.question(assignment.question_id)
-        trained = self._dataset.render(assignment.train_prompt(question.prompt))
-        return with_prompt(response, rolled_out, trained, self._ids(trained))
-
-
-def check_prompt(response: Response, rolled_out: Sequence[int]) -> None:
-    """Raise HostError if the response does not begin with `rolled_out`, the prompt that it was asked for.
-
-    That is so for a prompt that was cut off, and for an agent that edits it.
-    """
-    tokens, ranges = response["observation_tokens"], response["action_ranges"]
-    start = len(rolled_out)
-    if list(tokens[:start]) != list(rolled_out) or (ranges and ranges[0][0] != start):
-        raise HostError(
-            "a response does not begin with the prompt that it was asked for, so the prompt cannot be "
-            "exchanged for the question: an agent's reset() must hand on the observation unchanged (or "
-            "set --coevo.context_distillation false)"
-        )
+    text = response["prompt"]
+    rolled_out = _ids(dataset.tokenizer, text)
+    if assignment.distilled:
+        text = dataset.render(assignment.train_prompt(dataset.prompt(row)))
+    return with_prompt(response, rolled_out, text, _ids(dataset.tokenizer, text))
 
 
 def with_prompt(
     response: Response, rolled_out: Sequence[int], prompt: str, prompt_ids: Sequence[int]
 ) -> Response:
-    """The response as if it had been sampled under `prompt`.
+    """The response as if it had been sampled under `prompt`, and not under the ids `rolled_out`.
 
-    `rolled_out` are the ids of the prompt that it was sampled under. Raises HostError if the response
-    does not begin with them.
+    Raises HostError if it does not begin with these.
     """
-    check_prompt(response, rolled_out)
-    start, log_probs = len(rolled_out), response["rollout_log_probs"]
+    tokens, ranges = response["observation_tokens"], response["action_ranges"]
+    row = TokenRow(tokens, ranges, response["rollout_log_probs"]).exchanged(
+        rolled_out,
+        prompt_ids,
+        "an agent's reset() must hand on the observation unchanged (or set "
+        "--coevo.context_distillation false)",
+    )
     return {
         **response,
         "prompt": prompt,
-        "observation_tokens": [*prompt_ids, *response["observation_tokens"][start:]],
-        "action_ranges": shift_ranges(
-            [(first, last) for first, last in response["action_ranges"]], start, len(prompt_ids)
-        ),
-        "rollout_log_probs": log_probs and [0.0] * len(prompt_ids) + list(log_probs[start:]),
+        "observation_tokens": row.ids,
+        "action_ranges": row.ranges,
+        "rollout_log_probs": row.log_probs,
     }
+
+
+@lru_cache(maxsize=1024)  # a group's responses come one by one, and share their prompts
+def _ids(tokenizer: Any, text: str) -> list[int]:
+    return encode(tokenizer, text)

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
+from torchdata.stateful_dataloader import StatefulDataLoader  # type: ignore[import-not-found]
 from transformers import AutoConfig
 
-from prompt_coevo.adapters.openrlhf.checkpoint import StatefulPrompts
-from prompt_coevo.adapters.openrlhf.checks import check_questions, prompt_limit
-from prompt_coevo.adapters.openrlhf.distil import PromptExchange
-from prompt_coevo.adapters.openrlhf.groups import TAG, AskedGroup, dispatch_groups
-from prompt_coevo.adapters.openrlhf.host import Label, Reference, Response, Tag
+from prompt_coevo.adapters.openrlhf.checkpoint import may_be_saved
+from prompt_coevo.adapters.openrlhf.distil import to_train_on
+from prompt_coevo.adapters.openrlhf.groups import TAG, dispatch_groups
+from prompt_coevo.adapters.openrlhf.host import Dispatch, Reference, Response
 from prompt_coevo.adapters.openrlhf.policy import OpenRLHFPolicy
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.ratio import DISTILLED
 from prompt_coevo.doors.evaluation import evaluation_assignment
+from prompt_coevo.doors.length_gate import check_questions
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.patching import swapped
+from prompt_coevo.doors.progress import Progress
+from prompt_coevo.doors.questions import Row
 from prompt_coevo.doors.sent_settings import received
+from prompt_coevo.doors.stateful_loader import StatefulLoader
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Rollout
-
-if TYPE_CHECKING:
-    from openrlhf.trainer.ppo_utils.experience import Experience
-    from torchdata.stateful_dataloader import StatefulDataLoader  # type: ignore[import-not-found]
 
 
 class CoevoSamplesGenerator(SamplesGenerator):
@@ -40,7 +42,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
         settings, model = received(self.args.coevo), self.args.actor.model_name_or_path
         self._dataset: CoevoPromptDataset = prompts_dataloader.dataset
         self._questions = self._dataset.index(settings)
-        limit = prompt_limit(self.args, self._dataset)
+        limit = self._dataset.prompt_limit()
         self.engine = open_engine(
             "openrlhf",
             settings,
@@ -53,17 +55,16 @@ class CoevoSamplesGenerator(SamplesGenerator):
         )
         if self.engine.may_distil:
             check_questions(self._questions, limit)
-        evaluates = self.eval_dataloader is not None
-        self.prompts_dataloader = StatefulPrompts(
-            prompts_dataloader, self.engine, self.args, evaluates=evaluates
+        may_save = partial(may_be_saved, self.args, evaluates=self.eval_dataloader is not None)
+        self.prompts_dataloader = StatefulLoader(
+            prompts_dataloader, self.engine, Progress(), may_save
         )
         dispatch = super()._dispatch_prompts_to_vllm
         self._policy = OpenRLHFPolicy(self, self._dataset, self._questions, self.engine, dispatch)
-        self._exchange = PromptExchange(self._dataset, self._questions, self.engine.may_distil)
         self._has_begun = self._evaluates = False
-        self._under_way: dict[tuple[int, int], list[Assignment]] = {}
-        self._evaluated: Sequence[str] = ()
-        self._observed: list[Rollout] = []
+        self._asked: list[tuple[Assignment, Row, str]] = []
+        """Of each rollout under way: what it runs under, its row, and this as OpenRLHF renders it."""
+        self._observed: dict[int, Rollout] = {}
 
     # Moments
 
@@ -112,82 +113,56 @@ class CoevoSamplesGenerator(SamplesGenerator):
             result: tuple[list[Experience], int, bool] = super()._generate_vllm(*args, **kwargs)
         if self._observed:
             # Responses come back in any order, and decisions must not depend on it.
-            self._observed.sort(key=lambda one: _tag(one.assignment))
-            self.engine.observe(self._observed)
-            self._observed = []
-        self._under_way.clear()
+            self.engine.observe([self._observed[number] for number in sorted(self._observed)])
+        self._asked, self._observed = [], {}
         return result
 
     def _dispatch_prompts_to_vllm(
-        self, prompts: Sequence[str], labels: Sequence[Label], **kwargs: Any
+        self, prompts: Sequence[str], labels: Sequence[object], **kwargs: Any
     ) -> list[Reference]:
-        dispatch = super()._dispatch_prompts_to_vllm
+        dispatch: Dispatch = super()._dispatch_prompts_to_vllm
+        best = evaluation_assignment(self.engine) if self._evaluates else None
+        if self._evaluates and best is None:
+            return dispatch(prompts, labels, **kwargs)
+        dataset = self._dataset if best is None else self.eval_dataloader.dataset
+        rows = [dataset.raw(*pair) for pair in zip(prompts, labels, strict=True)]
         size = kwargs.get("n_samples_per_prompt", self.args.rollout.n_samples_per_prompt)
-        if not self._evaluates:
+        if best is None:
             self._between_steps()
-            groups = self._planned(prompts, labels, size)
-        elif best := evaluation_assignment(self.engine):
-            groups = self._evaluation(prompts, labels, best, size)
+            plan = self.engine.plan(self._questions.ids_of(rows), size)
         else:
-            references: list[Reference] = dispatch(prompts, labels, **kwargs)
-            return references
+            plan = [best] * (size * len(rows))
+        asked = [(one, rows[n // size], prompts[n // size]) for n, one in enumerate(plan)]
+        first = len(self._asked)
+        self._asked += asked
         # Our prompts are texts; groups have no images (see checks.py).
         kwargs.pop("images", None)
-        return dispatch_groups(dispatch, groups, kwargs)
-
-    def _planned(
-        self, prompts: Sequence[str], labels: Sequence[Label], size: int
-    ) -> list[AskedGroup]:
-        rows = [self._dataset.raw(*pair) for pair in zip(prompts, labels, strict=True)]
-        plan = self.engine.plan(self._questions.ids_of(rows), size)
-        groups = []
-        for number, row in enumerate(rows):
-            group = plan[number * size : (number + 1) * size]
-            self._under_way[group[0].round, group[0].group] = group
-            members: dict[str, list[Tag]] = {}
-            for one in group:
-                text = self._dataset.place(one, row, prompts[number])
-                members.setdefault(text, []).append(_tag(one))
-            groups.append(AskedGroup(labels[number], members))
-        return groups
-
-    def _evaluation(
-        self, prompts: Sequence[str], labels: Sequence[Label], best: Assignment, size: int
-    ) -> list[AskedGroup]:
-        dataset: CoevoPromptDataset = self.eval_dataloader.dataset
-        self._evaluated = prompts
-        groups = []
-        for number, (prompt, label) in enumerate(zip(prompts, labels, strict=True)):
-            placed = dataset.place(best, dataset.raw(prompt, label), prompt)
-            tags = [(0, number, member) for member in range(size)]
-            groups.append(AskedGroup(label, {placed: tags}))
-        return groups
+        return dispatch_groups(
+            dispatch, [dataset.place(*one) for one in asked], labels, kwargs, first
+        )
 
     def _process_response_into_experience(self, response: Response, **kwargs: Any) -> Experience:
         make = super()._process_response_into_experience
-        tag = response.pop(TAG, None)
-        if self._evaluates:
-            if tag is not None:  # OpenRLHF finds its data sources by the prompt
-                response["prompt"] = self._evaluated[tag[1]]
-            return make(response, **kwargs)
-        if tag is None:
+        number = response.pop(TAG, None)
+        if number is None:
+            if self._evaluates:
+                return make(response, **kwargs)
             raise HostError(
                 "OpenRLHF dispatched prompts in a way that this version of prompt_coevo does not know; "
                 "install openrlhf==0.11.2"
             )
-        number, group, member = tag
-        assignment = self._under_way[number, group][member]
-        self._observed.append(self._policy.scored(assignment, response))
+        assignment, row, question = self._asked[number]
+        if self._evaluates:  # OpenRLHF finds its data sources by the prompt
+            return make({**response, "prompt": question}, **kwargs)
+        self._observed[number] = self._policy.scored(assignment, response)
         if response.get("reward") is None:
             raise HostError(
                 "a rollout of the training batch has no reward: the reward function or server failed "
                 "(its error is in the log of the vLLM actor), and OpenRLHF cannot train on a batch with "
                 "missing rewards; let it answer with a number instead"
             )
-        experience = make(self._exchange.apply(response, assignment), **kwargs)
+        if self.engine.may_distil or assignment.distilled:
+            response = to_train_on(response, assignment, row, self._dataset)
+        experience = make(response, **kwargs)
         experience.info[DISTILLED] = torch.tensor([float(assignment.distilled)])
         return experience
-
-
-def _tag(assignment: Assignment) -> Tag:
-    return assignment.round, assignment.group, assignment.member

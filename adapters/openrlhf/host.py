@@ -22,26 +22,6 @@ def class_of(actor: Any) -> Any:
 
 Arguments: TypeAlias = SimpleNamespace
 """OpenRLHF's arguments in their groups: `--data.max_len` is `data.max_len`."""
-Label: TypeAlias = object
-"""A row's label, as the dataset has it: a text, or whatever the reward function reads."""
-Tag: TypeAlias = tuple[int, int, int]
-"""Which rollout of the run: round, group and member."""
-
-
-class PlacedPrompt(str):
-    """A rendered prompt of a rollout that also knows the question's own, for the reward."""
-
-    question: str
-    decoded: str
-    """As it comes out of the tokenizer again, which may change blanks."""
-    question_decoded: str
-
-    @classmethod
-    def of(cls, text: str, question: str, decode: Callable[[str], str]) -> PlacedPrompt:
-        placed = cls(text)
-        placed.question = question
-        placed.decoded, placed.question_decoded = decode(text), decode(question)
-        return placed
 
 
 class Response(TypedDict):
@@ -53,7 +33,7 @@ class Response(TypedDict):
     rollout_log_probs: list[float] | None
     reward: NotRequired[float | Tensor | list[float] | None]
     extra_logs: NotRequired[Mapping[str, float | Tensor] | None]
-    coevo: NotRequired[Tag]
+    coevo: NotRequired[int]
 
 
 Reference: TypeAlias = "ObjectRef[list[Response]]"

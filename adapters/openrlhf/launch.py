@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Mapping
 
-from prompt_coevo.adapters.openrlhf.checks import check_arguments, check_version
+from prompt_coevo.adapters.openrlhf.checks import check_arguments
 from prompt_coevo.adapters.openrlhf.host import Arguments
 from prompt_coevo.doors.sent_settings import sent
+from prompt_coevo.doors.versions import check_version
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.settings import Settings
-
-_Hierarchize: TypeAlias = Callable[[Namespace], Arguments]
 
 
 def install(values: Mapping[str, object]) -> None:
@@ -22,7 +20,7 @@ def install(values: Mapping[str, object]) -> None:
     OpenRLHF looks its trainers and `hierarchize` up when they are needed, so nothing of it has to be
     changed. Raises SettingsError, HostError, PluginError or MissingExtraError.
     """
-    check_version()
+    check_version("openrlhf", "0.11.2", "0.12")  # flags and internals change within 0.11
     settings = Settings(**values)
     Coevolution.check(settings)
 
@@ -34,15 +32,10 @@ def install(values: Mapping[str, object]) -> None:
 
     from prompt_coevo.adapters.openrlhf import rewards, trainer
 
-    engine.RolloutRayActor = ray.remote(rewards.CoevoRolloutActor)
-    config.hierarchize = _checked(config.hierarchize, settings)
-    sync.PPOTrainer = ray.remote(trainer.CoevoTrainer)
-    asynchronous.PPOTrainerAsync = ray.remote(trainer.CoevoTrainerAsync)
+    hierarchize = config.hierarchize
 
-
-def _checked(hierarchize: _Hierarchize, settings: Settings) -> _Hierarchize:
     def with_coevo(flat: Namespace) -> Arguments:
-        args = hierarchize(flat)
+        args: Arguments = hierarchize(flat)
         try:
             check_arguments(args, settings)
         except CoevoError as error:
@@ -50,4 +43,7 @@ def _checked(hierarchize: _Hierarchize, settings: Settings) -> _Hierarchize:
         args.coevo = sent(settings)
         return args
 
-    return with_coevo
+    config.hierarchize = with_coevo
+    engine.RolloutRayActor = ray.remote(rewards.CoevoRolloutActor)
+    sync.PPOTrainer = ray.remote(trainer.CoevoTrainer)
+    asynchronous.PPOTrainerAsync = ray.remote(trainer.CoevoTrainerAsync)

@@ -5,22 +5,20 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ray
 import torch
+from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from openrlhf.trainer.ray.vllm_engine import batch_vllm_engine_call
 
 from prompt_coevo.adapters.openrlhf.host import TOOL_ERROR, Dispatch, Reference, Response
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
-from prompt_coevo.doors.policy import DoorPolicy, aborted, by_sampling
+from prompt_coevo.doors.policy import DoorPolicy, aborted, sampled_alike
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.markers import PROJECT
-from prompt_coevo.types import Assignment, Rollout, RolloutRequest
-
-if TYPE_CHECKING:
-    from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
+from prompt_coevo.types import Assignment, Rollout, RolloutRequest, Sampling
 
 logger = logging.getLogger(PROJECT)
 
@@ -51,12 +49,7 @@ class OpenRLHFPolicy(DoorPolicy):
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
         """One scored completion per request, by the current weights."""
-        rollouts: list[Rollout] = []
-        for sampling, same in by_sampling(requests):
-            assignments = [request.assignment for request in same]
-            responses = self._sample(assignments, sampling.temperature)
-            rollouts += map(self.scored, assignments, responses)
-        return rollouts
+        return sampled_alike(requests, self._sample)
 
     def scored(self, assignment: Assignment, response: Response | None) -> Rollout:
         """A response by the current weights as a rollout of the engine; None for one that failed."""
@@ -72,28 +65,25 @@ class OpenRLHFPolicy(DoorPolicy):
         failed = float((response.get("extra_logs") or {}).get(TOOL_ERROR, 0.0)) > 0
         return Rollout.scored(assignment, text, reward, version, "tool_error" if failed else None)
 
-    def _sample(
-        self, assignments: Sequence[Assignment], temperature: float | None
-    ) -> list[Response | None]:
-        """One response for each, None for one that failed."""
-        prompts, labels = [], []
-        for one in assignments:
-            row = self._questions.row(one.question_id)
-            prompts.append(self._dataset.place(one, row))
-            labels.append(self._dataset.label(row))
+    def _sample(self, requests: Sequence[RolloutRequest], sampling: Sampling) -> list[Rollout]:
+        assignments = [request.assignment for request in requests]
+        rows = [self._questions.row(one.question_id) for one in assignments]
+        prompts = list(map(self._dataset.place, assignments, rows))
         kwargs = {**self.generate_kwargs, "n_samples_per_prompt": 1}
-        if temperature is not None:
-            kwargs["temperature"] = temperature
+        if sampling.temperature is not None:
+            kwargs["temperature"] = sampling.temperature
         if self.asleep:
             batch_vllm_engine_call(self._host.vllm_engines, "wake_up")
         try:
-            return [_result(one) for one in self._dispatch(prompts, labels, **kwargs)]
+            references = self._dispatch(prompts, list(map(self._dataset.label, rows)), **kwargs)
+            return list(map(self.scored, assignments, map(_result, references)))
         finally:
             if self.asleep:
                 batch_vllm_engine_call(self._host.vllm_engines, "sleep")
 
 
 def _result(reference: Reference) -> Response | None:
+    """The one response of a rollout, None if it failed."""
     try:
         response: Response = ray.get(reference)[0]
     except ray.exceptions.RayTaskError as error:

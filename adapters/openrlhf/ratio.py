@@ -6,17 +6,15 @@ the question already. The sampler's log-probs are under the template.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
+from torch import Tensor
 
 from prompt_coevo.doors.ratio_tensors import distil_ratio
 from prompt_coevo.doors.sent_settings import received
 from prompt_coevo.settings import Settings
-
-if TYPE_CHECKING:
-    from openrlhf.trainer.ppo_utils.experience import Experience
-    from torch import Tensor
 
 DISTILLED: Final = "coevo_distilled"
 """The entry of an Experience's info that says which rows were sampled under a template."""

@@ -5,17 +5,15 @@ OpenRLHF asks for it in the vLLM actor, with the prompt that this was sent and t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import openrlhf.trainer.ray.vllm_engine as engine
 from openrlhf.utils.agent import SingleTurnAgentExecutor
 
-from prompt_coevo.adapters.openrlhf.host import Label, PlacedPrompt, class_of
+from prompt_coevo.adapters.openrlhf.host import class_of
 from prompt_coevo.doors.patching import wrap
-from prompt_coevo.errors import HostError
-
-_Fetch: TypeAlias = Callable[[list[str], list[str], Sequence[Label]], Awaitable[list[Any]]]
+from prompt_coevo.doors.placed_text import on_the_question
 
 
 class CoevoRolloutActor(class_of(engine.RolloutRayActor)):  # type: ignore[misc]
@@ -29,19 +27,9 @@ class CoevoRolloutActor(class_of(engine.RolloutRayActor)):  # type: ignore[misc]
 
 
 def _of_the_questions(
-    fetch: _Fetch, queries: list[str], prompts: list[str], labels: Sequence[Label]
+    fetch: Callable[..., Awaitable[list[Any]]], queries: list[str], prompts: list[str], labels: Any
 ) -> Awaitable[list[Any]]:
     """The rewards, as if the responses had been sampled with the questions' own prompts."""
-    pairs = [_of_the_question(*pair) for pair in zip(queries, prompts, strict=True)]
+    advice = "raise --data.max_len"
+    pairs = [on_the_question(*pair, advice) for pair in zip(queries, prompts, strict=True)]
     return fetch([query for query, _ in pairs], [prompt for _, prompt in pairs], labels)
-
-
-def _of_the_question(query: str, prompt: str) -> tuple[str, str]:
-    if not isinstance(prompt, PlacedPrompt):
-        return query, prompt
-    if not query.startswith(prompt.decoded):
-        raise HostError(
-            "a response does not begin with the prompt that it was asked for, so its reward cannot be "
-            "that of the question; raise --data.max_len"
-        )
-    return prompt.question_decoded + query[len(prompt.decoded) :], prompt.question

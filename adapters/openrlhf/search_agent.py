@@ -11,24 +11,21 @@ The label has the gold answers: a text, a list of texts, or either as JSON.
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial
+from typing import Any
 
 import torch
 from openrlhf.utils.agent import AgentExecutorBase
+from transformers import PreTrainedTokenizerBase
 
 from prompt_coevo.adapters.openrlhf.host import TOOL_ERROR
-from prompt_coevo.retrieval.agent.reward import score
+from prompt_coevo.retrieval.agent.play import Turn, play
+from prompt_coevo.retrieval.agent.reward import golds_of, score
 from prompt_coevo.retrieval.agent.rollout import SearchRollout
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings, tool_of
 from prompt_coevo.retrieval.agent.tags import STOP_STRINGS
 from prompt_coevo.tokens import encode
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
-Golds: TypeAlias = str | Iterable[object]
 
 
 def search_agent(**settings: object) -> type[AgentExecutorBase]:
@@ -39,7 +36,7 @@ def search_agent(**settings: object) -> type[AgentExecutorBase]:
         async def execute(
             self,
             prompt: str,
-            label: Golds,
+            label: str | Iterable[object],
             sampling_params: Any,
             max_length: int,
             hf_tokenizer: PreTrainedTokenizerBase,
@@ -48,29 +45,22 @@ def search_agent(**settings: object) -> type[AgentExecutorBase]:
         ) -> dict[str, object]:
             ids = encode(hf_tokenizer, prompt)
             rollout = SearchRollout(ids, hf_tokenizer, checked, max_length - len(ids))
-            await _play(rollout, checked, sampling_params, llm_engine)
-            reward = score(rollout.episode, _golds(label), checked.metric)
+            sampling = copy.deepcopy(sampling_params)
+            sampling.stop, sampling.include_stop_str_in_output = list(STOP_STRINGS), True
+            await play(rollout, tool_of(checked), partial(_sample, llm_engine, sampling))
+            reward = score(rollout.episode, golds_of(label), checked.metric)
             return {"prompt": prompt, "label": label, **_response(rollout, reward)}
 
     return SearchAgentExecutor
 
 
-async def _play(
-    rollout: SearchRollout, settings: SearchAgentSettings, sampling_params: Any, llm_engine: Any
-) -> None:
-    tool = tool_of(settings)
-    sampling = copy.deepcopy(sampling_params)
-    sampling.stop, sampling.include_stop_str_in_output = list(STOP_STRINGS), True
-    while not rollout.over:
-        sampling.max_tokens = rollout.turn_tokens
-        output = (await llm_engine.generate(rollout.trajectory.ids, sampling)).outputs[0]
-        ids = list(output.token_ids)
-        log_probs = None
-        if output.logprobs is not None:
-            log_probs = [at[token].logprob for token, at in zip(ids, output.logprobs, strict=True)]
-        query = rollout.sampled(ids, log_probs)
-        if query is not None:
-            rollout.observed(await tool.asearch(query))
+async def _sample(llm_engine: Any, sampling: Any, ids: list[int], most: int) -> Turn:
+    sampling.max_tokens = most
+    output = (await llm_engine.generate(ids, sampling)).outputs[0]
+    new = list(output.token_ids)
+    if output.logprobs is None:
+        return new, None
+    return new, [at[token].logprob for token, at in zip(new, output.logprobs, strict=True)]
 
 
 def _response(rollout: SearchRollout, reward: float) -> dict[str, object]:
@@ -90,13 +80,3 @@ def _response(rollout: SearchRollout, reward: float) -> dict[str, object]:
             TOOL_ERROR: torch.tensor(float(episode.outage)),
         },
     }
-
-
-def _golds(label: Golds) -> str | list[str]:
-    if not isinstance(label, str):
-        return [str(one) for one in label]
-    try:
-        found = json.loads(label)
-    except json.JSONDecodeError:
-        return label
-    return [str(one) for one in found] if isinstance(found, list) else label

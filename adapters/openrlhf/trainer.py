@@ -8,11 +8,11 @@ import openrlhf.trainer.ppo_trainer as sync
 import openrlhf.trainer.ppo_trainer_async as asynchronous
 import ray
 
-from prompt_coevo.adapters.openrlhf.checkpoint import METRICS, StatefulPrompts
 from prompt_coevo.adapters.openrlhf.generation import CoevoSamplesGenerator
 from prompt_coevo.adapters.openrlhf.host import class_of
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.ratio import CoevoExperienceMaker
+from prompt_coevo.doors.stateful_loader import METRICS
 
 
 class _TakesOurs:
@@ -29,7 +29,6 @@ class _Generates(_TakesOurs):
     """The process with the sample generator, and so with the engine."""
 
     samples_generator: CoevoSamplesGenerator
-    prompts_dataloader: StatefulPrompts
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)

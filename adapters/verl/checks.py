@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig, OmegaConf
 
-from prompt_coevo.doors.length_gate import PromptLimit, tokens_needed
+from prompt_coevo.doors.length_gate import PromptLimit, fixed_limit
 from prompt_coevo.errors import HostError
 from prompt_coevo.extras import MissingExtraError
 from prompt_coevo.settings import Settings, may_distil
@@ -114,12 +114,7 @@ def agent_loops(config: DictConfig) -> set[str]:
 def prompt_limit(trainer: PPOTrainerSync) -> PromptLimit:
     """VeRL cuts a longer prompt off at the left with a warning, and the instruction goes first."""
     template = dict(trainer.config.data.get("apply_chat_template_kwargs") or {})
-    tools = getattr(trainer.train_dataset, "tool_schemas", None)
-    if tools:
+    if tools := getattr(trainer.train_dataset, "tool_schemas", None):
         template["tools"] = tools
-    limit: int = trainer.config.actor_rollout_ref.rollout.prompt_length
-    return PromptLimit(
-        lambda prompts: tokens_needed(trainer.tokenizer, prompts, **template),
-        lambda: limit,
-        "data.max_prompt_length is",
-    )
+    tokens = trainer.config.actor_rollout_ref.rollout.prompt_length
+    return fixed_limit(trainer.tokenizer, template, tokens, "data.max_prompt_length is")

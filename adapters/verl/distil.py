@@ -8,19 +8,13 @@ distillation.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import hydra
-from verl.experimental.agent_loop.agent_loop import (
-    AgentLoopBase,
-    AgentLoopOutput,
-    _agent_loop_registry,
-    register,
-)
+from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, _agent_loop_registry, register
 
-from prompt_coevo.adapters.verl.host import SamplingParams
-from prompt_coevo.placement import Prompt
+from prompt_coevo.doors.prompt_exchange import PromptExchange
 from prompt_coevo.types import Assignment
 
 NAME: Final = "coevo"
@@ -32,7 +26,7 @@ ERROR: Final = "coevo_error"
 """The extra field that ends the run: VeRL only logs what an agent loop raises."""
 
 # What builds prompt ids in an agent loop; before VeRL 0.9.1 the latter as a rule.
-_TOKENIZERS = ("ct_build_initial_tokens", "apply_chat_template")
+_TOKENIZERS: Final = ("ct_build_initial_tokens", "apply_chat_template")
 
 
 class LoopName(str):
@@ -43,7 +37,7 @@ class LoopName(str):
 
 
 def pack(
-    inner: str, assignments: Sequence[Assignment], sampling: SamplingParams | None = None
+    inner: str, assignments: Sequence[Assignment], sampling: dict[str, Any] | None = None
 ) -> str:
     """A group's content of our column. Rollouts outside training, which keep the prompt that they ran
     under, bring `sampling`, which overrides the host's sampling parameters."""
@@ -59,7 +53,7 @@ class CoevoAgentLoop:
         self._parts = parts
 
     async def run(
-        self, sampling_params: SamplingParams, **row: Any
+        self, sampling_params: dict[str, Any], **row: Any
     ) -> AgentLoopOutput | list[AgentLoopOutput]:
         """The inner loop's output, with the prompt ids to train on."""
         task = json.loads(row.pop(COLUMN))
@@ -70,49 +64,27 @@ class CoevoAgentLoop:
         inner = hydra.utils.instantiate(config=_agent_loop_registry[task["inner"]], **self._parts)
         exchange = None
         if assignment.distilled and task["sampling"] is None:
-            exchange = _PromptExchange(inner, rolled_out, assignment.train_prompt(question))
+            trained = assignment.train_prompt(question)
+            exchange = PromptExchange(
+                inner, _TOKENIZERS, rolled_out, trained, filled=["mm_inputs_out"]
+            )
         sampling = {**sampling_params, **(task["sampling"] or {})}
         output = await inner.run(sampling, **{**row, "raw_prompt": rolled_out})
         for one in output if isinstance(output, list) else [output]:
             one.extra_fields[COLUMN] = [assignment.round, assignment.group, assignment.member]
             if exchange is not None:
-                exchange.apply(one)
+                _apply(exchange, one, type(inner).__name__)
         return output
 
 
-class _PromptExchange:
-    """Builds the ids of the prompt to train on just as the inner loop builds those of its own."""
-
-    def __init__(self, inner: AgentLoopBase, rolled_out: Prompt, trained: Prompt) -> None:
-        self._loop = type(inner).__name__
-        self._rolled_out = rolled_out
-        self._trained = trained
-        self._ids: tuple[list[int], list[int]] | None = None
-        for name in _TOKENIZERS:
-            if hasattr(inner, name):
-                setattr(inner, name, self._around(getattr(inner, name)))
-
-    def apply(self, output: AgentLoopOutput) -> None:
-        """Exchange the prompt ids of an output, or report that it cannot be done."""
-        if self._ids is not None and list(output.prompt_ids) == self._ids[0]:
-            output.prompt_ids = self._ids[1]
-            return
-        output.extra_fields[ERROR] = (
-            f"the agent loop {self._loop} does not return the prompt ids that "
-            f"{' or '.join(_TOKENIZERS)} built from raw_prompt, so they cannot be exchanged for those "
-            "of the question; set coevo.context_distillation=False, or let it return them"
-        )
-
-    def _around(
-        self, original: Callable[..., Awaitable[list[int]]]
-    ) -> Callable[..., Awaitable[list[int]]]:
-        async def build(messages: Prompt, *args: object, **kwargs: object) -> list[int]:
-            ids = await original(messages, *args, **kwargs)
-            if self._ids is None and list(messages) == list(self._rolled_out):
-                if "mm_inputs_out" in kwargs:
-                    kwargs["mm_inputs_out"] = {}
-                trained = await original(self._trained, *args, **kwargs)
-                self._ids = (list(ids), list(trained))
-            return ids
-
-        return build
+def _apply(exchange: PromptExchange, output: AgentLoopOutput, loop: str) -> None:
+    """Exchange the prompt ids of an output, or report that it cannot be done."""
+    ids = exchange.trained_ids(output.prompt_ids)
+    if ids is not None:
+        output.prompt_ids = ids
+        return
+    output.extra_fields[ERROR] = (
+        f"the agent loop {loop} does not return the prompt ids that {' or '.join(_TOKENIZERS)} built "
+        "from raw_prompt, so they cannot be exchanged for those of the question; set "
+        "coevo.context_distillation=False, or let it return them"
+    )

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import torch
 from omegaconf import DictConfig
 from tensordict import TensorDict
+from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 from verl.utils import tensordict_utils as tu
 
 from prompt_coevo.adapters.verl.distil import COLUMN, NAME, LoopName, pack
-from prompt_coevo.adapters.verl.harvest import session
-from prompt_coevo.adapters.verl.host import SamplingParams
 from prompt_coevo.doors.evaluation import evaluation_assignment
 from prompt_coevo.doors.questions import QuestionIndex, Row
+from prompt_coevo.doors.under_way import UnderWay
 from prompt_coevo.engine.coevolution import Coevolution
-from prompt_coevo.errors import HostError
-from prompt_coevo.types import Assignment
+from prompt_coevo.types import Assignment, RolloutRequest, Sampling
 
-if TYPE_CHECKING:
-    from verl.trainer.ppo.v1 import AgentLoopManagerTQ
-
-_Task: TypeAlias = tuple[Sequence[Assignment], SamplingParams | None]
+_Task: TypeAlias = tuple[Sequence[Assignment], dict[str, Any] | None]
 
 
 class Dispatcher:
-    """Stands in for the agent loop manager, and remembers which groups are under way.
-
-    `rollout` is VeRL's section of that name.
-    """
+    """Stands in for the agent loop manager. `rollout` is VeRL's section of that name."""
 
     def __init__(
         self,
@@ -39,11 +32,11 @@ class Dispatcher:
         rollout: DictConfig,
     ) -> None:
         self._manager = manager
-        self._engine = engine
-        self._questions = questions
-        self._default_loop: str = rollout.agent.default_agent_loop
-        self._group_size: int = rollout.n
-        self._under_way: dict[str, list[Assignment]] = {}
+        self._rollout = rollout
+        self.engine = engine
+        self.questions = questions
+        self.under_way = UnderWay(engine, questions, rollout.n)
+        """The groups of training, by their uids."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._manager, name)
@@ -51,50 +44,27 @@ class Dispatcher:
     def generate_sequences(self, batch: TensorDict) -> None:
         """Dispatch a batch of the trainer's: training questions, or validation."""
         if "validate" not in batch or not bool(batch["validate"]):
-            self._plan(batch)
-        elif (best := evaluation_assignment(self._engine)) is not None:
+            groups = self.under_way.plan(_column(batch, "uid"), _rows(batch))
+            self._place(batch, [(group, None) for group in groups])
+        elif (best := evaluation_assignment(self.engine)) is not None:
             self._place(batch, [([best], {})] * len(batch))
         self._manager.generate_sequences(batch)
 
-    def send(
-        self, batch: TensorDict, requests: Sequence[tuple[Assignment, SamplingParams]]
-    ) -> None:
-        """Dispatch rows outside training, one assignment and its sampling parameters each."""
-        self._place(batch, [([assignment], sampling) for assignment, sampling in requests])
+    def send(self, batch: TensorDict, requests: Sequence[RolloutRequest]) -> None:
+        """Dispatch rows outside training, one for each request."""
+        self._place(batch, [([one.assignment], self._sampling(one.sampling)) for one in requests])
         self._manager.generate_sequences(batch)
 
-    def planned(self, keys: Iterable[str]) -> dict[str, list[Assignment]]:
-        """By uid what the groups of some rows were planned as, in the order of the plans.
-
-        Raises HostError for a group that never went through here.
-        """
-        uids = {session(key)[0] for key in keys}
-        if strangers := uids - set(self._under_way):
-            raise HostError(
-                f"the group {min(strangers)} came back without having been dispatched by this trainer; "
-                "its rollouts cannot be attributed"
-            )
-        return {uid: plan for uid, plan in self._under_way.items() if uid in uids}
-
-    def distilled(self, keys: Sequence[str]) -> list[str]:
-        """Those of some rows that were sampled under a template and are trained on without it."""
-        planned = self.planned(keys)
-        sessions = {key: session(key) for key in keys}
-        return [key for key, (uid, member) in sessions.items() if planned[uid][member].distilled]
-
-    def forget_all(self) -> None:
-        """Nothing is under way any more."""
-        self._under_way.clear()
-
-    def _plan(self, batch: TensorDict) -> None:
-        ids, size = self._questions.ids_of(_rows(batch)), self._group_size
-        plan = self._engine.plan(ids, size)
-        groups = [plan[start : start + size] for start in range(0, len(plan), size)]
-        self._under_way.update(zip(_column(batch, "uid"), groups, strict=True))
-        self._place(batch, [(group, None) for group in groups])
+    def _sampling(self, sampling: Sampling) -> dict[str, Any]:
+        """In place of the parameters that VeRL validates with."""
+        if sampling.temperature == 0:
+            return {"temperature": 0, "top_p": 1.0, "top_k": -1}
+        host = self._rollout
+        temperature = host.temperature if sampling.temperature is None else sampling.temperature
+        return {"temperature": temperature, "top_p": host.top_p, "top_k": host.top_k}
 
     def _place(self, batch: TensorDict, tasks: Sequence[_Task]) -> None:
-        loops = [self._default_loop] * len(batch)
+        loops = [self._rollout.agent.default_agent_loop] * len(batch)
         if "agent_name" in batch:
             loops = _column(batch, "agent_name")
         packed = [pack(loop, *task) for loop, task in zip(loops, tasks, strict=True)]

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TypeAlias
 
 import transfer_queue as tq
+from transformers import PreTrainedTokenizerBase
 
 from prompt_coevo.adapters.verl.distil import COLUMN, ERROR, STATUS
-from prompt_coevo.adapters.verl.host import Extras
 from prompt_coevo.doors.policy import aborted
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
-_Row: TypeAlias = tuple[str, float, Extras]
+_Row: TypeAlias = tuple[str, float, dict[str, Any]]
 """Completion, reward and extra fields."""
 
 
@@ -25,6 +22,12 @@ def session(key: str) -> tuple[str, int]:
     `{uid}_{session}_{output}`."""
     uid, number, _ = key.rsplit("_", 2)
     return uid, int(number)
+
+
+def distilled(keys: Sequence[str], planned: Mapping[str, Sequence[Assignment]]) -> list[str]:
+    """Those of some rows that were sampled under a template and are trained on without it."""
+    sessions = {key: session(key) for key in keys}
+    return [key for key, (uid, member) in sessions.items() if planned[uid][member].distilled]
 
 
 def collect(

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import transfer_queue as tq
+from tensordict import TensorDict
+from verl.trainer.ppo.v1 import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
 from verl.utils.dataset.rl_dataset import collate_fn
 
 from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.adapters.verl.harvest import collect
-from prompt_coevo.adapters.verl.host import SamplingParams
 from prompt_coevo.doors.patching import swapped
 from prompt_coevo.doors.policy import DoorPolicy
-from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.engine.coevolution import Coevolution
-from prompt_coevo.types import Rollout, RolloutRequest, Sampling
-
-if TYPE_CHECKING:
-    from tensordict import TensorDict
-    from transfer_queue import KVBatchMeta
-    from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from prompt_coevo.types import Rollout, RolloutRequest
 
 _PARTITION: Final = "val"
 _POLL_S: Final = 0.2  # VeRL looks every two seconds, which adds up over the waves of a search
@@ -36,14 +30,8 @@ class VerlPolicy(DoorPolicy):
     manager, scored by the reward loop; the training partition, dataloader and metrics see nothing.
     """
 
-    def __init__(
-        self,
-        trainer: PPOTrainerSync,
-        dispatcher: Dispatcher,
-        engine: Coevolution,
-        questions: QuestionIndex,
-    ) -> None:
-        super().__init__(questions, lambda: engine.policy_version)
+    def __init__(self, trainer: PPOTrainerSync, dispatcher: Dispatcher) -> None:
+        super().__init__(dispatcher.questions, lambda: dispatcher.engine.policy_version)
         self._trainer = trainer
         self._dispatcher = dispatcher
 
@@ -56,9 +44,7 @@ class VerlPolicy(DoorPolicy):
         batch = self._batch(requests, uids)
         tag = {"is_prompt": True, "status": "pending", "global_steps": trainer.global_steps}
         tq.kv_batch_put(keys=uids, partition_id=_PARTITION, tags=[dict(tag) for _ in uids])
-        self._dispatcher.send(
-            batch, [(one.assignment, self._sampling(one.sampling)) for one in requests]
-        )
+        self._dispatcher.send(batch, requests)
         rows = self._scored(self._waited_for(len(uids)))
         planned = {uid: [one.assignment] for uid, one in zip(uids, requests, strict=True)}
         rollouts = collect(rows.keys, _PARTITION, planned, trainer.tokenizer, self._version())
@@ -74,21 +60,13 @@ class VerlPolicy(DoorPolicy):
         tu.assign_non_tensor_data(batch, "validate", True)
         return batch
 
-    def _sampling(self, sampling: Sampling) -> SamplingParams:
-        """In place of the parameters that VeRL validates with."""
-        if sampling.temperature == 0:
-            return {"temperature": 0, "top_p": 1.0, "top_k": -1}
-        rollout = self._trainer.config.actor_rollout_ref.rollout
-        temperature = rollout.temperature if sampling.temperature is None else sampling.temperature
-        return {"temperature": temperature, "top_p": rollout.top_p, "top_k": rollout.top_k}
-
-    def _waited_for(self, count: int) -> KVBatchMeta:
+    def _waited_for(self, count: int) -> tq.KVBatchMeta:
         step, buffer = self._trainer.global_steps, self._trainer.replay_buffer
         often = min(getattr(buffer, "poll_interval", _POLL_S), _POLL_S)
         with swapped(buffer, "poll_interval", often):
             return buffer.sample(global_steps=step, partition_id=_PARTITION, batch_size=count)[0]
 
-    def _scored(self, rows: KVBatchMeta) -> KVBatchMeta:
+    def _scored(self, rows: tq.KVBatchMeta) -> tq.KVBatchMeta:
         """Rewards come with the rows, unless a reward model shares the rollout's devices."""
         trainer = self._trainer
         if trainer.reward_loop_manager.reward_loop_worker_handles is not None:

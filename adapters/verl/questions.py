@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
 
-from prompt_coevo.doors.columns import missing_column
+from verl.utils.dataset.rl_dataset import RLHFDataset
+
+from prompt_coevo.doors.columns import index_named, missing_column
 from prompt_coevo.doors.questions import QuestionIndex, Row
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.settings import Settings
-
-if TYPE_CHECKING:
-    from verl.utils.dataset.rl_dataset import RLHFDataset
 
 
 def index_questions(
@@ -32,28 +30,17 @@ def index_questions(
                 f"registered; known: {', '.join(sorted(agent_loops))}"
             )
 
-    own_id = settings.question_id_column
-    return QuestionIndex(
+    return index_named(
         dataset,
+        settings,
+        _value,
         prompt=lambda row: list(row["raw_prompt"]),
-        truth=_truth(settings.ground_truth_column),
-        own_id=None if own_id is None else lambda row: _value(row, own_id, "question_id_column"),
-        columns=lambda row: {
-            name: _value(row, name, "row_columns") for name in settings.row_columns
-        },
+        usual_truth=_truth,
         check=check,
     )
 
 
-def _truth(column: str | None) -> Callable[[Row], object]:
-    if column is None:
-        return lambda row: None
-    if column != "auto":
-        return lambda row: _value(row, column, "ground_truth_column")
-    return _from_reward_model
-
-
-def _from_reward_model(row: Row) -> object:
+def _truth(row: Row) -> object:
     reward_model = row.get("reward_model")
     if not isinstance(reward_model, Mapping) or "ground_truth" not in reward_model:
         raise DatasetError(

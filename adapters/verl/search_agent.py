@@ -11,26 +11,18 @@ policy's own answer, so VeRL asks no reward function.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 from uuid import uuid4
 
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 
 from prompt_coevo.adapters.verl.distil import STATUS
-from prompt_coevo.adapters.verl.host import Extras, SamplingParams
 from prompt_coevo.doors.questions import Row
-from prompt_coevo.errors import DatasetError
 from prompt_coevo.retrieval.agent.reward import score
 from prompt_coevo.retrieval.agent.rollout import SearchRollout
+from prompt_coevo.retrieval.agent.scoring import golds_of
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings, tool_of
 from prompt_coevo.retrieval.agent.tags import STOP_STRINGS
-
-# How an engine is told to stop at a text and to keep it. SGLang cannot, because VeRL gives it no
-# tokenizer; there a turn is sampled to its end and cut.
-_STOPS: Final[Mapping[str, SamplingParams]] = {
-    "vllm": {"stop": list(STOP_STRINGS), "include_stop_str_in_output": True},
-}
 
 _FIRST_WEIGHTS: Final = "min_global_steps"
 
@@ -44,7 +36,7 @@ class SearchAgentLoop(AgentLoopBase):
         super().__init__(*parts, **arguments)
         self._settings = SearchAgentSettings(**own)
 
-    async def run(self, sampling_params: SamplingParams, **row: Any) -> AgentLoopOutput:
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
         """One episode."""
         # Before VeRL 0.9.1 there was only the latter.
         build = getattr(self, "ct_build_initial_tokens", None) or self.apply_chat_template
@@ -53,8 +45,12 @@ class SearchAgentLoop(AgentLoopBase):
         rollout = SearchRollout(prompt_ids, self.tokenizer, self._settings, room)
         tool = tool_of(self._settings)
         name = uuid4().hex  # the same for all turns, so that a prefix cache can serve them
-        sampling = {**sampling_params, **_STOPS.get(self.rollout_config.name, {})}
-        extra: Extras = {}
+        sampling = dict(sampling_params)
+        # SGLang cannot stop at a text, because VeRL gives it no tokenizer: there a turn is sampled to
+        # its end and cut.
+        if self.rollout_config.name == "vllm":
+            sampling |= {"stop": list(STOP_STRINGS), "include_stop_str_in_output": True}
+        extra: dict[str, Any] = {}
         while not rollout.over:
             output = await self.server_manager.generate(
                 request_id=name,
@@ -69,14 +65,16 @@ class SearchAgentLoop(AgentLoopBase):
                 rollout.observed(await tool.asearch(query))
         return self._output(rollout, row, extra)
 
-    def _output(self, rollout: SearchRollout, row: Row, extra: Extras) -> AgentLoopOutput:
+    def _output(self, rollout: SearchRollout, row: Row, extra: dict[str, Any]) -> AgentLoopOutput:
         trajectory, episode = rollout.trajectory, rollout.episode
+        truth = (row.get("reward_model") or {}).get("ground_truth")
+        golds = golds_of(truth, "reward_model.ground_truth")
         return AgentLoopOutput(
             prompt_ids=trajectory.prompt_ids,
             response_ids=trajectory.completion_ids,
             response_mask=trajectory.mask,
             response_logprobs=trajectory.log_probs or None,
-            reward_score=score(episode, _golds(row), self._settings.metric),
+            reward_score=score(episode, golds, self._settings.metric),
             num_turns=2 * episode.turns,
             metrics={"generate_sequences": 0.0, "tool_calls": 0.0},
             extra_fields={
@@ -87,16 +85,3 @@ class SearchAgentLoop(AgentLoopBase):
                 "tool_rewards": [],
             },
         )
-
-
-def _golds(row: Row) -> str | list[str]:
-    """The gold answers; Search-R1's data have them under `target`."""
-    truth = (row.get("reward_model") or {}).get("ground_truth")
-    if isinstance(truth, Mapping):
-        truth = truth.get("target")
-    if truth is None:
-        raise DatasetError(
-            "a row of the dataset has no gold answers; they belong into reward_model.ground_truth, a text, "
-            'a list of texts, or {"target": [...]}'
-        )
-    return truth if isinstance(truth, str) else [str(one) for one in truth]

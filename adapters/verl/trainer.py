@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from omegaconf import DictConfig, open_dict
-from verl.trainer.ppo.v1.trainer_base import register_trainer
-from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1 import AgentLoopManagerTQ, PPOTrainerSync, register_trainer
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.utils.config import omega_conf_to_dataclass
 
-from prompt_coevo.adapters.verl.checkpoint import checkpoint_folder, due_after
 from prompt_coevo.adapters.verl.checks import agent_loops, check_config, prompt_limit
 from prompt_coevo.adapters.verl.generation import Dispatcher
-from prompt_coevo.adapters.verl.harvest import collect, session
-from prompt_coevo.adapters.verl.host import Metrics
-from prompt_coevo.adapters.verl.launch import TRAINER, read_settings
+from prompt_coevo.adapters.verl.harvest import collect, distilled, session
+from prompt_coevo.adapters.verl.launch import TRAINER
 from prompt_coevo.adapters.verl.policy import VerlPolicy
 from prompt_coevo.adapters.verl.questions import index_questions
-from prompt_coevo.adapters.verl.ratio import DistilRatio
+from prompt_coevo.adapters.verl.ratio import apply_ratio
 from prompt_coevo.doors.checkpoint import load_state, save_state
 from prompt_coevo.doors.due import Due
+from prompt_coevo.doors.hydra_group import read_settings
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.patching import wrap
-from prompt_coevo.types import Rollout
-
-if TYPE_CHECKING:
-    from transfer_queue import KVBatchMeta
-    from verl.trainer.ppo.v1 import AgentLoopManagerTQ
-    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+from prompt_coevo.types import Assignment, Rollout
 
 _TRAIN: Final = "train"
 
@@ -50,7 +45,6 @@ class CoevoTrainer(PPOTrainerSync):
         self._settings = read_settings(config.coevo)
         check_config(config, self._settings)
         self._due = Due()
-        self._dropped: list[Rollout] = []
         super().__init__(config)
 
     # Set-up
@@ -76,15 +70,13 @@ class CoevoTrainer(PPOTrainerSync):
             model_config=omega_conf_to_dataclass(model).hf_config,
             initial_policy=model.path,
         )
-        self._ratio = DistilRatio(settings, config.actor_rollout_ref.rollout.calculate_log_probs)
 
     def fit(self, agent_loop_manager: AgentLoopManagerTQ) -> None:
-        engine, questions = self._engine, self._questions
         rollout = self.config.actor_rollout_ref.rollout
-        self._dispatcher = Dispatcher(agent_loop_manager, engine, questions, rollout)
-        self._policy = VerlPolicy(self, self._dispatcher, engine, questions)
+        self._dispatcher = Dispatcher(agent_loop_manager, self._engine, self._questions, rollout)
+        self._policy = VerlPolicy(self, self._dispatcher)
         if not self.config.trainer.get("val_only", False):
-            engine.begin(self._policy)
+            self._engine.begin(self._policy)
         super().fit(self._dispatcher)
 
     # Moments of a step
@@ -95,7 +87,7 @@ class CoevoTrainer(PPOTrainerSync):
 
     def on_step_end(self) -> None:
         super().on_step_end()
-        self._due = due_after(self.global_steps, self.steps_per_epoch)
+        self._due = self._due_after_step()
         if self._is_last_step():
             self._due.settle(self._engine, self._policy, last=True)
             self._engine.end(self._policy)
@@ -104,31 +96,42 @@ class CoevoTrainer(PPOTrainerSync):
             **self._engine.metrics(),
         }
 
-    def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+    def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         batch = super()._compute_old_log_prob(batch, metrics)
-        distilled = self._dispatcher.distilled(_real(batch))
-        metrics.update(self._ratio.apply(batch.keys, distilled, batch.partition_id))
+        keys = _real(batch)
+        changed = distilled(keys, self._planned(keys))
+        if changed and self.config.actor_rollout_ref.rollout.calculate_log_probs:
+            metrics.update(apply_ratio(self._settings, batch.keys, changed, batch.partition_id))
         return batch
 
-    def _compute_advantage(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         batch = super()._compute_advantage(batch, metrics)
-        self._engine.observe([*self._dropped, *self._collect(_real(batch))])
-        self._dropped.clear()
-        self._dispatcher.forget_all()
+        self._dispatcher.under_way.observe(self._collect(_real(batch)))
         return batch
 
     # Checkpoints
 
     def _save_checkpoint(self) -> None:
         # First, because the file that a resume looks for is the last thing the host writes.
-        save_state(self._engine, checkpoint_folder(self.config, self.global_steps))
+        save_state(self._engine, self._checkpoint())
         super()._save_checkpoint()
 
     def _load_checkpoint(self) -> None:
         super()._load_checkpoint()
-        step = self.global_steps
-        if step and load_state(self._engine, checkpoint_folder(self.config, step)):
-            self._due = due_after(step, self.steps_per_epoch)
+        if self.global_steps and load_state(self._engine, self._checkpoint()):
+            self._due = self._due_after_step()
+
+    def _checkpoint(self) -> Path:
+        """The checkpoint of this step, to write or to resume from."""
+        trainer, name = self.config.trainer, f"global_step_{self.global_steps}"
+        resumed = trainer.resume_from_path if trainer.resume_mode == "resume_path" else None
+        if resumed and Path(resumed).name == name:
+            return Path(resumed)
+        return Path(trainer.default_local_dir) / name
+
+    def _due_after_step(self) -> Due:
+        """What is owed when a step is over, and so in its checkpoint, which VeRL writes before."""
+        return Due(step_due=True, epoch_due=self.global_steps % self.steps_per_epoch == 0)
 
     # Their parts
 
@@ -137,8 +140,11 @@ class CoevoTrainer(PPOTrainerSync):
         return bool(step >= self.total_training_steps or step // self.steps_per_epoch >= epochs)
 
     def _collect(self, keys: list[str]) -> list[Rollout]:
-        planned = self._dispatcher.planned(keys)
-        return collect(keys, _TRAIN, planned, self.tokenizer, self._engine.policy_version)
+        version = self._engine.policy_version
+        return collect(keys, _TRAIN, self._planned(keys), self.tokenizer, version)
+
+    def _planned(self, keys: list[str]) -> dict[str, list[Assignment]]:
+        return self._dispatcher.under_way.planned({session(key)[0] for key in keys})
 
     def _around_clear_groups(
         self, original: Callable[..., object], partition_id: str, uids: Collection[str]
@@ -148,14 +154,12 @@ class CoevoTrainer(PPOTrainerSync):
         if partition_id == _TRAIN:
             finished = set(uids) & self.replay_buffer.finished_keys[partition_id]
             rows = self.replay_buffer.partitions[partition_id]
-            self._dropped += self._collect([key for key in rows if session(key)[0] in finished])
+            dropped = [key for key in rows if session(key)[0] in finished]
+            self._dispatcher.under_way.came_back(self._collect(dropped))
         return original(partition_id, uids)
 
 
 def _real(batch: KVBatchMeta) -> list[str]:
     """The keys of a batch without those that fill it up."""
-    return [
-        key
-        for key, tag in zip(batch.keys, batch.tags, strict=True)
-        if not tag.get("is_padding", False)
-    ]
+    tagged = zip(batch.keys, batch.tags, strict=True)
+    return [key for key, tag in tagged if not tag.get("is_padding", False)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from prompt_coevo.doors.questions import QuestionIndex, check_dataset, check_text_only
+from prompt_coevo.doors.questions import QuestionIndex, Row, check_dataset, check_text_only
 from prompt_coevo.errors import DatasetError
+from prompt_coevo.placement import Prompt
 from prompt_coevo.settings import Settings
 
 USUAL_TRUTHS: Final = ("ground_truth", "answer", "solution", "target", "label")
@@ -15,16 +16,25 @@ USUAL_TRUTHS: Final = ("ground_truth", "answer", "solution", "target", "label")
 
 
 def index_columns(
-    dataset: Any, settings: Settings, usual_truths: Sequence[str] = USUAL_TRUTHS
+    dataset: Any,
+    settings: Settings,
+    usual_truths: Sequence[str] = USUAL_TRUTHS,
+    *,
+    prompt: Callable[[Row], Prompt] | None = None,
+    content: Callable[[Row], object] | None = None,
 ) -> QuestionIndex:
-    """The questions of a dataset with a column `prompt` and those that the settings name.
+    """The questions of a dataset with the columns that the settings name.
 
-    `dataset` is a Dataset or a list of rows. Raises DatasetError if it is empty, lacks a column, has
-    prompts that a template cannot be put into, or has one id for two different questions.
+    `dataset` is a Dataset or a list of rows. `prompt` reads a row's prompt, which is otherwise in the
+    column `prompt`; `content` tells questions apart where the settings name no column with an id, by
+    default prompt and truth. Raises DatasetError if the dataset is empty, lacks a column, has prompts
+    that a template cannot be put into, or has one id for two different questions.
     """
     check_dataset(dataset)
     columns = list(getattr(dataset, "column_names", None) or dataset[0])
-    require_column("prompt", columns, " (what the policy is trained on)")
+    if prompt is None:
+        require_column("prompt", columns, " (what the policy is trained on)")
+    read = prompt or (lambda row: row["prompt"])
     id_column = settings.question_id_column
     if id_column is not None:
         require_column(id_column, columns, " (question_id_column)")
@@ -33,11 +43,44 @@ def index_columns(
     truth = truth_column(settings.ground_truth_column, columns, usual_truths)
     return QuestionIndex(
         dataset,
-        prompt=lambda row: row["prompt"],
+        prompt=read,
         truth=lambda row: None if truth is None else row.get(truth),
-        own_id=None if id_column is None else lambda row: row[id_column],
+        own_id=content if id_column is None else lambda row: row[id_column],
         columns=lambda row: {name: row[name] for name in settings.row_columns},
-        check=lambda row, number: check_text_only(row["prompt"], number),
+        check=lambda row, number: check_text_only(read(row), number),
+    )
+
+
+def index_named(
+    dataset: Any,
+    settings: Settings,
+    look_up: Callable[[Row, str, str], object],
+    *,
+    prompt: Callable[[Row], Prompt],
+    usual_truth: Callable[[Row], object],
+    check: Callable[[Row, int], None] = lambda row, number: None,
+) -> QuestionIndex:
+    """The questions of a dataset that has a place of its own for what the settings name.
+
+    `look_up(row, column, setting)` finds it, or raises DatasetError. `usual_truth` reads the right answer
+    with `ground_truth_column = "auto"`. The rest, and what is raised, is QuestionIndex's.
+    """
+    own_id, truth = settings.question_id_column, settings.ground_truth_column
+
+    def read_truth(row: Row) -> object:
+        if truth is None:
+            return None
+        return usual_truth(row) if truth == "auto" else look_up(row, truth, "ground_truth_column")
+
+    return QuestionIndex(
+        dataset,
+        prompt=prompt,
+        truth=read_truth,
+        own_id=None if own_id is None else lambda row: look_up(row, own_id, "question_id_column"),
+        columns=lambda row: {
+            name: look_up(row, name, "row_columns") for name in settings.row_columns
+        },
+        check=check,
     )
 
 
@@ -61,10 +104,10 @@ def missing_column(column: str, columns: Iterable[str], remark: str = "") -> Dat
 def truth_column(setting: str | None, columns: Iterable[str], usual: Sequence[str]) -> str | None:
     """The column with the right answer: the setting's, or with "auto" the first `usual` one there is.
 
-    None if the setting is. Raises DatasetError.
+    None if the setting is, or if it is "auto" and no name is usual. Raises DatasetError.
     """
     known = list(columns)
-    if setting is None:
+    if setting is None or (setting == "auto" and not usual):
         return None
     if setting != "auto":
         require_column(setting, known, " (ground_truth_column)")

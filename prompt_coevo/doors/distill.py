@@ -8,7 +8,9 @@ sequence moves by the difference of the prompts' lengths.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
+
+from prompt_coevo.errors import HostError
 
 TokenIds: TypeAlias = Sequence[int]
 TokenRange: TypeAlias = tuple[int, int]
@@ -54,3 +56,34 @@ def shift_ranges(
                 f"{rollout_prompt_length} tokens"
             )
     return [(start + shift, end + shift) for start, end in ranges]
+
+
+class TokenRow(NamedTuple):
+    """One rollout as a host has it that keeps prompt and completion in one list.
+
+    `ranges` are those of the model's own tokens; `log_probs` has one entry per id, 0 in the prompt.
+    """
+
+    ids: list[int]
+    ranges: list[TokenRange]
+    log_probs: list[float] | None
+
+    def exchanged(self, rolled_out: TokenIds, trained: TokenIds, advice: str) -> TokenRow:
+        """The row as if it had been sampled under the prompt `trained`.
+
+        Raises HostError, with `advice`, if it does not begin with `rolled_out`, the prompt that it was
+        asked for. That is so for a prompt that was cut off, and for an agent that edits it.
+        """
+        start, length = len(rolled_out), len(trained)
+        if list(self.ids[:start]) != list(rolled_out) or (
+            self.ranges and self.ranges[0][0] != start
+        ):
+            raise HostError(
+                "a response does not begin with the prompt that it was asked for, so the prompt cannot "
+                f"be exchanged for the question: {advice}"
+            )
+        return TokenRow(
+            [*trained, *self.ids[start:]],
+            shift_ranges([(first, last) for first, last in self.ranges], start, length),
+            self.log_probs and [0.0] * length + list(self.log_probs[start:]),
+        )

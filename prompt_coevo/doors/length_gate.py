@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.errors import HostError
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.placement import Placement, Prompt
 from prompt_coevo.tokens import encode
@@ -99,6 +100,19 @@ class PromptLengthGate:
         return self._questions.longest_prompts(LONGEST_LOOKED_AT)
 
 
+def check_questions(questions: QuestionIndex, limit: PromptLimit) -> None:
+    """Raise HostError if the longest question is beyond the limit, with no candidate's text in it.
+
+    For hosts that cut a long prompt off: it could not be exchanged for another one afterwards.
+    """
+    needed, room = limit.needed(questions.longest_prompts(LONGEST_LOOKED_AT)), limit.tokens()
+    if room is not None and needed > room:
+        raise HostError(
+            f"the longest question needs {needed} tokens, {limit.name} {room}; raise it, or leave such "
+            "questions out of the dataset"
+        )
+
+
 def tokens_needed(processing_class: Any, prompts: Sequence[Prompt], **template: Any) -> int:
     """How many tokens the longest of some prompts has, all texts or all chats.
 
@@ -111,3 +125,12 @@ def tokens_needed(processing_class: Any, prompts: Sequence[Prompt], **template: 
         list(prompts), add_generation_prompt=True, tokenize=True, return_dict=True, **template
     )["input_ids"]
     return max(map(len, ids))
+
+
+def fixed_limit(
+    processing_class: Any, template: Mapping[str, Any], tokens: int, name: str
+) -> PromptLimit:
+    """A limit that is the same for the whole run, on what `tokens_needed` counts with `template`."""
+    return PromptLimit(
+        lambda prompts: tokens_needed(processing_class, prompts, **template), lambda: tokens, name
+    )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Sequence
 
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.types import (
@@ -31,14 +30,6 @@ class DoorPolicy:
     def question_ids(self) -> list[str]:
         """The ids of all training questions, each once."""
         return self._questions.ids()
-
-
-def by_sampling(
-    requests: Sequence[RolloutRequest],
-) -> Iterator[tuple[Sampling, list[RolloutRequest]]]:
-    """Neighbours that are sampled alike together, for hosts that sample a batch in one way."""
-    for sampling, same in groupby(requests, key=lambda request: request.sampling):
-        yield sampling, list(same)
 
 
 def sampled_alike(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -17,6 +18,17 @@ _NOT_THE_MODELS: Final = re.compile(rf"<information>.*?(?:</information>|\Z)|{_H
 def score(episode: SearchEpisode, golds: str | Iterable[str], metric: Metric = "em") -> float:
     """The reward of an episode, 0 to 1; without an answer it is 0."""
     return METRICS[metric](episode.answer, golds)
+
+
+def golds_of(label: str | Iterable[object]) -> str | list[str]:
+    """The gold answers in a row's label: a text, several texts, or either as JSON."""
+    if not isinstance(label, str):
+        return [str(one) for one in label]
+    try:
+        found = json.loads(label)
+    except json.JSONDecodeError:
+        return label
+    return [str(one) for one in found] if isinstance(found, list) else label
 
 
 def answer_of(spans: Sequence[str]) -> str | None:

@@ -9,13 +9,30 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, TypeAlias
+
+from prompt_coevo.errors import DatasetError
 
 Metric: TypeAlias = Literal["em", "f1", "sub_em"]
 
 _ARTICLES: Final = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
+
+
+def golds_of(truth: object, column: str) -> str | list[str]:
+    """The gold answers in a row of a dataset: a text or some texts; Search-R1's data have them under
+    `target`. Raises DatasetError if there are none; `column` says where they were looked for."""
+    if isinstance(truth, Mapping):
+        truth = truth.get("target")
+    if isinstance(truth, str):
+        return truth
+    if not isinstance(truth, Iterable):
+        raise DatasetError(
+            f"a row of the dataset has no gold answers; they belong into {column}, a text, a list of "
+            'texts, or {"target": [...]}'
+        )
+    return [str(one) for one in truth]
 
 
 def normalised(text: str) -> str:

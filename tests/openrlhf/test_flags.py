@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from prompt_coevo.adapters.openrlhf import checks
-from prompt_coevo.adapters.openrlhf.checkpoint import Progress
-from prompt_coevo.adapters.openrlhf.checks import check_arguments, check_version
+from prompt_coevo.adapters.openrlhf.checks import check_arguments
 from prompt_coevo.adapters.openrlhf.distil import with_prompt
-from prompt_coevo.errors import HostError
+from prompt_coevo.adapters.openrlhf.launch import install
+from prompt_coevo.doors import versions
+from prompt_coevo.errors import HostError, SettingsError
 from prompt_coevo.settings import Settings
 
 
@@ -38,15 +38,19 @@ def test_a_refusal_is_one_sentence(tmp_path: Path, arguments: list[str], part: s
 
 
 @pytest.mark.parametrize(
-    ("found", "fits"), [("0.11.2", True), ("0.11.1", False), ("0.12.0", False)]
+    ("found", "error", "message"),
+    [
+        ("0.11.2", SettingsError, "unknown setting no_such"),
+        ("0.11.1", HostError, "is not supported.*install openrlhf>=0.11.2,<0.12"),
+        ("0.12.0", HostError, "is not supported.*install openrlhf>=0.11.2,<0.12"),
+    ],
 )
-def test_versions(monkeypatch: pytest.MonkeyPatch, found: str, fits: bool) -> None:
-    monkeypatch.setattr(checks, "version", lambda name: found)
-    if fits:
-        check_version()
-        return
-    with pytest.raises(HostError, match="is not supported.*install openrlhf>=0.11.2,<0.12"):
-        check_version()
+def test_versions(
+    monkeypatch: pytest.MonkeyPatch, found: str, error: type[Exception], message: str
+) -> None:
+    monkeypatch.setattr(versions, "version", lambda name: found)
+    with pytest.raises(error, match=message):
+        install({"no_such": 1})
 
 
 def arguments(**changes: Any) -> SimpleNamespace:
@@ -127,37 +131,3 @@ def test_a_response_to_another_prompt_is_refused(rolled_out: list[int]) -> None:
         HostError, match="an agent's reset.. must hand on the observation unchanged"
     ):
         with_prompt(RESPONSE, rolled_out, "question", [3])
-
-
-# Steps and episodes
-
-
-def test_an_episode_with_a_short_last_batch() -> None:
-    progress = Progress()
-    progress.generated(prompts=4, trained=True, exhausted=False)
-    assert (progress.step_due, progress.epoch_due) == (True, False)
-    progress.generated(prompts=3, trained=True, exhausted=True)
-    assert (progress.batches, progress.epoch_due) == (2, True)
-
-
-def test_an_episode_that_divides_evenly_ends_once() -> None:
-    progress = Progress()
-    progress.generated(prompts=4, trained=True, exhausted=False)
-    progress.generated(prompts=0, trained=False, exhausted=True)
-    assert progress.epoch_due
-    progress.epoch_due = False
-    progress.generated(
-        prompts=0, trained=False, exhausted=True
-    )  # a run resumed right there sees it again
-    assert not progress.epoch_due
-
-
-def test_an_episode_that_dynamic_filtering_left_nothing_of_ends_too() -> None:
-    progress = Progress()
-    progress.generated(prompts=8, trained=False, exhausted=True)
-    assert (progress.batches, progress.step_due, progress.epoch_due) == (0, False, True)
-
-
-def test_it_survives_a_checkpoint() -> None:
-    progress = Progress(batches=3, prompts_in_episode=1, step_due=True)
-    assert Progress(**progress.to_json()) == progress

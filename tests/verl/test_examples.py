@@ -24,10 +24,11 @@ from helpers.example_scripts import (
     run_script,
     scripts_for,
 )
-from prompt_coevo.adapters.verl.launch import LaunchCheck, read_settings
-from prompt_coevo.adapters.verl.search_agent import SearchAgentLoop, _golds
+from prompt_coevo.adapters.verl.launch import LaunchCheck
+from prompt_coevo.adapters.verl.search_agent import SearchAgentLoop
+from prompt_coevo.doors.hydra_group import read_settings
 from prompt_coevo.retrieval.agent.instruction import SEARCH_INSTRUCTION
-from prompt_coevo.retrieval.agent.scoring import exact_match
+from prompt_coevo.retrieval.agent.scoring import exact_match, golds_of
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
 
 PRESET_OF = {"verl_p2o_deepscaler.sh": "p2o", "verl_inspo_search.sh": "inspo"}
@@ -133,7 +134,6 @@ def test_the_rewards_that_the_scripts_speak_of(
     ("answer", "reward"), [(" Paris. ", 1), ("the paris", 1), ("Rome", 0), ("Paris, France", 0)]
 )
 def test_the_gold_answers_are_where_the_script_says(answer: str, reward: float) -> None:
-    row = {
-        "reward_model": {"ground_truth": {"target": np.array(["Paris", "Lutetia"], dtype=object)}}
-    }
-    assert exact_match(answer, _golds(row)) == reward
+    truth = {"target": np.array(["Paris", "Lutetia"], dtype=object)}
+    golds = golds_of(truth, "reward_model.ground_truth")
+    assert exact_match(answer, golds) == reward

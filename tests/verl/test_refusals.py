@@ -17,8 +17,9 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import ConfigCompositionException
 
 from prompt_coevo.adapters.verl import checks
-from prompt_coevo.adapters.verl.launch import LaunchCheck, read_settings
+from prompt_coevo.adapters.verl.launch import LaunchCheck
 from prompt_coevo.adapters.verl.questions import index_questions
+from prompt_coevo.doors.hydra_group import read_settings
 from prompt_coevo.errors import DatasetError, HostError, SettingsError
 from prompt_coevo.settings import Settings, method_choices
 

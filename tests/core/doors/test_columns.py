@@ -6,6 +6,7 @@ import pytest
 
 from prompt_coevo.doors.columns import (
     index_columns,
+    index_named,
     missing_column,
     require_column,
     truth_column,
@@ -99,3 +100,37 @@ def test_a_question_has_its_truth_whatever_it_is() -> None:
 def test_methods_see_the_columns_that_the_settings_name() -> None:
     questions = index(changed(proof="by hand", other=1), row_columns=["proof"])
     assert questions.question("q0").columns == {"proof": "by hand"}
+
+
+def named(**settings: Any) -> QuestionIndex:
+    """Rows whose columns are all under `extra`, but for the usual truth."""
+
+    def look_up(row: Any, column: str, setting: str) -> object:
+        if column in row["extra"]:
+            return row["extra"][column]
+        raise missing_column(column, row["extra"], f" ({setting})")
+
+    return index_named(
+        [{"text": "one", "truth": "1", "extra": {"id": "a", "other": "2"}}],
+        Settings(algorithms=(), **settings),
+        look_up,
+        prompt=lambda row: row["text"],
+        usual_truth=lambda row: row["truth"],
+    )
+
+
+@pytest.mark.parametrize(("column", "truth"), [("auto", "1"), ("other", "2"), (None, None)])
+def test_a_door_has_its_own_places(column: str | None, truth: str | None) -> None:
+    questions = named(
+        ground_truth_column=column, question_id_column="id", row_columns=["other", "id"]
+    )
+    question = questions.question("a")
+    assert question.ground_truth == truth
+    assert question.columns == {"other": "2", "id": "a"}
+
+
+@pytest.mark.parametrize("setting", ["ground_truth_column", "question_id_column", "row_columns"])
+def test_a_door_is_told_which_setting_it_was(setting: str) -> None:
+    value: Any = ["no"] if setting == "row_columns" else "no"
+    with pytest.raises(DatasetError, match=f"has no column 'no' .{setting}."):
+        named(**{setting: value})

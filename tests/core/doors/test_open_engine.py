@@ -5,7 +5,7 @@ from typing import Any
 
 from prompt_coevo import Settings, hookspecs
 from prompt_coevo.candidates.leaks import LeakGuard
-from prompt_coevo.doors.length_gate import PromptLimit, tokens_needed
+from prompt_coevo.doors.length_gate import PromptLimit, fixed_limit, tokens_needed
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.engine.coevolution import Coevolution
@@ -56,6 +56,13 @@ def build(tokenizer: WordTokenizer, tmp_path: Path, tokens: int | None = None) -
         model_config=Model(),
         initial_policy="nobody/nothing",
     )
+
+
+def test_a_limit_that_stays_the_same() -> None:
+    limit = fixed_limit(WordTokenizer(), {}, 4, "there is room for")
+    prompts = ["why is that", "why"]
+    assert limit.needed(prompts) == tokens_needed(WordTokenizer(), prompts) == 3
+    assert (limit.tokens(), limit.name) == (4, "there is room for")
 
 
 def refusal(engine: Coevolution, text: str) -> str | None:

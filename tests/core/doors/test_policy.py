@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from prompt_coevo.doors.policy import DoorPolicy, aborted, by_sampling, sampled_alike
+from prompt_coevo.doors.policy import DoorPolicy, aborted, sampled_alike
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout, RolloutRequest, Sampling
 
@@ -20,18 +20,6 @@ def test_questions_are_those_of_the_dataset() -> None:
     assert policy.question("9").prompt == "how?"
     with pytest.raises(KeyError):
         policy.question("8")
-
-
-def test_neighbours_of_one_temperature_go_together() -> None:
-    requests = [
-        RolloutRequest(Assignment(name), Sampling(temperature))
-        for name, temperature in (("a", 0.0), ("b", 0.0), ("c", None), ("d", 0.0))
-    ]
-    found = [
-        (sampling.temperature, [one.assignment.question_id for one in same])
-        for sampling, same in by_sampling(requests)
-    ]
-    assert found == [(0.0, ["a", "b"]), (None, ["c"]), (0.0, ["d"])]
 
 
 def test_requests_of_one_temperature_go_together_wherever_they_stand() -> None:

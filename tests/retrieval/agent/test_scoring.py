@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prompt_coevo.errors import DatasetError
 from prompt_coevo.retrieval.agent.episode import Answer, Search, SearchEpisode
 from prompt_coevo.retrieval.agent.instruction import SEARCH_INSTRUCTION
 from prompt_coevo.retrieval.agent.reward import answer_of, own_spans, score
@@ -15,6 +16,7 @@ from prompt_coevo.retrieval.agent.scoring import (
     Metric,
     exact_match,
     f1,
+    golds_of,
     normalised,
     sub_em,
 )
@@ -175,3 +177,22 @@ def test_the_text_alone_gives_the_episodes_answer(turns: tuple[str, ...]) -> Non
 def test_text_in_a_models_own_information_does_not_count() -> None:
     assert own_spans("<information>x <answer>a</answer>") == []
     assert answer_of(own_spans("a <information> <answer>b</answer> </information>")) is None
+
+
+@pytest.mark.parametrize(
+    ("truth", "golds"),
+    [
+        ("Paris", "Paris"),
+        (["Paris", 4], ["Paris", "4"]),
+        ({"target": "Paris"}, "Paris"),
+        ({"target": np.array(["Paris", "Lutetia"], dtype=object)}, ["Paris", "Lutetia"]),
+    ],
+)
+def test_gold_answers_as_datasets_have_them(truth: object, golds: object) -> None:
+    assert golds_of(truth, "answers") == golds
+
+
+@pytest.mark.parametrize("truth", [None, {}, {"goal": "Paris"}, 4])
+def test_a_row_without_gold_answers_is_refused(truth: object) -> None:
+    with pytest.raises(DatasetError, match="no gold answers; they belong into answers, a text"):
+        golds_of(truth, "answers")

@@ -1,0 +1,29 @@
+"""A host's own command, with `--coevo.*` flags next to its own."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Callable, Mapping
+
+from prompt_coevo.doors.flags import Flags, help_text
+from prompt_coevo.errors import CoevoError
+
+
+def run_command(module: str, install: Callable[[Mapping[str, object]], None]) -> None:
+    """Run `python -m module` in this process, with this process's arguments less ours.
+
+    Before it, `install` gets what our flags set; without any of them it is not called, and this is the
+    host's command and no more. An error of ours ends the process with one sentence.
+    """
+    try:
+        flags = Flags.from_arguments(sys.argv[1:])
+        if flags.wants_help:
+            print(help_text())
+            return
+        if flags.settings is not None:
+            install(flags.settings)
+    except CoevoError as error:
+        raise SystemExit(f"error: {error}") from None
+    sys.argv[1:] = flags.others
+    runpy.run_module(module, run_name="__main__", alter_sys=True)

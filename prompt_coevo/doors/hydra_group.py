@@ -1,0 +1,62 @@
+"""`+coevo=METHOD` on the command line of a host that hydra configures: the settings next to its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import MISSING, DictConfig, OmegaConf
+
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.settings import Settings, method_choices, setting_fields
+
+_SECRET: Final = "api_key"
+
+
+def offer_methods(**others: Mapping[str, object]) -> None:
+    """A hydra group `coevo` with every method, and all settings as keys `coevo.*`.
+
+    `others` is what a choice sets in the host's own sections, by their names.
+    """
+    for name, algorithms in method_choices().items():
+        settings = OmegaConf.merge(_unset(), {"algorithms": algorithms})
+        ConfigStore.instance().store(
+            group="coevo",
+            name=name,
+            package="_global_",
+            provider="prompt_coevo",
+            node={**others, "coevo": settings},
+        )
+
+
+def read_settings(block: DictConfig) -> Settings:
+    """The `coevo` block as Settings; what the user left alone comes from their other sources.
+
+    Raises SettingsError.
+    """
+    values = _given(OmegaConf.to_container(block, resolve=True))
+    if _SECRET in values.get("reflection", {}):
+        raise SettingsError(
+            "coevo.reflection.api_key would be printed and logged with the trainer's configuration; set "
+            "the provider's environment variable or PROMPT_COEVO_REFLECTION__API_KEY"
+        )
+    return Settings(**values)
+
+
+def _unset() -> DictConfig:
+    """All settings as keys without a value, so that hydra's strict configuration knows them."""
+    keys = OmegaConf.create()
+    for name, field in setting_fields():
+        if name != f"reflection.{_SECRET}":
+            OmegaConf.update(keys, name, {} if field.default == {} else MISSING)
+    return keys
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the keys that have no value."""
+    found = {
+        name: _given(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+    }
+    return {name: value for name, value in found.items() if value not in (MISSING, {})}

@@ -1,0 +1,68 @@
+"""The engine's state next to a dataloader's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from prompt_coevo import Coevolution, Settings
+from prompt_coevo.doors.due import Due
+from prompt_coevo.doors.stateful_loader import METRICS, STATE, StatefulLoader
+
+
+class Loader:
+    """As much of a StatefulDataLoader as is asked for."""
+
+    batch_size = 2
+
+    def __init__(self) -> None:
+        self.state: dict[str, Any] = {"place": 0}
+
+    def __len__(self) -> int:
+        return 3
+
+    def __iter__(self) -> Any:
+        return iter("abc")
+
+    def state_dict(self) -> dict[str, Any]:
+        return dict(self.state)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.state = state
+
+
+def stateful(saved: bool = True) -> StatefulLoader[Due]:
+    engine = Coevolution.from_settings(Settings(reflection={"function": str}))
+    return StatefulLoader(Loader(), engine, Due(), lambda progress: saved)
+
+
+def test_it_is_the_dataloader() -> None:
+    loader = stateful()
+    assert (list(loader), len(loader), loader.batch_size) == (["a", "b", "c"], 3, 2)
+
+
+def test_the_state_comes_back() -> None:
+    before, after = stateful(), stateful()
+    before._engine.plan(["a"], 2)
+    before.progress.step_due = True
+    before._loader.state["place"] = 2
+    after.load_state_dict(before.state_dict())
+    assert after._engine.plan(["a"], 2)[0].round == 1
+    assert after.progress == Due(step_due=True)
+    assert after._loader.state == {"place": 2}
+
+
+def test_a_state_that_is_not_kept_is_not_made() -> None:
+    state = stateful(saved=False).state_dict()
+    assert STATE not in state
+    assert METRICS in state
+
+
+def test_without_ours_it_starts_anew_and_saves_always(caplog: pytest.LogCaptureFixture) -> None:
+    loader = stateful(saved=False)
+    loader.load_state_dict({"place": 1})
+    assert caplog.messages == [
+        "the checkpoint has no state of prompt_coevo: co-evolution starts anew"
+    ]
+    assert STATE in loader.state_dict()

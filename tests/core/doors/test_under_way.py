@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+
+from prompt_coevo import Coevolution, Settings
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.doors.under_way import UnderWay
+from prompt_coevo.errors import HostError
+from prompt_coevo.types import PolicyVersion, Rollout
+
+ROWS = [{"id": f"q{number}", "prompt": f"question {number}"} for number in range(3)]
+
+
+@pytest.fixture
+def engine() -> Coevolution:
+    return Coevolution.from_settings(Settings(algorithms=()))
+
+
+@pytest.fixture
+def under_way(engine: Coevolution) -> UnderWay:
+    questions = QuestionIndex(
+        ROWS,
+        prompt=lambda row: row["prompt"],
+        truth=lambda row: None,
+        own_id=lambda row: row["id"],
+    )
+    return UnderWay(engine, questions, 2)
+
+
+def ids(under_way: UnderWay, names: list[str]) -> dict[str, list[tuple[str, int]]]:
+    return {
+        name: [(one.question_id, one.member) for one in group]
+        for name, group in under_way.planned(names).items()
+    }
+
+
+def test_groups_go_by_the_hosts_names(under_way: UnderWay) -> None:
+    groups = under_way.plan(["a", "b"], ROWS[1:])
+    assert ids(under_way, ["b"]) == {"b": [("q2", 0), ("q2", 1)]}
+    assert under_way.planned(["a", "b"]) == dict(zip("ab", groups, strict=True))
+
+
+def test_the_order_is_that_of_the_plans(under_way: UnderWay) -> None:
+    under_way.plan(["z"], ROWS[:1])
+    under_way.plan(["a"], ROWS[1:2])
+    assert list(under_way.planned(["a", "z"])) == ["z", "a"]
+
+
+def test_a_group_that_nobody_planned_is_refused(under_way: UnderWay) -> None:
+    under_way.plan(["a"], ROWS[:1])
+    with pytest.raises(HostError, match="the group b came back without having been dispatched"):
+        under_way.planned(["a", "b"])
+
+
+def test_what_was_dropped_is_observed_with_its_round(
+    engine: Coevolution, under_way: UnderWay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[list[Rollout]] = []
+    monkeypatch.setattr(engine, "observe", rounds.append)
+    dropped, trained = (
+        [Rollout.scored(one, "text", 1.0, PolicyVersion()) for one in group]
+        for group in under_way.plan(["a", "b"], ROWS[:2])
+    )
+    under_way.came_back(dropped)
+    under_way.observe(trained)
+    under_way.observe([])
+    assert rounds == [[*dropped, *trained], []]
+
+
+def test_what_was_observed_cannot_come_back(under_way: UnderWay) -> None:
+    (group,) = under_way.plan(["a"], ROWS[:1])
+    under_way.observe([Rollout.scored(one, "text", 1.0, PolicyVersion()) for one in group])
+    with pytest.raises(HostError, match="the group a came back"):
+        under_way.planned(["a"])
