@@ -28,7 +28,6 @@ from prompt_coevo.types import Assignment, Candidate
 
 STATUS: Final = "coevo_status"
 """The key under which a `rollout_func` may return what happened to each rollout, such as `tool_error`."""
-_AS_IT_IS: Final = Assignment("validation")
 
 
 class GenerationDoor:
@@ -71,7 +70,7 @@ class GenerationDoor:
                 return original(inputs)
         if not self._trainer.model.training:
             # The host's own evaluation: under the best instruction, if there is one to use.
-            best = self._engine.evaluation() or _AS_IT_IS
+            best = self._engine.evaluation() or Assignment("validation")
             with swapped(self, "_assigned", [best] * len(inputs)):
                 return original(inputs)
         self.rounds += 1
