@@ -27,7 +27,11 @@ class Asked:
     def __init__(self, requests: Sequence[ProposalRequest], use_at: int, propose: Propose) -> None:
         self.requests = tuple(requests)
         self.use_at = use_at
-        self._call = Background(lambda: propose(self.requests))
+        self._call = Background(lambda: _guarded(propose, self.requests))
+
+    @property
+    def done(self) -> bool:
+        return self._call.done
 
     @property
     def seconds(self) -> float:
@@ -53,3 +57,13 @@ class Asked:
             written = _PROPOSALS.validate_python(state["answer"])
             propose = lambda requests: written  # noqa: E731
         return cls(_REQUESTS.validate_python(state["requests"]), state["use_at"], propose)
+
+
+def _guarded(propose: Propose, requests: Sequence[ProposalRequest]) -> Sequence[Proposal] | None:
+    """What would end a thread, such as SystemExit, must not end training when its result is asked for."""
+    try:
+        return propose(requests)
+    except Exception:
+        raise
+    except BaseException as error:
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error

@@ -14,7 +14,7 @@ from prompt_coevo import hookspecs
 from prompt_coevo.candidates.gates import rough_token_count
 from prompt_coevo.engine.desk import Desk
 from prompt_coevo.engine.planning import Planner, check_claims
-from prompt_coevo.engine.riders import Riders
+from prompt_coevo.engine.riders import Riders, check_wanted
 from prompt_coevo.engine.rounds import OpenRounds
 from prompt_coevo.engine.state import seal, unseal, write_json
 from prompt_coevo.errors import HostError, StateError
@@ -138,12 +138,14 @@ class Coevolution:
         """
         if capacity < 0:
             raise HostError(f"wanted({capacity}): the capacity for riders cannot be below 0")
+        hook = hookspecs.coevo_wanted
+        plugins = [name for name in self._plugins.names if self._plugins.implements(name, hook)]
+        share = capacity // max(1, len(plugins))
         found: list[RolloutRequest] = []
-        asked = (
-            self._plugins.by_plugin(hookspecs.coevo_wanted, capacity=capacity) if capacity else {}
-        )
-        for requests in asked.values():
-            found += requests[: capacity - len(found)]
+        if share:
+            for name, wanted in self._plugins.by_plugin(hook, capacity=share).items():
+                check_wanted(name, wanted, share)
+                found += wanted
         return self._riders.send(found)
 
     def observe(self, rollouts: Sequence[Rollout]) -> None:
@@ -202,7 +204,7 @@ class Coevolution:
         self.epochs = payload["epochs"]
         self._rounds.clear()
         self._riders.clear()
-        self._riders.rounds = payload["riders"]
+        self._riders.rounds = payload.get("riders", 0)
         if self.desk.model is not None:
             self.desk.model.totals.update(payload["reflection"])
             self.desk.model.reuse(self._replies_since(payload["save"]))

@@ -6,16 +6,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from prompt_coevo.errors import PluginError
 from prompt_coevo.types import Assignment, Rollout, RolloutRequest
 
 _KEPT: Final = 20_000
+
+
+def check_wanted(plugin: str, wanted: object, capacity: int) -> None:
+    """Raise PluginError for an answer to `coevo_wanted` that is not what it should be."""
+    right = isinstance(wanted, Sequence) and all(isinstance(one, RolloutRequest) for one in wanted)
+    if not right or len(wanted) > capacity:  # type: ignore[arg-type]
+        raise PluginError(
+            f"coevo_wanted of {plugin!r} answered {wanted!r:.100}; it must answer a list of at most "
+            f"{capacity} RolloutRequests"
+        )
 
 
 class Riders:
     """Numbers the riders of a run: their rounds are negative, -1 for the first ones that ride together.
 
     They may come back in any order, late, or never; what is not known, or comes a second time, is left
-    out. The numbers go on after a resume, so that what an earlier attempt sent is not taken for ours.
+    out. The numbers go on after a resume from where the checkpoint has them.
     """
 
     def __init__(self) -> None:

@@ -73,7 +73,8 @@ class P2O:
         """
         rng = counter_rng(self._context.settings.seed, "p2o/templates", self._searches, question_id)
         if self._bare and question_id in self._hard:
-            drawn = self._solvers.draw(question_id, group_size, rng)
+            draws = 1 if self._settings.group_templates == "same" else group_size
+            drawn = self._solvers.draw(question_id, draws, rng) * (group_size // draws)
         else:
             drawn = []
         if not drawn and self._cover is not None and question_id in self._cover.hard_ids:
@@ -199,7 +200,7 @@ class P2O:
         check_backend(state, self._settings.search_backend)
         self._hard.load(state["hard"])
         self._cover = TemplateCover.from_json(state["cover"]) if state["cover"] else None
-        self._solvers.load(state["solvers"])
+        self._solvers.load(state.get("solvers", {"templates": [], "by_question": {}}))
         self._searches = state["searches"]
         self._totals = dict(state["totals"])
 

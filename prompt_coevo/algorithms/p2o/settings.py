@@ -95,20 +95,20 @@ class P2OSettings(Section):
     reply_steps: int = Field(default=1, ge=1)
     """`stream`: weight updates until a reply is used. It is waited for if it is not there by then."""
     failures_per_call: int = Field(default=4, ge=1)
-    """`stream`: failed responses that a call shows, at most, to questions that are alike."""
+    """`stream`: failed responses that a call shows, at most; those to the questions most alike."""
     bare_members: int = Field(default=1, ge=1)
     """`stream`: members of a hard question's group that run without a template."""
     trial_members: int = Field(default=2, ge=1)
     """`stream`: members of a hard question's group that may run under a template on trial."""
     proof: bool = True
-    """`stream`: a template comes into use on a success on a question that its proposer did not see,
+    """`stream`: a template comes into use on a success on a hard question that its proposer did not see,
     where one is like those that it saw; so it cannot just hold their answers."""
     first_sight: bool = False
     """`stream`: half of a group may run under templates although the question was not yet measured, for
     runs of one or two epochs."""
     riders: float = Field(default=0.0, ge=0.0, le=1.0)
     """`stream`: rollouts of templates on trial that ride along with training's, at most this share of
-    them. 0: they are tried by members of the training groups alone."""
+    them, rounded up. 0: they are tried by members of the training groups alone."""
     library_size: int = Field(default=256, ge=1)
     """`stream`: templates in use, at most."""
     likeness: str = "words"
@@ -149,8 +149,8 @@ class P2OSettings(Section):
             )
         if (self.likeness == "column") != (self.likeness_column is not None):
             yield 'p2o.likeness = "column" and p2o.likeness_column go together; set both or none'
-        if self.calls_per_hard != "unlimited" and not self.calls_per_hard > 0:
-            yield 'p2o.calls_per_hard must be greater than 0, or "unlimited"'
+        if self.calls_per_hard != "unlimited" and not 0 < self.calls_per_hard < math.inf:
+            yield 'p2o.calls_per_hard must be greater than 0 and finite, or "unlimited"'
 
     def calls_for(self, hard: int) -> float:
         """Reflection calls for so many hard questions, at most."""
@@ -168,7 +168,7 @@ class P2OSettings(Section):
         chosen = given.get("search_backend", preset.get("search_backend"))
         if chosen == preset.get("search_backend"):
             return dict(preset)
-        idle = {*_IDLE.get(chosen, ()), "search_backend", "hardness"}
+        idle = {*_IDLE.get(str(chosen), ()), "search_backend", "hardness"}
         return {name: value for name, value in preset.items() if name not in idle}
 
     def _idle(self) -> set[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from prompt_coevo import Coevolution, hookimpl
-from prompt_coevo.errors import HostError
+from prompt_coevo.errors import HostError, PluginError
 from prompt_coevo.types import Assignment, Candidate, Rollout, RolloutRequest, Sampling
 
 
@@ -81,7 +81,8 @@ def test_what_is_not_out_is_left_out(engine_with: Any) -> None:
 
 def test_the_capacity_is_shared_and_never_exceeded(engine_with: Any) -> None:
     engine: Coevolution = engine_with(one=Wants(3, "a"), other=Wants(3, "b"))
-    assert len(engine.wanted(4)) == 4
+    with pytest.raises(PluginError, match="a list of at most 2 RolloutRequests"):
+        engine.wanted(4)
     assert len(engine.wanted(1_000_000)) == 6
     assert engine.wanted(0) == []
     with pytest.raises(HostError, match=r"wanted\(-1\): the capacity for riders cannot be below 0"):
@@ -102,6 +103,17 @@ def test_a_resumed_run_knows_its_riders_from_those_of_before(engine_with: Any) -
     assert new.assignment.round == -2
     again.observe(done([lost, new]))
     assert wants.back == [(-2, 0, "q0")]
+
+
+@pytest.mark.parametrize("answer", [[1], "ab", 5])
+def test_an_answer_that_is_no_list_of_requests_is_refused(engine_with: Any, answer: object) -> None:
+    class Strange:
+        @hookimpl
+        def coevo_wanted(self, capacity: int) -> Any:
+            return answer
+
+    with pytest.raises(PluginError, match="coevo_wanted of 'strange' answered"):
+        engine_with(strange=Strange()).wanted(5)
 
 
 def test_a_plugin_that_fails_stops_nothing(engine_with: Any) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prompt_coevo.algorithms.p2o.stream.likeness import Alike, Likeness
+from prompt_coevo.errors import PluginError
 
 Floats = NDArray[np.float32]
 
@@ -19,6 +20,8 @@ _FORGOTTEN: Final = 0.01
 _HOPE: Final = 0.7
 _DOUBT: Final = 0.05
 _ANYWHERE: Final = 0.02
+_MOST_ANYWHERE: Final = 0.5
+"""What is known of other questions counts no more than half a rollout, however much it is."""
 
 
 class Belief(NamedTuple):
@@ -55,15 +58,29 @@ class Evidence:
         self._written_for: dict[int, set[int]] = {}
 
     def near(self, question: int) -> Alike:
-        """The questions most like this one, itself first."""
-        return self._likeness.near(question)
+        """The questions most like this one, itself first. Raises PluginError for a likeness that errs."""
+        alike = self._likeness.near(question)
+        try:
+            numbers, weights = np.asarray(alike.numbers), np.asarray(alike.weights)
+            right = (
+                len(numbers) == len(weights)
+                and (numbers[0], weights[0]) == (question, 1.0)
+                and 0 <= numbers.min() <= numbers.max() < len(self._row_of)
+                and bool(((weights > 0) & (weights <= 1)).all())
+            )
+        except (AttributeError, IndexError, TypeError, ValueError):
+            right = False
+        if not right:
+            raise PluginError(
+                f"the likeness answers {alike!r} for question {question} of {len(self._row_of)}; it must "
+                "answer an Alike with that question first, of weight 1, and others with weights above 0 "
+                "and up to 1"
+            )
+        return alike
 
     def open(self, slot: int, shown: Sequence[int]) -> None:
         """A template takes the slot, which may have been another's; it was written for `shown`."""
-        if slot >= self._anywhere.shape[1]:
-            room = max(32, slot + 1 - self._anywhere.shape[1])
-            self._outcomes = np.pad(self._outcomes, ((0, 0), (0, 0), (0, room)))
-            self._anywhere = np.pad(self._anywhere, ((0, 0), (0, room)))
+        self._make_room(slot + 1)
         self._outcomes[:, :, slot] = 0
         self._anywhere[:, slot] = 0
         for question in self._shown.get(slot, ()):
@@ -96,7 +113,7 @@ class Evidence:
 
     def belief(self, question: int, slots: Sequence[int], step: int) -> Belief:
         """What to expect of the templates in these slots on this question."""
-        alike = self._likeness.near(question)
+        alike = self.near(question)
         rows = self._row_of[alike.numbers]
         known = rows >= 0
         rows = rows[known]
@@ -105,6 +122,8 @@ class Evidence:
         solved, tried = (alike.weights[known] * ages) @ self._outcomes[:, rows][:, :, chosen]
         fresh = _FRESHNESS ** (step - self._anywhere_updated)
         solved_anywhere, tried_anywhere = _ANYWHERE * fresh * self._anywhere[:, chosen]
+        much = np.maximum(1.0, tried_anywhere / _MOST_ANYWHERE)
+        solved_anywhere, tried_anywhere = solved_anywhere / much, tried_anywhere / much
         solves = _DOUBT + _HOPE * self._hope(alike)[chosen] + solved + solved_anywhere
         fails = 1.0 + (tried - solved) + (tried_anywhere - solved_anywhere)
         return Belief(solves.astype(np.float32), fails.astype(np.float32))
@@ -134,6 +153,7 @@ class Evidence:
     def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
         """Take up what `to_json` gave, once every slot is open; questions that are gone are left out."""
         anywhere = np.array(state["anywhere"])
+        self._make_room(anywhere.shape[1])
         self._anywhere[:, : anywhere.shape[1]] = anywhere
         self._anywhere_updated = state["anywhere_updated"]
         for question_id, updated, cells in state["rows"]:
@@ -142,6 +162,12 @@ class Evidence:
             row = self._row(question, updated)
             for slot, solved, tried in cells:
                 self._outcomes[:, row, slot] = solved, tried
+
+    def _make_room(self, slots: int) -> None:
+        if (missing := slots - self._anywhere.shape[1]) > 0:
+            room = max(32, missing)
+            self._outcomes = np.pad(self._outcomes, ((0, 0), (0, 0), (0, room)))
+            self._anywhere = np.pad(self._anywhere, ((0, 0), (0, room)))
 
     def _hope(self, alike: Alike) -> Floats:
         """How like this question is to the nearest one that a template was written for, by slot."""

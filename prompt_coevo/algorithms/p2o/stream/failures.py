@@ -9,8 +9,8 @@ from prompt_coevo.types import EMPTY_TEMPLATE
 
 _QUESTIONS: Final = 1_024
 _PER_QUESTION: Final = 3
-_LONGEST: Final = 32_000
-"""Characters; a reflection prompt shows less of a response than that."""
+_LONGEST: Final = 8_000
+"""Characters of a response; a checkpoint holds up to 3 072 of them."""
 
 
 class Failure(NamedTuple):
@@ -21,7 +21,7 @@ class Failure(NamedTuple):
 class Failures:
     """The latest failed completion of a question under each of a few templates, the empty one first.
 
-    Of at most 1 024 questions, those that failed last. A completion longer than 32 000 characters is
+    Of at most 1 024 questions, those that failed last. A completion longer than 8 000 characters is
     kept without its middle.
     """
 

@@ -79,10 +79,11 @@ class Library:
         self._templates[candidate.id] = template
         return template
 
-    def drop(self, template: Template) -> None:
-        """Out of use, and not to be tried again."""
+    def drop(self, template: Template, *, remember: bool = True) -> None:
+        """Out of use, and not to be tried again if it is remembered."""
         del self._templates[template.candidate.id]
-        self._dropped[template.candidate.id] = None
+        if remember:
+            self._dropped[template.candidate.id] = None
         while len(self._dropped) > _DROPPED:
             del self._dropped[next(iter(self._dropped))]
 

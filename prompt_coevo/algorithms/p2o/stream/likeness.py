@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -92,9 +93,9 @@ class SharedValue:
 
     def near(self, number: int) -> Alike:
         same = self._numbers.get(self._values[number], [])
-        if len(same) > _NEAREST:  # a part that differs from question to question
-            start = number * 2_654_435_761 % len(same)
-            same = [*same[start:], *same[:start]][:_NEAREST]
+        if len(same) > _NEAREST:  # those around it
+            start = bisect_left(same, number) - _NEAREST // 2
+            same = [same[(start + place) % len(same)] for place in range(_NEAREST)]
         others = np.array([other for other in same if other != number], dtype=np.int32)
         return _with_itself(number, others, np.full(len(others), self._weight, dtype=np.float32))
 
@@ -147,8 +148,9 @@ class Words:
         found = np.flatnonzero(shared)
         found = found[found != number]
         if len(found) > 2 * _NEAREST:
-            nearest = np.argpartition(-shared[found] / self._norms[found], 2 * _NEAREST)
-            found = np.sort(found[nearest[: 2 * _NEAREST]])
+            likely = np.round(shared[found] / self._norms[found], 5)
+            order = np.lexsort((np.abs(found - number), -likely))
+            found = np.sort(found[order[: 2 * _NEAREST]])
         return self._best(number, found.astype(np.int32))
 
     def _best(self, number: int, found: NDArray[np.int32]) -> Alike:
@@ -162,8 +164,10 @@ class Words:
         places += np.repeat(self._starts[found] - (ends - lengths), lengths)
         products = self._sums(own[self._words[places]], np.concatenate([[0], ends]))
         cosines = (products / (self._norms[found] * self._norms[number])).astype(np.float32)
-        # By number where equal: the order must not depend on how the sums were added up.
-        order = np.lexsort((found, -np.round(cosines, 5)))[:_NEAREST]
+        # Of equal ones those with the nearest numbers: every question knows others, and the order does
+        # not depend on how the sums were added up.
+        away = np.abs(found.astype(np.int64) - number)
+        order = np.lexsort((found, away, -np.round(cosines, 5)))[:_NEAREST]
         order = order[cosines[order] >= _LEAST]
         return _with_itself(number, found[order], np.minimum(cosines[order], 1.0))
 

@@ -34,7 +34,7 @@ from prompt_coevo.algorithms.p2o.stream.trial import (
     verdict,
 )
 from prompt_coevo.context import Context
-from prompt_coevo.errors import HostError
+from prompt_coevo.errors import CoevoError, HostError, PluginError, StateError
 from prompt_coevo.markers import PROJECT, hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.rng import counter_rng
@@ -89,22 +89,39 @@ class Stream:
         self._ids = list(policy.question_ids())
         self._numbers = {question_id: number for number, question_id in enumerate(self._ids)}
         questions = map(policy.question, self._ids)
-        likeness = self._make_likeness(self._context, questions)
+        try:
+            likeness = self._make_likeness(self._context, questions)
+        except CoevoError:
+            raise
+        except Exception as error:
+            raise PluginError(
+                f"p2o.likeness = {self._settings.likeness!r} cannot be made: {type(error).__name__}: "
+                f"{error}; mend it, or choose another one"
+            ) from error
         self._evidence = Evidence(len(self._ids), likeness)
         self._evidence.open(0, ())
         self._reflection = Reflection(
             self._context, self._ids, self._library, self._evidence, self._failures
         )
         if self._saved is not None:
-            self._take_up(self._saved)
+            try:
+                self._take_up(self._saved)
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+                raise StateError(
+                    f"the checkpoint holds a state of p2o that it cannot read: {error!r}; resume with "
+                    "the version that wrote it"
+                ) from error
+            self._saved = None
 
     @hookimpl
     def coevo_plan_group(
         self, question_id: str, round: int, group: int, group_size: int
     ) -> Sequence[MemberPlan] | None:
         """Members of a hard question's group: bare, trying, and under what is in use."""
-        number = self._numbers[question_id]
+        number = self._numbers.get(question_id)
         hard = question_id in self._hard
+        if number is None:
+            return None
         guess = self._settings.first_sight and number not in self._measured
         if not hard and not guess:
             return None
@@ -115,18 +132,25 @@ class Stream:
         belief = self._evidence.belief(number, slots, self._step)
         if not hard and belief.means[1:].max() < _WORTH_A_GUESS:
             return None
+        bare = self._settings.bare_members if hard else group_size // 2
+        if bare >= group_size:
+            raise HostError(
+                f"p2o.bare_members = {self._settings.bare_members} leaves none of the {group_size} "
+                "rollouts of a group for templates; lower it, or make the groups larger"
+            )
         drawn = draw_members(
             group_size,
             templates,
             belief,
             counter_rng(self._context.settings.seed, "stream/members", round, group),
-            bare=self._settings.bare_members if hard else group_size // 2,
+            bare=bare,
             trying=self._settings.trial_members,
         )
         return [MemberPlan(template=one.candidate if one else None) for one in drawn]
 
     @hookimpl
     def coevo_observe(self, groups: Sequence[Group]) -> None:
+        groups = [group for group in groups if group.question_id in self._numbers]
         self._hard.observe_all(groups)
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         self._totals["train_rollouts"] += len(rollouts)
@@ -238,7 +262,10 @@ class Stream:
         for template in self._library:
             self._evidence.open(template.slot, template.shown)
         self._evidence.load(state["evidence"], self._numbers)
-        self._rides = state["rides"]
+        self._rides = state["rides"] and self._settings.riders > 0
+        if not self._rides:
+            for template in self._library:
+                template.waiting.clear()
         self._failures.load(state["failures"], self._numbers)
         self._reflection.load(state["reflection"], self._numbers)
         self._measured = {self._numbers[one] for one in state["measured"] if one in self._numbers}
@@ -300,7 +327,7 @@ class Stream:
         in_use = [one for one in self._library.in_state("in use") if one.slot]
         in_use.sort(key=lambda one: (self._evidence.solved_anywhere(one.slot), one.since, one.slot))
         for template in in_use[: self._library.overfull]:
-            self._drop(template)
+            self._drop(template, remember=False)  # it may come again when there is room
 
     def _prove(self, template: Template, others: Sequence[int]) -> None:
         """It has solved what its proposer saw; now it is tried on what it did not see."""
@@ -308,8 +335,8 @@ class Stream:
             template.proving = True
             template.waiting.extend(others[:RIDERS_UNSEEN])
 
-    def _drop(self, template: Template) -> None:
-        self._library.drop(template)
+    def _drop(self, template: Template, *, remember: bool = True) -> None:
+        self._library.drop(template, remember=remember)
         self._totals["templates_dropped"] += 1
         self._note_verdict("template_dropped", template)
 

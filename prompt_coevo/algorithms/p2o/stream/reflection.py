@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from prompt_coevo.algorithms.p2o.stream.failures import Failures
 from prompt_coevo.algorithms.p2o.stream.library import Library, Template
 from prompt_coevo.candidates.asked import Asked
 from prompt_coevo.candidates.leaks import leak_guard
-from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable, announce, propose
+from prompt_coevo.candidates.source import CandidateSource, announce, propose
 from prompt_coevo.context import Context
+from prompt_coevo.errors import CoevoError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.policy import Policy
 from prompt_coevo.proposals import Proposal, ProposalRequest, Trajectory
@@ -61,6 +63,7 @@ class Reflection:
         self._ids = ids
         self._library, self._evidence, self._failures = library, evidence, failures
         self._under_way: list[_Calls] = []
+        self._hung: list[Asked] = []
         self._attempts: Counter[int] = Counter()
         self._of_this_epoch = 0
         self.calls = 0
@@ -78,6 +81,9 @@ class Reflection:
 
     def ask(self, step: int, hard: Collection[int], policy: Policy) -> None:
         """Make the calls of this step."""
+        self._hung = [asked for asked in self._hung if not asked.done]
+        if self._hung or len(self._library.in_state("trial")) >= self._settings.library_size:
+            return
         left = self._settings.calls_for(len(hard)) - self._of_this_epoch
         targets = self._targets(step, hard)
         rng = counter_rng(self._context.settings.seed, "stream/ask", step)
@@ -209,12 +215,18 @@ class Reflection:
             [policy.question(self._ids[question]) for question in sorted(questions)],
             self._context.settings.gates,
         )
-        limit = self._context.settings.reflection.total_timeout_s + _GRACE_S
+        reflection = self._context.settings.reflection
+        at_once = reflection.concurrency or (1 if reflection.function is not None else 8)
+        turns = math.ceil(len(asked.requests) / at_once)
         try:
-            proposals = asked.answer(limit)
+            proposals = asked.answer(turns * reflection.total_timeout_s + _GRACE_S)
             source = CandidateSource(self._context, guard)
             answers = source.judge(asked.requests, proposals, self._library.texts)
-        except (TimeoutError, ProposerUnavailable) as error:
+        except CoevoError:
+            raise
+        except Exception as error:
+            if not asked.done:
+                self._hung.append(asked)  # nothing more is asked until it is back
             logger.warning("no new templates from %d calls: %s", len(asked.requests), error)
             self._context.note("reflection_skipped", calls=len(asked.requests), reason=str(error))
             return []

@@ -10,7 +10,7 @@ from prompt_coevo.algorithms.p2o.stream.library import Library, Template
 from prompt_coevo.types import Rollout
 
 _PATIENCE: Final = 40
-"""Weight updates after which a rider that did not come back is asked for again."""
+"""Weight updates after which a rider that did not come back is given up."""
 
 
 class Riders:
@@ -56,13 +56,12 @@ class Riders:
         return useful
 
     def expire(self, step: int) -> None:
-        """Ask again for those that did not come back for long."""
+        """Wait no longer for those that did not come back for long."""
         for (template_id, question), sent in list(self._sent.items()):
             if step - sent > _PATIENCE:
                 del self._sent[template_id, question]
                 if (template := self._library.get(template_id)) is not None:
                     template.under_way -= 1
-                    template.waiting.append(question)
 
     def lost(self, template_id: str) -> Sequence[int]:
         """The questions on which riders with this template are out; a kill loses them."""

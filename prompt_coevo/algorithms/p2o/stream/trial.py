@@ -9,7 +9,7 @@ from prompt_coevo.algorithms.p2o.stream.evidence import Evidence
 from prompt_coevo.algorithms.p2o.stream.library import Template
 
 _TRIES: Final = 4
-"""Rollouts without a success after which a template is given up, where no riders try it."""
+"""Rollouts without a success after which a template is given up; two do if riders have tried it."""
 RIDERS_SHOWN: Final = 2
 RIDERS_UNSEEN: Final = 4
 
@@ -38,13 +38,14 @@ def verdict(template: Template, *, proof: bool, rides: bool, stale: bool) -> boo
     """
     if template.solved_unseen if proof else template.solved:
         return True
-    if template.waiting or template.under_way:
+    if stale:
+        return False
+    by_riders = rides and not template.waiting and not template.under_way
+    if not template.solved:
+        return False if template.tried >= (RIDERS_SHOWN if by_riders else _TRIES) else None
+    if not proof:
         return None
-    if not template.solved and template.tried >= (RIDERS_SHOWN if rides else _TRIES):
-        return False
-    if proof and template.tried_unseen >= (RIDERS_UNSEEN if rides else _TRIES):
-        return False
-    return False if stale else None
+    return False if template.tried_unseen >= (RIDERS_UNSEEN if by_riders else _TRIES) else None
 
 
 def _alike(template: Template, evidence: Evidence) -> Sequence[int]:

@@ -9,7 +9,8 @@ import pytest
 
 from prompt_coevo.algorithms.p2o.stream import evidence as module
 from prompt_coevo.algorithms.p2o.stream.evidence import Evidence
-from prompt_coevo.algorithms.p2o.stream.likeness import SharedValue, Unlike
+from prompt_coevo.algorithms.p2o.stream.likeness import Alike, SharedValue, Unlike
+from prompt_coevo.errors import PluginError
 
 TOPICS = SharedValue(["a", "a", "b", "b"], weight=0.5)
 
@@ -153,3 +154,43 @@ def test_questions_that_the_dataset_has_lost_are_left_out() -> None:
     loaded.load(evidence.to_json(["a", "b", "c", "d"]), {"d": 0})
     assert [len(loaded.to_json(["d", "", "", ""])["rows"])] == [1]
     assert mean(loaded, 0, 1) == pytest.approx(mean(evidence, 3, 1))
+
+
+def test_what_is_known_elsewhere_never_outweighs_a_questions_own_failures() -> None:
+    """A template that is good in general once kept reflection from what it does not solve."""
+    evidence = opened(likeness=Unlike())
+    for _ in range(5_000):
+        evidence.add(0, [1], [1.0], [0], step=0)
+    assert mean(evidence, 3, 1) == pytest.approx(0.55 / 1.55)
+    evidence.add(3, [1, 1], [0.0, 0.0], [0, 0], step=0)
+    assert mean(evidence, 3, 1) < 0.2
+
+
+def test_a_state_of_a_library_that_was_larger_is_taken_up() -> None:
+    large = opened(slots=90, likeness=Unlike())
+    large.add(2, [80, 1], [1.0, 0.5], [0, 0], step=0)
+    ids = ["a", "b", "c", "d"]
+    loaded = opened(slots=2, likeness=Unlike())
+    loaded.load(json.loads(json.dumps(large.to_json(ids))), {name: n for n, name in enumerate(ids)})
+    assert mean(loaded, 2, 1) == mean(large, 2, 1)
+    assert loaded.to_json(ids)["rows"] == large.to_json(ids)["rows"]
+
+
+@pytest.mark.parametrize(
+    "alike",
+    [
+        None,
+        (np.array([0]), np.array([1.0])),
+        Alike(np.array([1]), np.array([1.0])),
+        Alike(np.array([0, 9]), np.array([1.0, 0.5])),
+        Alike(np.array([0, 1]), np.array([1.0, -0.5])),
+        Alike(np.array([0, 1]), np.array([1.0])),
+    ],
+)
+def test_a_likeness_that_errs_ends_the_run(alike: object) -> None:
+    class Strange:
+        def near(self, number: int) -> object:
+            return alike
+
+    with pytest.raises(PluginError, match="the likeness answers .* for question 0 of 4"):
+        opened(likeness=Strange()).belief(0, [1], 0)

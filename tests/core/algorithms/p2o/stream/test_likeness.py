@@ -79,6 +79,18 @@ def test_a_common_word_does_not_make_the_index_long() -> None:
         assert words.near(number).numbers[1] == number ^ 1
 
 
+@pytest.mark.parametrize("likeness", ["words", "values"])
+def test_of_many_that_are_equally_alike_every_question_knows_its_neighbours(likeness: str) -> None:
+    """Once all of them knew the first 128 alone, so that most had nothing in common with any other."""
+    count = 1_000
+    made = Words([f"family f{n % 2} n{n}" for n in range(count)])
+    alike = made if likeness == "words" else SharedValue([n % 2 for n in range(count)])
+    known = [set(alike.near(number).numbers.tolist()) for number in range(count)]
+    for number in range(4, count - 4):
+        assert {number - 2, number, number + 2} <= known[number]
+        assert number in known[number + 2]
+
+
 @pytest.mark.parametrize("texts", [["one"], ["", ""], ["same words", "same words"], ["a", "b"]])
 def test_questions_without_a_word_in_common_are_alone(texts: list[str]) -> None:
     for number in range(len(texts)):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from prompt_coevo import Coevolution, Settings, hookimpl
-from prompt_coevo.errors import HostError, SettingsError, StateError
+from prompt_coevo.errors import HostError, PluginError, SettingsError, StateError
 from prompt_coevo.types import Assignment, Candidate, Question, Rollout
 
 GROUP, BATCH = 6, 8
@@ -350,6 +350,80 @@ def test_riders_that_are_lost_hold_nothing_up(share: float) -> None:
     engine, policy = engine_with(p2o=RIDING), Families()
     riding(engine, policy, 8, some)
     assert engine.metrics()["coevo/templates_in_use"] == 4
+
+
+def test_lost_riders_of_useless_templates_do_not_stop_the_search() -> None:
+    """Once the templates stayed on trial, and their questions were never asked about again."""
+    calls = []
+    for riders in (0.0, 0.25):
+        teacher = Teacher(lambda prompt: f"<template>useless {hash(prompt)}</template>")
+        engine = engine_with(teacher, p2o={"riders": riders})
+        riding(engine, Families(), 16, lambda out: out.clear() or [])
+        assert engine.metrics()["coevo/templates_dropped"] > 20
+        calls.append(len(teacher.prompts))
+    assert calls[1] > calls[0] / 2
+
+
+def test_a_run_that_takes_no_riders_any_more_goes_on() -> None:
+    useless = Teacher(lambda prompt: f"<template>useless {len(prompt)}</template>")
+    engine, policy = engine_with(useless, p2o=RIDING), Families()
+    riding(engine, policy, 2, all_of)
+    teacher = Teacher(lambda prompt: f"<template>other {hash(prompt)}</template>")
+    again = resumed(engine, policy, teacher=teacher)
+    for number in range(10):
+        list(epoch(again, policy, number))
+    assert again.metrics()["coevo/templates_dropped"] > 20
+
+
+def test_a_question_that_the_policy_does_not_name_is_left_alone() -> None:
+    engine, policy = engine_with(), Families()
+    run(engine, policy, 2)
+    plan = engine.plan(["q999999"], GROUP)
+    assert not any(one.templated for one in plan)
+    engine.observe([Rollout(one, "", 0.0) for one in plan])
+    list(epoch(engine, policy))
+    assert engine.metrics()["coevo/hard_samples"] == policy.count
+
+
+def test_a_group_that_has_no_room_for_templates_is_refused() -> None:
+    with pytest.raises(
+        HostError, match=r"bare_members = 6 leaves none of the 6 rollouts of a group"
+    ):
+        run(engine_with(p2o={"bare_members": GROUP}), Families(), 3)
+
+
+def test_a_likeness_that_cannot_be_made_ends_the_run(offer: Any) -> None:
+    def broken(context: Any, questions: Any) -> Any:
+        raise ValueError("no such topic")
+
+    offer("likenesses", "broken", broken)
+    engine = engine_with(p2o={"likeness": "broken"})
+    with pytest.raises(PluginError, match="'broken' cannot be made: ValueError: no such topic"):
+        engine.begin(Families())
+
+
+def test_a_model_that_hangs_is_not_asked_again_until_it_is_back() -> None:
+    hanging = threading.Event()
+
+    def hang(prompt: str) -> str:
+        hanging.wait(60)
+        return "<template>late</template>"
+
+    teacher = Teacher(hang)
+    made = Settings(p2o=STREAM, reflection={"function": teacher, "total_timeout_s": 0.01})
+    engine, policy = Coevolution.from_settings(made), Families(count=BATCH)
+    run(engine, policy, 4)
+    hanging.set()
+    assert len(teacher.prompts) == 1
+
+
+def test_a_model_that_wants_to_end_the_program_ends_a_call() -> None:
+    def leave(prompt: str) -> str:
+        raise SystemExit(3)
+
+    engine, policy = engine_with(leave), Families()
+    run(engine, policy, 2)
+    assert engine.metrics()["coevo/templates_on_trial"] == 0
 
 
 def test_riders_that_come_late_twice_and_unfit_do_no_harm() -> None:

@@ -75,14 +75,18 @@ def test_where_nothing_is_alike_every_question_concerns_it_and_there_is_no_proof
     assert unseen(one, set(range(5)), evidence(Unlike())) == []
 
 
-def test_riders_that_are_out_delay_a_refusal_and_no_success() -> None:
-    one = template(tried=4, under_way=1)
-    assert verdict(one, proof=True, rides=True, stale=True) is None
-    one.count(3, True)
-    assert verdict(one, proof=True, rides=True, stale=False) is True
+def test_riders_that_are_out_hold_no_verdict_up() -> None:
+    out = template(tried=3, under_way=1)
+    assert verdict(out, proof=True, rides=True, stale=False) is None
+    assert verdict(out, proof=True, rides=True, stale=True) is False
+    out.count(3, False)
+    assert verdict(out, proof=True, rides=True, stale=False) is False  # by members of groups
+    out.count(3, True)
+    assert verdict(out, proof=True, rides=True, stale=False) is True
+    assert verdict(template(tried=2), proof=True, rides=True, stale=False) is False  # by riders
 
 
-def test_riders_that_are_unfit_or_gone_for_long_are_asked_for_again() -> None:
+def test_riders_that_are_unfit_are_asked_for_again_and_lost_ones_are_not() -> None:
     library = Library(size=8)
     one = library.add(Candidate("z", "template"), [0, 1], 0)
     one.waiting.extend([0, 1, 2])
@@ -96,9 +100,9 @@ def test_riders_that_are_unfit_or_gone_for_long_are_asked_for_again() -> None:
     riders.expire(step=41)
     assert (list(one.waiting), one.under_way) == ([0], 1)
     riders.expire(step=42)
-    assert (list(one.waiting), one.under_way) == ([0, 1], 0)
+    assert (list(one.waiting), one.under_way) == ([0], 0)
     late = Assignment("q1", template=one.candidate)
-    assert riders.came([Rollout(late, "", 1.0)], {"q1": 1}) == []  # it is being asked for again
+    assert riders.came([Rollout(late, "", 1.0)], {"q1": 1}) == []  # nobody waits for it
 
 
 def test_members_are_bare_then_trying_then_in_use() -> None:
