@@ -34,7 +34,9 @@ def test_an_instruction_that_does_not_fit(tmp_path: Path) -> None:
 
 def test_a_column_that_is_not_there(tmp_path: Path) -> None:
     run = refused(tmp_path, "--coevo.method", "p2o", "--coevo.question_id_column", "id")
-    assert "the training dataset has no column 'id'; it has: input, label" in run.output
+    assert (
+        "the training dataset has no column 'id' (question_id_column); it has: input" in run.output
+    )
 
 
 def test_a_question_that_does_not_fit(tmp_path: Path) -> None:
