@@ -21,7 +21,7 @@ from transformers import PreTrainedTokenizerBase
 
 from prompt_coevo.adapters.openrlhf.host import TOOL_ERROR
 from prompt_coevo.retrieval.agent.play import Turn, play
-from prompt_coevo.retrieval.agent.reward import golds_of, score
+from prompt_coevo.retrieval.agent.reward import golds_of_label, score
 from prompt_coevo.retrieval.agent.rollout import SearchRollout
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings, tool_of
 from prompt_coevo.retrieval.agent.tags import STOP_STRINGS
@@ -48,7 +48,7 @@ def search_agent(**settings: object) -> type[AgentExecutorBase]:
             sampling = copy.deepcopy(sampling_params)
             sampling.stop, sampling.include_stop_str_in_output = list(STOP_STRINGS), True
             await play(rollout, tool_of(checked), partial(_sample, llm_engine, sampling))
-            reward = score(rollout.episode, golds_of(label), checked.metric)
+            reward = score(rollout.episode, golds_of_label(label), checked.metric)
             return {"prompt": prompt, "label": label, **_response(rollout, reward)}
 
     return SearchAgentExecutor

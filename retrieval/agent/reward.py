@@ -20,7 +20,7 @@ def score(episode: SearchEpisode, golds: str | Iterable[str], metric: Metric = "
     return METRICS[metric](episode.answer, golds)
 
 
-def golds_of(label: str | Iterable[object]) -> str | list[str]:
+def golds_of_label(label: str | Iterable[object]) -> str | list[str]:
     """The gold answers in a row's label: a text, several texts, or either as JSON."""
     if not isinstance(label, str):
         return [str(one) for one in label]

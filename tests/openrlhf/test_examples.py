@@ -27,7 +27,7 @@ from helpers.openrlhf_run import check_openrlhf
 from prompt_coevo.adapters.openrlhf import search_agent
 from prompt_coevo.doors.flags import Flags
 from prompt_coevo.retrieval.agent.instruction import SEARCH_INSTRUCTION
-from prompt_coevo.retrieval.agent.reward import golds_of
+from prompt_coevo.retrieval.agent.reward import golds_of_label
 from prompt_coevo.retrieval.agent.scoring import exact_match
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
 from prompt_coevo.settings import Settings
@@ -170,4 +170,4 @@ def test_a_missing_file_is_named() -> None:
     ("answer", "reward"), [("the paris", 1), ("Rome", 0), ("Paris, France", 0)]
 )
 def test_the_gold_answers_are_as_the_script_says(answer: str, reward: float) -> None:
-    assert exact_match(answer, golds_of(json.dumps(["Paris", "Lutetia"]))) == reward
+    assert exact_match(answer, golds_of_label(json.dumps(["Paris", "Lutetia"]))) == reward

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from prompt_coevo.retrieval.agent.play import Turn, play
-from prompt_coevo.retrieval.agent.reward import golds_of
+from prompt_coevo.retrieval.agent.reward import golds_of_label
 from prompt_coevo.retrieval.agent.rollout import SearchRollout
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
 from prompt_coevo.retrieval.retriever import Hit
@@ -71,4 +71,4 @@ def test_turns_are_sampled_after_all_that_was_before() -> None:
     ],
 )
 def test_the_gold_answers_of_a_label(label: Any, golds: Any) -> None:
-    assert golds_of(label) == golds
+    assert golds_of_label(label) == golds
