@@ -68,7 +68,7 @@ class Stream:
         self._hard = HardSet(self._settings.tau, self._settings.hardness_in_use)
         self._library = Library(self._settings.library_size)
         self._riders = Riders(self._library, self._settings.riders)
-        self._rides = False
+        self._rides = self._warned = False
         self._failures = Failures()
         self._ids: Sequence[str] = ()
         self._numbers: Mapping[str, int] = {}
@@ -134,10 +134,7 @@ class Stream:
             return None
         bare = self._settings.bare_members if hard else group_size // 2
         if bare >= group_size:
-            raise HostError(
-                f"p2o.bare_members = {self._settings.bare_members} leaves none of the {group_size} "
-                "rollouts of a group for templates; lower it, or make the groups larger"
-            )
+            self._warn_of_small_groups(group_size)
         drawn = draw_members(
             group_size,
             templates,
@@ -328,6 +325,16 @@ class Stream:
         in_use.sort(key=lambda one: (self._evidence.solved_anywhere(one.slot), one.since, one.slot))
         for template in in_use[: self._library.overfull]:
             self._drop(template, remember=False)  # it may come again when there is room
+
+    def _warn_of_small_groups(self, size: int) -> None:
+        if not self._warned:
+            self._warned = True
+            reason = (
+                f"p2o.bare_members = {self._settings.bare_members} leaves none of the {size} rollouts of "
+                "a group for templates"
+            )
+            self._context.note("no_room_for_templates", reason=reason)
+            logger.warning("%s; lower it, or make the groups larger", reason)
 
     def _prove(self, template: Template, others: Sequence[int]) -> None:
         """It has solved what its proposer saw; now it is tried on what it did not see."""
