@@ -97,7 +97,7 @@ def train(arm_name: str, seed: int, draw: int, epochs: int, base: Path) -> Run:
             teacher = FactsTeacher(arm.teacher, seed=seed)
             settings = Settings(**arm.settings, seed=seed, reflection={"function": teacher})
             coevo = CoevoCallback(trainer, settings, plugins={"members": members})
-            members.question = coevo.question
+            members.question = coevo.policy.question
             trainer.add_callback(coevo)
         began, began_cpu = time.monotonic(), time.process_time()
         trainer.train()

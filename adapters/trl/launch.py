@@ -60,8 +60,8 @@ class CoevoCallback(TrainerCallback):
                 plugins=plugins,
             )
         engine = RankedEngine(self.engine, ranks)
-        self._policy = TrlPolicy(trainer, questions, engine, settings.seed)
-        self._door = GenerationDoor(trainer, settings, engine, questions, self._policy)
+        self.policy = TrlPolicy(trainer, questions, engine, settings.seed)
+        self._door = GenerationDoor(trainer, settings, engine, questions, self.policy)
         self._is_open = False
         # The trainer loads a checkpoint before on_train_begin, so this cannot wait for it.
         carry_state(trainer, self.engine)
@@ -74,7 +74,7 @@ class CoevoCallback(TrainerCallback):
         if not self._is_open:
             self._door.open()
             self._is_open = True
-        self._policy.lead(lambda engine: engine.begin(self._policy))
+        self.policy.lead(lambda engine: engine.begin(self.policy))
         warn_of_cut_rounds(self._trainer, state.save_steps)
 
     def on_epoch_begin(
@@ -86,8 +86,8 @@ class CoevoCallback(TrainerCallback):
         A second `train()` counts epochs from 0 again, so it closes none that the engine has not seen.
         """
         over = int((state.epoch or 0) + 1e-6)
-        self._policy.lead(
-            lambda engine: Due(epoch_due=over > engine.epochs).settle(engine, self._policy)
+        self.policy.lead(
+            lambda engine: Due(epoch_due=over > engine.epochs).settle(engine, self.policy)
         )
 
     def on_step_end(
@@ -100,13 +100,13 @@ class CoevoCallback(TrainerCallback):
                 "nothing would be learned from templates"
             )
         last = state.global_step >= state.max_steps or control.should_training_stop
-        self._policy.lead(lambda engine: engine.step_end(self._policy, last=last))
+        self.policy.lead(lambda engine: engine.step_end(self.policy, last=last))
         if self.engine is not None:
             for name, value in self.engine.metrics().items():
                 self._trainer._metrics["train"][name].append(value)
 
     def on_train_end(self, *_: object, **__: object) -> None:
-        self._policy.lead(lambda engine: engine.end(self._policy))
+        self.policy.lead(lambda engine: engine.end(self.policy))
 
 
 def attach(

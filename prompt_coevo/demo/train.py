@@ -107,7 +107,7 @@ def train(job: Job, report: Report) -> ArmResult:
             metrics.get("coevo/search_rollouts", 0) + metrics.get("coevo/verify_rollouts", 0)
         ),
         seconds=seconds,
-        cracked=cracks.described(coevo.question) if coevo else (),
+        cracked=cracks.described(coevo.policy.question) if coevo else (),
         instruction=_best_instruction(coevo),
     )
 

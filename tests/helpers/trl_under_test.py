@@ -188,7 +188,7 @@ def train(kind: Kind, job: Job, folder: Path) -> Record:
     moments.trainer = trainer
     callback = CoevoCallback(trainer, job.settings)
     trainer.add_callback(callback)
-    rollout = callback._policy.rollout
+    rollout = callback.policy.rollout
 
     def watched(requests: Any) -> Any:
         before = trainer.host_state()
@@ -196,7 +196,7 @@ def train(kind: Kind, job: Job, folder: Path) -> Record:
         record.around_policy.append((before, trainer.host_state()))
         return answers
 
-    callback._policy.rollout = watched
+    callback.policy.rollout = watched
     with suppress(Killed):
         trainer.train(resume_from_checkpoint=job.resume_from and str(job.resume_from))
     record.dataset = trainer.train_dataset.to_list()

@@ -94,7 +94,7 @@ def test_a_search_runs_under_the_best_instruction_of_its_step(
     )
     callback = attach(trainer, settings({"tau": 1e9, "search_every": every}, **rising))
     searched: list[tuple[int, str]] = []
-    rollout = callback._policy.rollout
+    rollout = callback.policy.rollout
 
     def spy(requests: Any) -> Any:
         for request in requests:
@@ -102,7 +102,7 @@ def test_a_search_runs_under_the_best_instruction_of_its_step(
             searched.append((trainer.state.global_step, request.assignment.instruction.text))
         return rollout(requests)
 
-    callback._policy.rollout = spy
+    callback.policy.rollout = spy
     best = BestSoFar(callback)
     trainer.add_callback(best)
     trainer.train()

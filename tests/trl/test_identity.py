@@ -52,7 +52,7 @@ def policy(make_trainer: Any) -> Any:
         callback = CoevoCallback(trainer, {"algorithms": (), "question_id_column": "id"})
         trainer.add_callback(callback)
         trainer.train()
-        return callback._policy, trainer
+        return callback.policy, trainer
 
     return make
 
@@ -76,7 +76,7 @@ def test_a_reward_of_none_is_unfit(make_trainer: Any) -> None:
     trainer = make_trainer(reward_funcs=lambda completions, **_: [None] * len(completions))
     callback = attach(trainer, {"algorithms": (), "question_id_column": "id"})
     trainer.train()
-    (rollout,) = callback._policy.rollout([request(0)])
+    (rollout,) = callback.policy.rollout([request(0)])
     assert rollout.status == "no_reward"
     assert not rollout.fit
 
@@ -94,6 +94,6 @@ def test_an_error_of_the_reward_function_passes_through_and_leaves_no_trace(
     trainer.train()
     trainer.model.train()
     with pytest.raises(RuntimeError, match="the verifier is down"):
-        callback._policy.rollout([request(0)])
+        callback.policy.rollout([request(0)])
     assert trainer.model.training
-    assert callback._policy.active is None
+    assert callback.policy.active is None

@@ -40,7 +40,7 @@ def test_templates_are_found_and_used_and_nothing_waits(make_trainer: Any) -> No
     trainer = make_trainer(**EPOCHS)
     callback = attach(trainer, settings())
     asked = []
-    callback._policy.rollout = lambda requests: asked.append(requests)
+    callback.policy.rollout = lambda requests: asked.append(requests)
     trainer.train()
     assert asked == []
     history = [entry for entry in trainer.state.log_history if "coevo/hard_samples" in entry]

@@ -149,7 +149,7 @@ def test_policy_rollouts_run_the_tools_as_well(tmp_path: Any) -> None:
         RolloutRequest(Assignment(f"q{n}", template=Candidate(TEMPLATE, "template")), Sampling(0.0))
         for n in range(3)
     ]
-    rollouts = callback._policy.rollout(requests)
+    rollouts = callback.policy.rollout(requests)
     assert torch.equal(before, torch.get_rng_state())
     assert len(rollouts) == 3
     for rollout in rollouts:

@@ -60,8 +60,8 @@ def main(folder: Path) -> None:
     spy = Spy.on(trainer)
     seen: dict[str, list[Any]] = {"rollout_shares": [], "plans": [], "instructions": []}
     callback = CoevoCallback(trainer, settings(inspo={"window": 1}), plugins={"hints": HINTS})
-    generate = callback._policy._generate
-    callback._policy._generate = lambda requests: (
+    generate = callback.policy._generate
+    callback.policy._generate = lambda requests: (
         seen["rollout_shares"].append(len(requests)),
         generate(requests),
     )[1]
