@@ -99,6 +99,8 @@ COEVO=(
     --coevo.reflection.model "${REFLECTION_MODEL}"
     --coevo.context_distillation true
     --coevo.distill_ratio clean # the paper does not say where old log-probs come from
+    --coevo.p2o.search_backend waves
+    --coevo.p2o.hardness literal
     --coevo.p2o.tau 0.2 # "nearly zero": with K = 6, all fail or one success
     --coevo.p2o.search_every epoch
     --coevo.p2o.beam_width 16
