@@ -344,7 +344,7 @@ class Answered(TrainerCallback):
         def flight() -> Any:
             return inspo_state(self._callback)["schedule"]["in_flight"]
 
-        while flight() and not flight()["answer"]:
+        while flight() and not flight()["asked"]["answer"]:
             time.sleep(0.01)
 
 
