@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pydantic import TypeAdapter
 
 from prompt_coevo.proposals import Proposal, ProposalRequest
+from prompt_coevo.settings.reflection import ReflectionSettings
 from prompt_coevo.threads import Background
 
 _REQUESTS: TypeAdapter[list[ProposalRequest]] = TypeAdapter(list[ProposalRequest])
 _PROPOSALS: TypeAdapter[list[Proposal]] = TypeAdapter(list[Proposal])
+
+_GRACE_S: Final = 1.0  # the reflection model's own time limit comes first, and its error says more
 
 Propose: TypeAlias = Callable[[Sequence[ProposalRequest]], Sequence[Proposal] | None]
 
@@ -41,6 +45,11 @@ class Asked:
     def answer(self, within: float) -> Sequence[Proposal] | None:
         """What was proposed; waits until `within` seconds after the requests. Raises TimeoutError."""
         return self._call.result(within)
+
+    def answer_in_time(self, reflection: ReflectionSettings) -> Sequence[Proposal] | None:
+        """As `answer`, within the time that the reflection model may take for so many requests."""
+        turns = math.ceil(len(self.requests) / reflection.calls_at_once)
+        return self.answer(turns * reflection.total_timeout_s + _GRACE_S)
 
     def to_json(self) -> dict[str, Any]:
         answer = None

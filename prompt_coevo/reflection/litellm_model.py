@@ -16,7 +16,6 @@ from prompt_coevo.reflection.redact import redact
 from prompt_coevo.settings.reflection import ReflectionSettings
 from prompt_coevo.threads import in_thread, map_in_threads
 
-_DEFAULT_CONCURRENCY = 8
 _TRANSIENT_STATUS = {408, 409, 429}
 _NOT_IMPLEMENTED = 501
 _FIRST_WAIT_S = 1.0
@@ -40,7 +39,7 @@ class LiteLLMModel:
         self._model = model
         self._settings = settings
         self._server = settings.api_base or f"the server of {model}"
-        self._concurrency = settings.concurrency or _DEFAULT_CONCURRENCY
+        self._concurrency = settings.calls_at_once
         # Several threads may call `complete`; the limit is on all of their calls together.
         self._slots = threading.Semaphore(self._concurrency)
 

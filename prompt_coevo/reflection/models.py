@@ -25,7 +25,7 @@ def function_model(reflection: ReflectionSettings, initial_policy: str) -> Langu
     """The backend `function`."""
     assert reflection.function is not None  # the settings have seen to it
     _refuse_dollars(reflection, "a reflection.function")
-    return FunctionModel(reflection.function, reflection.concurrency or 1)
+    return FunctionModel(reflection.function, reflection.calls_at_once)
 
 
 def self_model(reflection: ReflectionSettings, initial_policy: str) -> LanguageModel:

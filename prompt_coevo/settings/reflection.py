@@ -55,6 +55,11 @@ class ReflectionSettings(Section):
     warn_at: float = Field(default=0.8, gt=0.0, le=1.0)
     """The share of a budget from which one warning is given."""
 
+    @property
+    def calls_at_once(self) -> int:
+        """The setting `concurrency`, or its default."""
+        return self.concurrency or (8 if self.function is None else 1)
+
     def problems(self) -> Iterator[str]:
         if self.model is not None and self.function is not None:
             yield "reflection.model and reflection.function exclude each other: set one"

@@ -20,8 +20,6 @@ from prompt_coevo.proposals import Proposal, ProposalRequest
 
 logger = logging.getLogger(PROJECT)
 
-_GRACE_S = 1.0  # the reflection model's own time limit comes first, and its error says more
-
 
 class EvolutionSchedule:
     """INSPO Algorithm 1, line 16, and what happens while a reply is under way.
@@ -113,8 +111,7 @@ class EvolutionSchedule:
         asked = flight.asked
         took_so_far = asked.seconds
         try:
-            limit = self._context.settings.reflection.total_timeout_s
-            proposals = asked.answer(limit + _GRACE_S)
+            proposals = asked.answer_in_time(self._context.settings.reflection)
         except TimeoutError as error:
             self._skip(str(error))
             return

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
+from prompt_coevo.context import Context
+from prompt_coevo.markers import PROJECT
 from prompt_coevo.types import Group
+
+logger = logging.getLogger(PROJECT)
 
 Hardness: TypeAlias = Literal["literal", "bare"]
 
@@ -49,6 +54,10 @@ class HardSet:
             del self._means[question_id]
         return gone
 
+    def __iter__(self) -> Iterator[str]:
+        """The hard questions in no order that decisions may rest on; `ids` sorts them."""
+        return iter(self._means)
+
     def __len__(self) -> int:
         return len(self._means)
 
@@ -65,3 +74,10 @@ class HardSet:
 
     def load(self, means: Mapping[str, float]) -> None:
         self._means = dict(means)
+
+
+def forget_gone(hard: HardSet, known: Collection[str], context: Context) -> None:
+    """Without questions whose rows the dataset has lost since the checkpoint that is gone on from."""
+    if gone := hard.keep_only(known):
+        context.note("hard_questions_gone", questions=gone)
+        logger.warning("%d hard questions are not in the dataset any more", len(gone))

@@ -21,7 +21,7 @@ from prompt_coevo import hookspecs
 from prompt_coevo.algorithms.p2o.backend import check_backend
 from prompt_coevo.algorithms.p2o.cover import TemplateCover
 from prompt_coevo.algorithms.p2o.gepa.search import GepaSearch
-from prompt_coevo.algorithms.p2o.hard_set import HardSet
+from prompt_coevo.algorithms.p2o.hard_set import HardSet, forget_gone
 from prompt_coevo.algorithms.p2o.pareto import select_pareto_front
 from prompt_coevo.algorithms.p2o.round_numbers import round_numbers
 from prompt_coevo.algorithms.p2o.search import Search, SearchRequest, SearchResult
@@ -111,7 +111,8 @@ class P2O:
 
     def _evolve(self, policy: Policy) -> None:
         """Algorithm 1, lines 23 to 27: new templates for the hard questions, or none."""
-        hard_ids = self._known_hard_ids(policy)
+        forget_gone(self._hard, set(policy.question_ids()), self._context)
+        hard_ids = self._hard.ids
         self._solvers.keep_only(hard_ids)
         self._cover = None
         if len(hard_ids) < self._settings.min_hard:
@@ -145,14 +146,6 @@ class P2O:
             len(hard_ids),
             result.stopped,
         )
-
-    def _known_hard_ids(self, policy: Policy) -> tuple[str, ...]:
-        """Without questions whose rows the dataset has lost since the checkpoint that is gone on from."""
-        known = set(policy.question_ids())
-        if gone := self._hard.keep_only(known):
-            self._context.note("hard_questions_gone", questions=gone)
-            logger.warning("%d hard questions are not in the dataset any more", len(gone))
-        return self._hard.ids
 
     def _without_templates(self, event: str, **fields: str) -> None:
         self._context.note(event, **fields)

@@ -104,7 +104,7 @@ class Words:
     """Cosine of tf-idf vectors of the words that a question shares with others, case aside.
 
     A word that stands in one question alone, or in all, says nothing. `texts` are read once; the index
-    takes 8 bytes for each different word of a question, and at most as much again.
+    takes 4 bytes for each different word of a question, and at most as much again.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:

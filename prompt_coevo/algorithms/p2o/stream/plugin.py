@@ -16,7 +16,7 @@ from typing import Any
 
 from prompt_coevo import hookspecs, registry
 from prompt_coevo.algorithms.p2o.backend import check_backend
-from prompt_coevo.algorithms.p2o.hard_set import HardSet
+from prompt_coevo.algorithms.p2o.hard_set import HardSet, forget_gone
 from prompt_coevo.algorithms.p2o.round_numbers import round_numbers
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.algorithms.p2o.stream.evidence import Evidence
@@ -252,9 +252,7 @@ class Stream:
         if "hard" not in state:
             return
         self._hard.load(state["hard"])
-        if gone := self._hard.keep_only(self._numbers.keys()):
-            self._context.note("hard_questions_gone", questions=gone)
-            logger.warning("%d hard questions are not in the dataset any more", len(gone))
+        forget_gone(self._hard, self._numbers.keys(), self._context)
         self._library.load(state["library"], self._numbers)
         for template in self._library:
             self._evidence.open(template.slot, template.shown)
@@ -273,7 +271,7 @@ class Stream:
 
     @property
     def _hard_numbers(self) -> set[int]:
-        return {self._numbers[one] for one in self._hard.ids}
+        return {self._numbers[one] for one in self._hard}
 
     @property
     def _step(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +31,6 @@ _ATTEMPTS: Final = 4
 _CONSIDERED: Final = 64
 _SOLVABLE: Final = 0.3
 """A question that some template is expected to solve this often needs no other one."""
-_GRACE_S: Final = 1.0  # the reflection model's own time limit comes first, and its error says more
 
 
 @dataclass
@@ -215,11 +213,8 @@ class Reflection:
             [policy.question(self._ids[question]) for question in sorted(questions)],
             self._context.settings.gates,
         )
-        reflection = self._context.settings.reflection
-        at_once = reflection.concurrency or (1 if reflection.function is not None else 8)
-        turns = math.ceil(len(asked.requests) / at_once)
         try:
-            proposals = asked.answer(turns * reflection.total_timeout_s + _GRACE_S)
+            proposals = asked.answer_in_time(self._context.settings.reflection)
             source = CandidateSource(self._context, guard)
             answers = source.judge(asked.requests, proposals, self._library.texts)
         except CoevoError:

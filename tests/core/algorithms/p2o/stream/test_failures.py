@@ -1,0 +1,67 @@
+"""What is kept of failed responses, and how much."""
+
+from __future__ import annotations
+
+import json
+
+from prompt_coevo.algorithms.p2o.stream.failures import Failures
+from prompt_coevo.types import EMPTY_TEMPLATE
+
+BARE = EMPTY_TEMPLATE.id
+
+
+def test_the_latest_under_a_few_templates_and_always_the_bare_one() -> None:
+    failures = Failures()
+    failures.add(7, BARE, "bare", 0.0)
+    for name in "abcd":
+        failures.add(7, name, f"under {name}", 0.25)
+    assert {name: one.completion for name, one in failures.of(7).items()} == {
+        BARE: "bare",
+        "c": "under c",
+        "d": "under d",
+    }
+    failures.add(7, BARE, "again", 0.5)
+    assert failures.of(7)[BARE] == ("again", 0.5)
+
+
+def test_what_was_solved_is_out_of_date() -> None:
+    failures = Failures()
+    failures.add(7, BARE, "bare", 0.0)
+    failures.solved(7, "other")
+    assert 7 in failures
+    failures.solved(7, BARE)
+    assert 7 not in failures
+    failures.solved(7, BARE)
+
+
+def test_of_1024_questions_those_that_failed_last() -> None:
+    failures = Failures()
+    for question in range(1_030):
+        failures.add(question, BARE, "no", 0.0)
+    failures.add(6, BARE, "again", 0.0)
+    failures.add(2_000, BARE, "no", 0.0)
+    assert len(list(failures)) == 1_024
+    assert 5 not in failures
+    assert 6 in failures
+    assert 7 not in failures
+    assert list(failures)[-2:] == [6, 2_000]
+
+
+def test_a_long_completion_keeps_its_beginning_and_its_end() -> None:
+    failures = Failures()
+    failures.add(0, BARE, "x" * 8_000, 0.0)
+    assert failures.of(0)[BARE].completion == "x" * 8_000
+    failures.add(0, BARE, "the beginning" + "x" * 50_000 + "the end", 0.0)
+    kept = failures.of(0)[BARE].completion
+    assert kept.startswith("the beginning")
+    assert kept.endswith("the end")
+    assert 7_900 < len(kept) < 8_100
+
+
+def test_the_state_is_json_without_questions_that_are_gone() -> None:
+    failures, again = Failures(), Failures()
+    failures.add(0, BARE, "no", 0.0)
+    failures.add(1, "z", "nor this", 0.5)
+    again.load(json.loads(json.dumps(failures.to_json(["a", "b"]))), {"b": 4})
+    assert list(again) == [4]
+    assert again.of(4) == {"z": ("nor this", 0.5)}
