@@ -20,6 +20,7 @@ from prompt_coevo.demo.model import base_policy_path
 from standins.openrlhf.vllm import AsyncEngineArgs, AsyncLLMEngine, SamplingParams
 from standins.openrlhf.vllm.distributed.device_communicators.pynccl import PyNcclCommunicator
 from standins.openrlhf.vllm.distributed.utils import StatelessProcessGroup
+from standins.ports import LASTING
 from standins.sampling import Request, log_probs, sample
 
 TOKENIZER = AutoTokenizer.from_pretrained(base_policy_path())
@@ -58,6 +59,10 @@ def test_two_steps_and_an_evaluation(plain: Result) -> None:
 def test_the_engine_gets_new_weights_after_each_step(plain: Result) -> None:
     assert [event["version"] for event in plain.weights()] == [0, 1, 2]
     assert len({event["checksum"] for event in plain.weights()}) == 3
+
+
+def test_processes_meet_at_a_port_that_nobody_else_is_given(plain: Result) -> None:
+    assert {row["master_port"] for row in plain.actor} <= set(LASTING)
 
 
 def test_each_step_samples_under_the_weights_before_it(plain: Result) -> None:

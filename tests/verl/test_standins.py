@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from helpers.verl_run import TASKS, Result, VerlRun, run_verl
 from prompt_coevo.demo.model import base_policy_path
+from standins.ports import LASTING
 from standins.sampling import Request, log_probs, sample
 
 TOKENIZER = AutoTokenizer.from_pretrained(base_policy_path())
@@ -63,6 +64,10 @@ def test_the_server_gets_new_weights_after_each_step(plain: Result) -> None:
         "weights",
         "wake",
     ]
+
+
+def test_processes_meet_at_a_port_that_nobody_else_is_given(plain: Result) -> None:
+    assert {row["master_port"] for row in plain.actor} <= set(LASTING)
 
 
 def test_each_step_samples_under_the_weights_before_it(plain: Result) -> None:

@@ -12,6 +12,7 @@ from importlib import import_module
 
 import torch
 
+from standins import ports
 from standins.on_import import when_imported
 from standins.openrlhf import cpu, metrics, recorder
 
@@ -31,6 +32,8 @@ def install() -> None:
     when_imported("openrlhf.utils.deepspeed.deepspeed", cpu.mesh_on_cpu)
     when_imported("openrlhf.utils.logging_utils", metrics.replace_tensorboard)
     when_imported("openrlhf.trainer.ppo_utils.replay_buffer", recorder.record_positions)
+    when_imported("openrlhf.trainer.ray.launcher", ports.last)
+    when_imported("openrlhf.trainer.ray.ppo_actor", ports.last)
     when_imported("openrlhf.trainer.ray.ppo_actor", recorder.record_loss)
     if name := os.environ.get("COEVO_TEST_INSTALL"):
         module, _, function = name.partition(":")

@@ -72,6 +72,7 @@ def _rows(step: int, experience: Any, given: dict[str, Any]) -> list[dict[str, A
     lengths = experience.attention_mask.sum(1).tolist()
     return [
         {
+            "master_port": int(os.environ["MASTER_PORT"]),
             "step": step,
             "position": experience.positions[number],
             "prompts": experience.prompts[number],

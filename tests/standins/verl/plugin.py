@@ -6,6 +6,7 @@ pull in half of VeRL waits until VeRL itself imports the module that it belongs 
 
 from __future__ import annotations
 
+from standins import ports
 from standins.on_import import when_imported
 from standins.verl import cpu_platform, engine, gloo, recorder, replay_buffer, rollout
 
@@ -14,5 +15,7 @@ gloo.collapse_backend()
 when_imported("verl.workers.engine.fsdp.transformer_impl", engine.register)
 when_imported("verl.workers.rollout.base", rollout.register_adapter)
 when_imported("verl.workers.rollout.replica", rollout.register_replica)
+when_imported("verl.single_controller.ray.base", ports.last)
+when_imported("verl.single_controller.base.worker", ports.last)
 when_imported("verl.trainer.ppo.v1.replay_buffer", replay_buffer.poll_often)
 when_imported("verl.workers.utils.losses", recorder.record_loss)

@@ -40,6 +40,7 @@ def _rows(data: Any, log_probs: Any) -> list[dict[str, Any]]:
         responses = _row(data, "responses", number)
         rows.append(
             {
+                "master_port": int(os.environ["MASTER_PORT"]),
                 "global_steps": _row(data, "global_steps", number),
                 "uid": _row(data, "uid", number),
                 "session_id": _row(data, "session_id", number),
