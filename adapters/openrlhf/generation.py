@@ -17,7 +17,7 @@ from prompt_coevo.adapters.openrlhf.checkpoint import may_be_saved
 from prompt_coevo.adapters.openrlhf.distil import to_train_on
 from prompt_coevo.adapters.openrlhf.groups import TAG, dispatch_groups
 from prompt_coevo.adapters.openrlhf.host import Dispatch, Reference, Response
-from prompt_coevo.adapters.openrlhf.policy import OpenRLHFPolicy
+from prompt_coevo.adapters.openrlhf.policy import OpenRLHFPolicy, Sent
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.ratio import DISTILLED
 from prompt_coevo.doors.evaluation import evaluation_assignment
@@ -65,6 +65,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
         self._asked: list[tuple[Assignment, Row, str]] = []
         """Of each rollout under way: what it runs under, its row, and this as OpenRLHF renders it."""
         self._observed: dict[int, Rollout] = {}
+        self._riders: list[Sent] = []
 
     # Moments
 
@@ -111,10 +112,10 @@ class CoevoSamplesGenerator(SamplesGenerator):
     def _generate_vllm(self, *args: Any, **kwargs: Any) -> tuple[list[Experience], int, bool]:
         with swapped(self._policy, "asleep", False):  # OpenRLHF has woken the engines
             result: tuple[list[Experience], int, bool] = super()._generate_vllm(*args, **kwargs)
-        if self._observed:
-            # Responses come back in any order, and decisions must not depend on it.
-            self.engine.observe([self._observed[number] for number in sorted(self._observed)])
-        self._asked, self._observed = [], {}
+        # Responses come back in any order, and decisions must not depend on it.
+        rollouts = [self._observed[number] for number in sorted(self._observed)]
+        self.engine.observe([*rollouts, *self._policy.collect(self._riders)])
+        self._asked, self._observed, self._riders = [], {}, []
         return result
 
     def _dispatch_prompts_to_vllm(
@@ -137,9 +138,11 @@ class CoevoSamplesGenerator(SamplesGenerator):
         self._asked += asked
         # Our prompts are texts; groups have no images (see checks.py).
         kwargs.pop("images", None)
-        return dispatch_groups(
-            dispatch, [dataset.place(*one) for one in asked], labels, kwargs, first
-        )
+        texts = [dataset.place(*one) for one in asked]
+        references = dispatch_groups(dispatch, texts, labels, kwargs, first)
+        if best is None and not first:  # later ones only replace groups that were filtered out
+            self._riders = self._policy.send(self.engine.wanted(len(plan)))
+        return references
 
     def _process_response_into_experience(self, response: Response, **kwargs: Any) -> Experience:
         make = super()._process_response_into_experience

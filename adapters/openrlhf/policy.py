@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import ray
 import torch
@@ -21,6 +21,9 @@ from prompt_coevo.markers import PROJECT
 from prompt_coevo.types import Assignment, Rollout, RolloutRequest, Sampling
 
 logger = logging.getLogger(PROJECT)
+
+Sent: TypeAlias = tuple[Assignment, Reference]
+"""What was asked for, and where its response will be."""
 
 
 class OpenRLHFPolicy(DoorPolicy):
@@ -49,7 +52,21 @@ class OpenRLHFPolicy(DoorPolicy):
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
         """One scored completion per request, by the current weights."""
-        return sampled_alike(requests, self._sample)
+        if self.asleep:
+            batch_vllm_engine_call(self._host.vllm_engines, "wake_up")
+        try:
+            return self.collect(self.send(requests))
+        finally:
+            if self.asleep:
+                batch_vllm_engine_call(self._host.vllm_engines, "sleep")
+
+    def send(self, requests: Sequence[RolloutRequest]) -> list[Sent]:
+        """Have requests sampled, behind whatever is being sampled."""
+        return sampled_alike(requests, self._sent)
+
+    def collect(self, sent: Sequence[Sent]) -> list[Rollout]:
+        """What was sent, as rollouts, as soon as all of it is there."""
+        return [self.scored(assignment, _result(reference)) for assignment, reference in sent]
 
     def scored(self, assignment: Assignment, response: Response | None) -> Rollout:
         """A response by the current weights as a rollout of the engine; None for one that failed."""
@@ -65,21 +82,15 @@ class OpenRLHFPolicy(DoorPolicy):
         failed = float((response.get("extra_logs") or {}).get(TOOL_ERROR, 0.0)) > 0
         return Rollout.scored(assignment, text, reward, version, "tool_error" if failed else None)
 
-    def _sample(self, requests: Sequence[RolloutRequest], sampling: Sampling) -> list[Rollout]:
+    def _sent(self, requests: Sequence[RolloutRequest], sampling: Sampling) -> list[Sent]:
         assignments = [request.assignment for request in requests]
         rows = [self._questions.row(one.question_id) for one in assignments]
         prompts = list(map(self._dataset.place, assignments, rows))
         kwargs = {**self.generate_kwargs, "n_samples_per_prompt": 1}
         if sampling.temperature is not None:
             kwargs["temperature"] = sampling.temperature
-        if self.asleep:
-            batch_vllm_engine_call(self._host.vllm_engines, "wake_up")
-        try:
-            references = self._dispatch(prompts, list(map(self._dataset.label, rows)), **kwargs)
-            return list(map(self.scored, assignments, map(_result, references)))
-        finally:
-            if self.asleep:
-                batch_vllm_engine_call(self._host.vllm_engines, "sleep")
+        references = self._dispatch(prompts, list(map(self._dataset.label, rows)), **kwargs)
+        return list(zip(assignments, references, strict=True))
 
 
 def _result(reference: Reference) -> Response | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import transfer_queue as tq
@@ -17,14 +17,16 @@ from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.adapters.verl.harvest import collect
 from prompt_coevo.doors.patching import swapped
 from prompt_coevo.doors.policy import DoorPolicy
-from prompt_coevo.types import Rollout, RolloutRequest
+from prompt_coevo.types import Assignment, Rollout, RolloutRequest
 
+Planned: TypeAlias = dict[str, list[Assignment]]
+"""What rows run under, by their uids."""
 _PARTITION: Final = "val"
 _POLL_S: Final = 0.2  # VeRL looks every two seconds, which adds up over the waves of a search
 
 
 class VerlPolicy(DoorPolicy):
-    """`prompt_coevo.policy.Policy` over a synchronous trainer, between two of its steps.
+    """`prompt_coevo.policy.Policy` over a synchronous trainer, between two of its steps, and riders.
 
     The way of the trainer's own validation: rows of a partition of their own, through the agent loop
     manager, scored by the reward loop; the training partition, dataloader and metrics see nothing.
@@ -37,17 +39,49 @@ class VerlPolicy(DoorPolicy):
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
         """One scored completion per request, by the current weights, all in one batch."""
+        sent = self.send(requests)
+        rows = self.wait(sent)
+        if not self._rewards_come_later:
+            return self.collect(rows, sent)
+        manager = self._trainer.checkpoint_manager
+        manager.sleep_replicas()
+        rollouts = self.collect(rows, sent)
+        manager.update_weights()
+        return rollouts
+
+    def send(self, requests: Sequence[RolloutRequest]) -> Planned:
+        """Have requests sampled, behind whatever is being sampled."""
         if not requests:
-            return []
-        trainer = self._trainer
+            return {}
         uids = [str(uuid.uuid4()) for _ in requests]
-        batch = self._batch(requests, uids)
-        tag = {"is_prompt": True, "status": "pending", "global_steps": trainer.global_steps}
+        tag = {"is_prompt": True, "status": "pending", "global_steps": self._trainer.global_steps}
         tq.kv_batch_put(keys=uids, partition_id=_PARTITION, tags=[dict(tag) for _ in uids])
-        self._dispatcher.send(batch, requests)
-        rows = self._scored(self._waited_for(len(uids)))
-        planned = {uid: [one.assignment] for uid, one in zip(uids, requests, strict=True)}
-        rollouts = collect(rows.keys, _PARTITION, planned, trainer.tokenizer, self._version())
+        self._dispatcher.send(self._batch(requests, uids), requests)
+        return {uid: [one.assignment] for uid, one in zip(uids, requests, strict=True)}
+
+    def wait(self, sent: Planned) -> tq.KVBatchMeta | None:
+        """The rows of all that was sent; None if that was nothing."""
+        if not sent:
+            return None
+        step, buffer = self._trainer.global_steps, self._trainer.replay_buffer
+        often = min(getattr(buffer, "poll_interval", _POLL_S), _POLL_S)
+        with swapped(buffer, "poll_interval", often):
+            rows, _ = buffer.sample(
+                global_steps=step, partition_id=_PARTITION, batch_size=len(sent)
+            )
+        return rows
+
+    def collect(self, rows: tq.KVBatchMeta | None, sent: Planned) -> list[Rollout]:
+        """What `wait` gave, as rollouts in the order in which they were sent.
+
+        A reward model on the rollout's devices needs the replicas asleep.
+        """
+        if rows is None:
+            return []
+        if self._rewards_come_later:
+            rows = self._trainer._compute_reward_colocate(rows)
+        tokenizer, version = self._trainer.tokenizer, self._version()
+        rollouts = collect(rows.keys, _PARTITION, sent, tokenizer, version)
         tq.kv_clear(keys=rows.keys, partition_id=_PARTITION)
         return rollouts
 
@@ -60,18 +94,7 @@ class VerlPolicy(DoorPolicy):
         tu.assign_non_tensor_data(batch, "validate", True)
         return batch
 
-    def _waited_for(self, count: int) -> tq.KVBatchMeta:
-        step, buffer = self._trainer.global_steps, self._trainer.replay_buffer
-        often = min(getattr(buffer, "poll_interval", _POLL_S), _POLL_S)
-        with swapped(buffer, "poll_interval", often):
-            return buffer.sample(global_steps=step, partition_id=_PARTITION, batch_size=count)[0]
-
-    def _scored(self, rows: tq.KVBatchMeta) -> tq.KVBatchMeta:
-        """Rewards come with the rows, unless a reward model shares the rollout's devices."""
-        trainer = self._trainer
-        if trainer.reward_loop_manager.reward_loop_worker_handles is not None:
-            return rows
-        trainer.checkpoint_manager.sleep_replicas()
-        rows = trainer._compute_reward_colocate(rows)
-        trainer.checkpoint_manager.update_weights()
-        return rows
+    @property
+    def _rewards_come_later(self) -> bool:
+        """Whether a reward model shares the rollout's devices; else rewards come with the rows."""
+        return self._trainer.reward_loop_manager.reward_loop_worker_handles is None

@@ -85,6 +85,16 @@ class CoevoTrainer(PPOTrainerSync):
         super().on_step_begin()
         self._due.settle(self._engine, self._policy)
 
+    def on_sample_begin(self) -> None:
+        super().on_sample_begin()
+        rollouts = self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n
+        self._riders = self._policy.send(self._engine.wanted(rollouts))
+
+    def on_sample_end(self) -> None:
+        rows = self._policy.wait(self._riders)
+        super().on_sample_end()  # which puts the replicas to sleep
+        self._engine.observe(self._policy.collect(rows, self._riders))
+
     def on_step_end(self) -> None:
         super().on_step_end()
         self._due = self._due_after_step()

@@ -70,6 +70,8 @@ class OwnDoor(OwnTrainer):
         finished = self.sample([self.placed(one) for one in plan], self.config.temperature)
         self.score(finished)
         self.observe(finished)
+        if riders := self.engine.wanted(len(plan)):
+            self.engine.observe(self.rollout(riders))
         for row in finished:
             row.prompt_ids = self.encode(row.assignment.train_prompt(row.question["prompt"]))
         return finished

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.types import (
@@ -14,6 +15,8 @@ from prompt_coevo.types import (
     RolloutRequest,
     Sampling,
 )
+
+_Sampled = TypeVar("_Sampled")
 
 
 class DoorPolicy:
@@ -34,10 +37,11 @@ class DoorPolicy:
 
 def sampled_alike(
     requests: Sequence[RolloutRequest],
-    sample: Callable[[list[RolloutRequest], Sampling], Sequence[Rollout]],
-) -> list[Rollout]:
-    """One rollout per request, in their order, with one call of `sample` for each way of sampling."""
-    rollouts: dict[int, Rollout] = {}
+    sample: Callable[[list[RolloutRequest], Sampling], Sequence[_Sampled]],
+) -> list[_Sampled]:
+    """One rollout, or what will be one, per request, in their order: one call of `sample` for each way
+    of sampling."""
+    rollouts: dict[int, _Sampled] = {}
     for sampling in dict.fromkeys(request.sampling for request in requests):
         places = [n for n, request in enumerate(requests) if request.sampling == sampling]
         same = sample([requests[n] for n in places], sampling)

@@ -192,7 +192,7 @@ def train(kind: Kind, job: Job, folder: Path) -> Record:
 
     def watched(requests: Any) -> Any:
         before = trainer.host_state()
-        answers = rollout(requests)
+        answers = trainer._during("policy", rollout, requests)
         record.around_policy.append((before, trainer.host_state()))
         return answers
 

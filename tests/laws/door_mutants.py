@@ -695,6 +695,69 @@ def begun_before_the_state_is_loaded(door: Door) -> Door:
     return Mutant
 
 
+# Riders
+
+
+@fault("riders draw from the training's random numbers")
+def riders_draw_from_training(door: Door) -> Door:
+    class Mutant(door):
+        def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
+            if requests and requests[0].assignment.round >= 0:
+                return super().rollout(requests)
+            own = self.aside_random
+            self.aside_random = torch.get_rng_state()
+            try:
+                return super().rollout(requests)
+            finally:
+                torch.set_rng_state(self.aside_random)
+                self.aside_random = own
+
+    return Mutant
+
+
+@fault("riders are trained on with their round")
+def riders_trained_on(door: Door) -> Door:
+    class Mutant(door):
+        rode: tuple[PlannedRow, ...] = ()
+
+        def placed(self, assignment: Assignment) -> PlannedRow:
+            row = super().placed(assignment)
+            if assignment.round < 0:
+                self.rode += (row,)
+            return row
+
+        def round(self, questions: Sequence[dict[str, Any]]) -> Sequence[Row]:
+            finished = super().round(questions)
+            rode, self.rode = self.rode, ()
+            return [*finished, *rode]
+
+    return Mutant
+
+
+@fault("riders are placed without their template")
+def riders_placed_bare(door: Door) -> Door:
+    class Mutant(door):
+        def placed(self, assignment: Assignment) -> PlannedRow:
+            if assignment.round >= 0:
+                return super().placed(assignment)
+            return replace(
+                super().placed(replace(assignment, template=None)), assignment=assignment
+            )
+
+    return Mutant
+
+
+@fault("riders are sampled at the training's temperature, whatever they are wanted at")
+def riders_at_one_temperature(door: Door) -> Door:
+    class Mutant(door):
+        def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
+            if requests and requests[0].assignment.round < 0:
+                requests = [replace(one, sampling=Sampling()) for one in requests]
+            return super().rollout(requests)
+
+    return Mutant
+
+
 # Refusals
 
 

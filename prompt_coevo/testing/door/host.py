@@ -14,6 +14,7 @@ Capability: TypeAlias = Literal[
     "late rollouts",
     "rollouts in parts",
     "rewards of none",
+    "riders",
     "evaluation",
     "log-probs",
     "live greedy",
@@ -23,10 +24,10 @@ Capability: TypeAlias = Literal[
     "steps in checkpoints",
     "ranks",
 ]
-"""What not every host has. "live greedy", "host state", "temperatures" and "log-probs" are parts of a
-record; "exact resume" means that a resumed run of the host samples what the uninterrupted one did;
-"steps in checkpoints" that the end of a step is told before its checkpoint is written, and not after it,
-by a resumed run too."""
+"""What not every host has. "riders" are the rollouts of `Coevolution.wanted`. "live greedy", "host state",
+"temperatures" and "log-probs" are parts of a record; "exact resume" means that a resumed run of the host
+samples what the uninterrupted one did; "steps in checkpoints" that the end of a step is told before its
+checkpoint is written, and not after it, by a resumed run too."""
 
 
 class DoorUnderTest(Protocol):

@@ -39,6 +39,12 @@ class Laboratory:
         return self._once("silent", lambda: replace(self.job, settings=settings, saves=True))
 
     @property
+    def riding(self) -> Run:
+        """The same as the silent run, with three riders behind every round."""
+        settings = settings_for(self.door.material, asks=False, riders=3)
+        return self._once("riding", lambda: replace(self.job, settings=settings, saves=True))
+
+    @property
     def judged(self) -> Run:
         """One question always fails, one never does; one has no reward, one has some."""
         ids = [row["id"] for row in self.job.rows]

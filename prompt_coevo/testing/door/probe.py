@@ -22,6 +22,7 @@ from prompt_coevo.types import (
     Candidate,
     Group,
     MemberPlan,
+    Rollout,
     RolloutRequest,
     Sampling,
 )
@@ -39,6 +40,8 @@ class ProbeSettings(Section):
     """A template that is longer than any completion."""
     asks: bool = True
     """Ask the policy for rollouts at every moment at which a method may."""
+    riders: int = 0
+    """How many rollouts are to ride along behind every generation round."""
 
 
 class Probe:
@@ -49,6 +52,7 @@ class Probe:
         self._settings = context.settings.section(ProbeSettings)
         self._groups = 0
         self._credit = {text: [0.0, 0.0] for text in self._settings.texts}
+        self._ids: list[str] = []
         self._tell("built")
 
     @hookimpl
@@ -75,17 +79,27 @@ class Probe:
                     self._credit[instruction.text][1] += 1
         self._tell(
             "observed",
-            rollouts=[
-                {
-                    "assignment": rollout.assignment.to_json(),
-                    "text": rollout.completion,
-                    "reward": rollout.reward if math.isfinite(rollout.reward) else None,
-                    "status": rollout.status,
-                }
-                for group in groups
-                for rollout in group.rollouts
-            ],
+            rollouts=_answers([rollout for group in groups for rollout in group.rollouts]),
         )
+
+    @hookimpl
+    def coevo_wanted(self, capacity: int) -> list[RolloutRequest]:
+        """Under a template that no member of a group has, at three temperatures."""
+        template = self._template(" ".join(self._settings.texts[:2]))
+        riders = [
+            RolloutRequest(
+                self._assignment(self._ids[n % len(self._ids)], MemberPlan(template=template)),
+                Sampling((None, 0.0, 1.5)[n % 3]),
+            )
+            for n in range(min(self._settings.riders, capacity))
+        ]
+        if riders:
+            self._tell("wanted", requests=_written(riders))
+        return riders
+
+    @hookimpl
+    def coevo_observe_riders(self, rollouts: Sequence[Rollout]) -> None:
+        self._tell("rode", rollouts=_answers(rollouts))
 
     @hookimpl
     def coevo_evaluation_instruction(self) -> Candidate:
@@ -93,6 +107,7 @@ class Probe:
 
     @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
+        self._ids = sorted(policy.question_ids())
         self._tell("begun", questions=self._questions(policy))
         # Greedily only: a resumed run begins once more than an uninterrupted one, and must still draw
         # the same random numbers.
@@ -195,22 +210,7 @@ class Probe:
 
     def _note_answers(self, requests: Sequence[RolloutRequest], policy: Policy) -> None:
         rollouts = policy.rollout(requests)
-        self._tell(
-            "asked",
-            requests=[
-                {"assignment": one.assignment.to_json(), "temperature": one.sampling.temperature}
-                for one in requests
-            ],
-            rollouts=[
-                {
-                    "assignment": one.assignment.to_json(),
-                    "text": one.completion,
-                    "reward": one.reward if math.isfinite(one.reward) else None,
-                    "status": one.status,
-                }
-                for one in rollouts
-            ],
-        )
+        self._tell("asked", requests=_written(requests), rollouts=_answers(rollouts))
 
     def _questions(self, policy: Policy) -> list[dict[str, Any]]:
         found = [policy.question(question_id) for question_id in policy.question_ids()]
@@ -226,6 +226,25 @@ class Probe:
     @staticmethod
     def _template(text: str) -> Candidate:
         return Candidate(text, "template")
+
+
+def _written(requests: Sequence[RolloutRequest]) -> list[dict[str, Any]]:
+    return [
+        {"assignment": one.assignment.to_json(), "temperature": one.sampling.temperature}
+        for one in requests
+    ]
+
+
+def _answers(rollouts: Sequence[Rollout]) -> list[dict[str, Any]]:
+    return [
+        {
+            "assignment": one.assignment.to_json(),
+            "text": one.completion,
+            "reward": one.reward if math.isfinite(one.reward) else None,
+            "status": one.status,
+        }
+        for one in rollouts
+    ]
 
 
 METHOD: Final = Method(
