@@ -33,6 +33,7 @@ _OF_STREAM = {
     "library_size",
     "likeness",
     "likeness_column",
+    "likeness_encoder",
     "proof",
     "reply_steps",
     "riders",
@@ -113,9 +114,12 @@ class P2OSettings(Section):
     """`stream`: templates in use, at most."""
     likeness: str = "words"
     """`stream`: how it knows which questions are alike: `words` that they share, equal values of a
-    `column`, `none`, the name of an installed one, or `module:attribute`."""
+    `column`, an `encoder` of texts, `none`, the name of an installed one, or `module:attribute`."""
     likeness_column: str | None = None
     """`stream` with `likeness = "column"`: the column, such as a topic; `row_columns` must name it."""
+    likeness_encoder: str | None = None
+    """`stream` with `likeness = "encoder"`: its name or folder, as for a dense index, such as
+    `minilm`."""
     max_barren_waves: int = Field(default=8, ge=1)
     """End a search after so many waves in a row that gave no candidate to try (not in the paper)."""
 
@@ -149,6 +153,8 @@ class P2OSettings(Section):
             )
         if (self.likeness == "column") != (self.likeness_column is not None):
             yield 'p2o.likeness = "column" and p2o.likeness_column go together; set both or none'
+        if (self.likeness == "encoder") != (self.likeness_encoder is not None):
+            yield 'p2o.likeness = "encoder" and p2o.likeness_encoder go together; set both or none'
         if self.calls_per_hard != "unlimited" and not 0 < self.calls_per_hard < math.inf:
             yield 'p2o.calls_per_hard must be greater than 0 and finite, or "unlimited"'
 

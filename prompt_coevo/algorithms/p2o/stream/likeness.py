@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ _LISTED: Final = 2_000
 _LOOKED_AT: Final = 5_000
 """Places in the index that are looked at for one question, those of its rarest words first."""
 _CACHED: Final = 131_072
+"""Answers that a likeness keeps."""
 
 
 class Alike(NamedTuple):
@@ -163,13 +164,7 @@ class Words:
         places = np.arange(ends[-1] if len(ends) else 0)
         places += np.repeat(self._starts[found] - (ends - lengths), lengths)
         products = self._sums(own[self._words[places]], np.concatenate([[0], ends]))
-        cosines = (products / (self._norms[found] * self._norms[number])).astype(np.float32)
-        # Of equal ones those with the nearest numbers: every question knows others, and the order does
-        # not depend on how the sums were added up.
-        away = np.abs(found.astype(np.int64) - number)
-        order = np.lexsort((found, away, -np.round(cosines, 5)))[:_NEAREST]
-        order = order[cosines[order] >= _LEAST]
-        return _with_itself(number, found[order], np.minimum(cosines[order], 1.0))
+        return nearest(number, found, products / (self._norms[found] * self._norms[number]))
 
     def _of(self, number: int) -> NDArray[np.int32]:
         return self._words[self._starts[number] : self._starts[number + 1]]
@@ -180,6 +175,19 @@ class Words:
         totals = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
         stretches: NDArray[np.float64] = totals[starts[1:]] - totals[starts[:-1]]
         return stretches
+
+
+def nearest(number: int, found: NDArray[np.int32], cosines: NDArray[np.floating[Any]]) -> Alike:
+    """Of the questions `found`, without `number` itself, those that are most like it, and not too little.
+
+    Of equal ones those with the nearest numbers: every question knows others, and the order does not
+    depend on how sums were added up.
+    """
+    cosines = np.minimum(cosines, 1.0).astype(np.float32)
+    away = np.abs(found.astype(np.int64) - number)
+    order = np.lexsort((found, away, -np.round(cosines, 5)))[:_NEAREST]
+    order = order[cosines[order] >= _LEAST]
+    return _with_itself(number, found[order], cosines[order])
 
 
 def _read(texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
