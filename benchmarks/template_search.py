@@ -39,6 +39,15 @@ WAVES: Final = {
     "search_budget": 1200,
     "minibatch_temperature": 1.0,
 }
+RELIEVED: Final = {
+    **WAVES,
+    "hardness": "bare",
+    "likeness": "words",
+    "overlap_waves": True,
+    "beam_width": 16,
+    "calls_per_hard": 1.0,
+}
+"""All that is not the paper's, at once."""
 STREAM: Final = {**ALL_FAIL, "search_backend": "stream"}
 
 
@@ -56,6 +65,9 @@ ARMS: Final[Mapping[str, Arm]] = {
     "waves": Arm(WAVES),
     "waves, capped": Arm({**WAVES, "calls_per_hard": 1.0}),
     "waves, bare": Arm({**WAVES, "hardness": "bare"}),
+    "waves, matched": Arm({**WAVES, "likeness": "words"}),
+    "waves, overlapped": Arm({**WAVES, "overlap_waves": True, "beam_width": 16}),
+    "waves, relieved": Arm(RELIEVED),
     "stream": Arm(STREAM),
     "stream, riders": Arm({**STREAM, "riders": 0.05}),
     "stream, no proof": Arm({**STREAM, "proof": False}),

@@ -53,17 +53,29 @@ class TemplateCover:
         count: int,
         rng: np.random.Generator,
         group_templates: Literal["diverse", "same"] = "diverse",
+        near: Mapping[str, float] | None = None,
     ) -> list[Candidate]:
         """`count` templates for a hard question: with replacement, weighted by the mean dev score.
 
-        `group_templates="same"` draws one and repeats it (the ablation of Table 2).
+        `group_templates="same"` draws one and repeats it (the ablation of Table 2). `near` has the
+        questions that are like this one, and how much; if it was no dev question, templates that solved
+        one of those are weighted by that, squared (not in the paper).
         """
-        eligible = self.solvers.get(question_id) or range(len(self.templates))
-        weights = np.array([self.weights[index] for index in eligible])
+        expected = {} if question_id in self.solvers else self._expected(near or {})
+        eligible = self.solvers.get(question_id) or sorted(expected) or range(len(self.templates))
+        weights = np.array([expected.get(index) or self.weights[index] for index in eligible])
         total = weights.sum()
         draws = 1 if group_templates == "same" else count
         drawn = rng.choice(eligible, size=draws, p=weights / total if total else None)
         return [self.templates[drawn[member % draws]] for member in range(count)]
+
+    def _expected(self, near: Mapping[str, float]) -> dict[int, float]:
+        """How likely each template that solved one of these is to solve a question like them."""
+        found: dict[int, float] = {}
+        for question_id, alike in near.items():
+            for row in self.solvers.get(question_id, ()):
+                found[row] = max(found.get(row, 0.0), alike**2)
+        return found
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -21,7 +21,7 @@ from prompt_coevo import hookspecs
 from prompt_coevo.algorithms.p2o.budget import RolloutBudget
 from prompt_coevo.algorithms.p2o.hard_questions import HardQuestions
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
-from prompt_coevo.candidates.evaluation import Evaluator, Job
+from prompt_coevo.candidates.evaluation import Evaluator, Part
 from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable
 from prompt_coevo.candidates.trials import ScoredPool, Trial
 from prompt_coevo.candidates.verification import verify
@@ -74,12 +74,12 @@ class SearchFailed(SearchEnded):
 
 
 @dataclass
-class _Attempt:
+class Attempt:
     """One proposal on its way through a wave."""
 
     parent: Candidate
     minibatch: tuple[str, ...]
-    parent_rollouts: list[Rollout]
+    parent_rollouts: list[Rollout] = field(default_factory=list)
     child: Candidate | None = None
 
 
@@ -116,8 +116,7 @@ class Search:
             if not self._budget.can_score_dev():
                 raise SearchFailed("the budget cannot pay for one evaluation on the dev questions")
             self._score_on_dev([EMPTY_TEMPLATE])
-            while parents := self._next_parents():
-                self._run_wave(parents)
+            self._run_waves()
         except SearchEnded as end:
             stopped, failed = str(end), isinstance(end, SearchFailed)
         return SearchResult(
@@ -131,6 +130,11 @@ class Search:
             proposals=self._proposals,
             accepted=max(0, len(self._templates) - 1),
         )
+
+    @property
+    def _reserved(self) -> int:
+        """Rollouts that proposals under way may still cost."""
+        return 0
 
     @property
     def _minibatch_size(self) -> int:
@@ -167,39 +171,53 @@ class Search:
             parents = [parents[i % len(parents)] for i in range(self._settings.beam_width)]
         if parents and self._calls_left <= 0:
             raise SearchEnded(NO_CALLS_LEFT)
-        affordable = self._budget.affordable(len(parents))
+        affordable = self._budget.affordable(len(parents), self._reserved)
         return parents[: int(min(affordable, self._calls_left))]
 
-    def _run_wave(self, parents: list[Candidate]) -> None:
-        attempts = self._roll_out_parents(parents)
-        self._propose(attempts)
-        self._wave += 1
-        children = [attempt for attempt in attempts if attempt.child is not None]
-        self._give_up_after_barren_waves(bool(children))
-        accepted = self._roll_out_children(children)
-        if accepted:
-            self._score_on_dev(accepted)
+    def _run_waves(self) -> None:
+        while parents := self._next_parents():
+            attempts = self._attempts(parents)
+            (rollouts,) = self._evaluate(self._parents_of(attempts))
+            children = self._propose(attempts, rollouts)
+            (rollouts,) = self._evaluate(self._children_of(children))
+            if accepted := self._judge(children, rollouts):
+                self._score_on_dev(accepted)
 
-    def _roll_out_parents(self, parents: list[Candidate]) -> list[_Attempt]:
-        minibatches = [self._draw_minibatch(index) for index in range(len(parents))]
-        jobs = [(z, x) for z, batch in zip(parents, minibatches, strict=True) for x in batch]
-        rollouts = iter(self._evaluate(jobs, self._settings.minibatch_temperature))
-        for _ in parents:
-            self._budget.charge_attempt()
-        self._proposals += len(parents)
-        return [
-            _Attempt(parent, batch, [next(rollouts) for _ in batch])
-            for parent, batch in zip(parents, minibatches, strict=True)
-        ]
+    def _attempts(self, parents: Sequence[Candidate]) -> list[Attempt]:
+        return [Attempt(parent, self._draw_minibatch(n)) for n, parent in enumerate(parents)]
+
+    def _parents_of(self, attempts: Sequence[Attempt]) -> Part:
+        jobs = [(attempt.parent, x) for attempt in attempts for x in attempt.minibatch]
+        return jobs, Sampling(self._settings.minibatch_temperature)
+
+    def _children_of(self, attempts: Sequence[Attempt]) -> Part:
+        jobs = [(a.child, x) for a in attempts if a.child is not None for x in a.minibatch]
+        return jobs, Sampling(self._settings.minibatch_temperature)
+
+    def _on_dev(self, templates: Sequence[Candidate]) -> Part:
+        jobs = [(template, question_id) for template in templates for question_id in self._dev_ids]
+        return jobs, Sampling(self._settings.dev_temperature)
 
     def _draw_minibatch(self, index: int) -> tuple[str, ...]:
         rng = self._rng("minibatch", self._wave, index)
         drawn = rng.choice(len(self._train_ids), size=self._minibatch_size, replace=False)
         return tuple(self._train_ids[position] for position in drawn)
 
-    def _propose(self, attempts: list[_Attempt]) -> None:
-        """Ask for one child per attempt that has failures to learn from, and put it through the gates."""
-        reflecting = [attempt for attempt in attempts if self._failures(attempt)]
+    def _propose(self, attempts: Sequence[Attempt], rollouts: Sequence[Rollout]) -> list[Attempt]:
+        """Ask for one child per attempt whose parent has failures to learn from, and put it through the
+        gates. Returns the attempts with a child. Raises SearchEnded after too many without any."""
+        of_parents = iter(rollouts)
+        for attempt in attempts:
+            attempt.parent_rollouts = [next(of_parents) for _ in attempt.minibatch]
+            self._budget.charge_attempt()
+        self._proposals += len(attempts)
+        self._ask([attempt for attempt in attempts if self._failures(attempt)])
+        self._wave += 1
+        children = [attempt for attempt in attempts if attempt.child is not None]
+        self._give_up_after_barren_waves(bool(children))
+        return children
+
+    def _ask(self, reflecting: Sequence[Attempt]) -> None:
         if not reflecting:
             return
         self._calls_left -= len(reflecting)
@@ -209,15 +227,17 @@ class Search:
             )
             for attempt in reflecting
         ]
-        known = {template.text for template in self._templates}
         try:
-            answers = self._source.ask(requests, known)
+            answers = self._source.ask(requests, self._known_texts())
         except ProposerUnavailable as error:
             raise SearchFailed(str(error)) from error
         for attempt, children in zip(reflecting, answers, strict=True):
             attempt.child = children[0] if children else None
 
-    def _failures(self, attempt: _Attempt) -> tuple[Trajectory, ...]:
+    def _known_texts(self) -> set[str]:
+        return {template.text for template in self._templates}
+
+    def _failures(self, attempt: Attempt) -> tuple[Trajectory, ...]:
         return self._questions.failures(
             attempt.minibatch, attempt.parent_rollouts, self._settings.solved_at
         )
@@ -227,15 +247,14 @@ class Search:
         if self._barren_waves >= self._settings.max_barren_waves:
             raise SearchEnded(f"{self._barren_waves} waves in a row gave no candidate to try")
 
-    def _roll_out_children(self, attempts: list[_Attempt]) -> list[Candidate]:
+    def _judge(self, attempts: Sequence[Attempt], rollouts: Sequence[Rollout]) -> list[Candidate]:
         """The children that `coevo_verify` accepts on their minibatches."""
-        jobs = [(a.child, x) for a in attempts if a.child is not None for x in a.minibatch]
-        rollouts = iter(self._evaluate(jobs, self._settings.minibatch_temperature))
+        of_children = iter(rollouts)
         trials = []
         for attempt in attempts:
             self._budget.charge_child()
             assert attempt.child is not None
-            child_rollouts = [next(rollouts) for _ in attempt.minibatch]
+            child_rollouts = [next(of_children) for _ in attempt.minibatch]
             trials.append(
                 Trial.paired(attempt.parent, attempt.child, attempt.parent_rollouts, child_rollouts)
             )
@@ -244,9 +263,12 @@ class Search:
         verdicts = verify(self._context, "p2o", trials)
         return [trial.child for trial, ok in zip(trials, verdicts, strict=True) if ok]
 
-    def _score_on_dev(self, templates: list[Candidate]) -> None:
-        jobs = [(template, question_id) for template in templates for question_id in self._dev_ids]
-        rollouts = self._evaluate(jobs, self._settings.dev_temperature)
+    def _score_on_dev(self, templates: Sequence[Candidate]) -> None:
+        (rollouts,) = self._evaluate(self._on_dev(templates))
+        self._take_in(templates, rollouts)
+
+    def _take_in(self, templates: Sequence[Candidate], rollouts: Sequence[Rollout]) -> None:
+        """Put templates with their dev scores into the pool."""
         rewards = [rollout.reward if rollout.fit else 0.0 for rollout in rollouts]
         size = len(self._dev_ids)
         for index, template in enumerate(templates):
@@ -254,14 +276,15 @@ class Search:
             self._scores.append(rewards[index * size : (index + 1) * size])
         self._budget.charge_dev(len(templates))
 
-    def _evaluate(self, jobs: list[Job], temperature: float) -> list[Rollout]:
-        return roll_out(self._evaluator, jobs, Sampling(temperature))
+    def _evaluate(self, *parts: Part) -> list[list[Rollout]]:
+        """All parts in one batch, or the end of the search. What stops the host (CoevoError) passes."""
+        return roll_out(self._evaluator, parts)
 
 
-def roll_out(evaluator: Evaluator, jobs: Sequence[Job], sampling: Sampling) -> list[Rollout]:
+def roll_out(evaluator: Evaluator, parts: Sequence[Part]) -> list[list[Rollout]]:
     """Evaluate, or end the search. What stops the host (CoevoError) passes through."""
     try:
-        return evaluator.evaluate(jobs, sampling)
+        return evaluator.evaluate_all(parts)
     except CoevoError:
         raise
     except Exception as error:

@@ -13,7 +13,7 @@ from prompt_coevo.settings.section import Section
 SearchBackend: TypeAlias = Literal["waves", "stream", "gepa"]
 Overspend: TypeAlias = Literal["never", "literal"]
 
-_OF_WAVES = {"beam_width", "front_fill", "max_barren_waves", "overspend"}
+_OF_WAVES = {"beam_width", "front_fill", "max_barren_waves", "overlap_waves", "overspend"}
 _OF_WAVES_AND_GEPA = {
     "dev_size",
     "dev_temperature",
@@ -31,9 +31,6 @@ _OF_STREAM = {
     "failures_per_call",
     "first_sight",
     "library_size",
-    "likeness",
-    "likeness_column",
-    "likeness_encoder",
     "proof",
     "reply_steps",
     "riders",
@@ -65,6 +62,10 @@ class P2OSettings(Section):
     """`W` of Algorithm 4."""
     front_fill: bool = False
     """Fill a front smaller than `W` with further proposals from the same parents (not in the paper)."""
+    overlap_waves: bool = False
+    """Ask for the rollouts of three neighbouring waves at once: parents of one, children of the one before
+    and dev questions of the one before that. So training waits for a third of the batches at most, and
+    parents are chosen by what was known two waves ago (not in the paper)."""
     minibatch_size: int = Field(default=3, ge=1)
     """`B` of Algorithm 3: questions per proposal."""
     dev_size: int = Field(default=300, ge=1)
@@ -112,14 +113,15 @@ class P2OSettings(Section):
     them, rounded up. 0: they are tried by members of the training groups alone."""
     library_size: int = Field(default=256, ge=1)
     """`stream`: templates in use, at most."""
-    likeness: str = "words"
-    """`stream`: how it knows which questions are alike: `words` that they share, equal values of a
-    `column`, an `encoder` of texts, `none`, the name of an installed one, or `module:attribute`."""
+    likeness: str | None = None
+    """How it knows which questions are alike: `words` that they share, equal values of a `column`, an
+    `encoder` of texts, `none`, the name of an installed one, or `module:attribute`. Default: `words` for
+    `stream`, else `none`, the paper's: a hard question that was no dev question then draws from the whole
+    cover, and with another likeness from the templates that solved the dev questions most like it."""
     likeness_column: str | None = None
-    """`stream` with `likeness = "column"`: the column, such as a topic; `row_columns` must name it."""
+    """With `likeness = "column"`: the column, such as a topic; `row_columns` must name it."""
     likeness_encoder: str | None = None
-    """`stream` with `likeness = "encoder"`: its name or folder, as for a dense index, such as
-    `minilm`."""
+    """With `likeness = "encoder"`: its name or folder, as for a dense index, such as `minilm`."""
     max_barren_waves: int = Field(default=8, ge=1)
     """End a search after so many waves in a row that gave no candidate to try (not in the paper)."""
 
@@ -162,6 +164,11 @@ class P2OSettings(Section):
         """Reflection calls for so many hard questions, at most."""
         limit = self.calls_per_hard
         return math.inf if limit == "unlimited" else math.ceil(limit * hard)
+
+    @property
+    def likeness_in_use(self) -> str:
+        """The setting, or what is usual for the search."""
+        return self.likeness or ("words" if self.search_backend == "stream" else "none")
 
     @property
     def hardness_in_use(self) -> Literal["literal", "bare"]:

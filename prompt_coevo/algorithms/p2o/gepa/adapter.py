@@ -87,7 +87,8 @@ class TemplateAdapter:
             for template, (_, batch) in zip(templates, items, strict=True)
             for sample in batch
         ]
-        done = iter(roll_out(self._evaluator, jobs, Sampling(temperature)))
+        (rollouts,) = roll_out(self._evaluator, [(jobs, Sampling(temperature))])
+        done = iter(rollouts)
         found = []
         for template, (_, batch) in zip(templates, items, strict=True):
             rollouts = [next(done) for _ in batch]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.context import Context
-from prompt_coevo.errors import SettingsError
+from prompt_coevo.errors import CoevoError, PluginError, SettingsError
 from prompt_coevo.placement import question_text
 from prompt_coevo.types import Question
 
@@ -52,6 +52,20 @@ class Likeness(Protocol):
 LikenessFactory: TypeAlias = Callable[[Context, Iterable[Question]], Likeness]
 
 
+def built(factory: LikenessFactory, context: Context, questions: Iterable[Question]) -> Likeness:
+    """What a factory makes of the questions. Raises PluginError if it raises another error than ours."""
+    try:
+        return factory(context, questions)
+    except CoevoError:
+        raise
+    except Exception as error:
+        name = context.settings.section(P2OSettings).likeness_in_use
+        raise PluginError(
+            f"p2o.likeness = {name!r} cannot be made: {type(error).__name__}: {error}; mend it, or choose "
+            "another one"
+        ) from error
+
+
 def words(context: Context, questions: Iterable[Question]) -> Likeness:
     """By the words that questions share."""
     return Words(question_text(question.prompt) for question in questions)
@@ -72,6 +86,23 @@ def column(context: Context, questions: Iterable[Question]) -> Likeness:
 def none(context: Context, questions: Iterable[Question]) -> Likeness:
     """No question says anything about another one."""
     return Unlike()
+
+
+class Neighbours:
+    """A likeness by the ids of the questions, which are given in the order of their numbers."""
+
+    def __init__(self, likeness: Likeness, ids: Sequence[str]) -> None:
+        self._likeness = likeness
+        self._ids = ids
+        self._numbers = {question_id: number for number, question_id in enumerate(ids)}
+
+    def of(self, question_id: str) -> dict[str, float]:
+        """The questions that are like this one, itself among them, and how much."""
+        if question_id not in self._numbers:
+            return {}
+        alike = self._likeness.near(self._numbers[question_id])
+        ids = [self._ids[number] for number in alike.numbers]
+        return dict(zip(ids, alike.weights.tolist(), strict=True))
 
 
 class Unlike:

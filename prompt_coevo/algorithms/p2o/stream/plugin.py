@@ -22,7 +22,7 @@ from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.algorithms.p2o.stream.evidence import Evidence
 from prompt_coevo.algorithms.p2o.stream.failures import Failures
 from prompt_coevo.algorithms.p2o.stream.library import Library, Template
-from prompt_coevo.algorithms.p2o.stream.likeness import LikenessFactory
+from prompt_coevo.algorithms.p2o.stream.likeness import LikenessFactory, built
 from prompt_coevo.algorithms.p2o.stream.members import draw_members
 from prompt_coevo.algorithms.p2o.stream.reflection import Reflection
 from prompt_coevo.algorithms.p2o.stream.riders import Riders
@@ -34,7 +34,7 @@ from prompt_coevo.algorithms.p2o.stream.trial import (
     verdict,
 )
 from prompt_coevo.context import Context
-from prompt_coevo.errors import CoevoError, HostError, PluginError, StateError
+from prompt_coevo.errors import HostError, StateError
 from prompt_coevo.markers import PROJECT, hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.rng import counter_rng
@@ -63,7 +63,7 @@ class Stream:
         self._settings = context.settings.section(P2OSettings)
         # What is missing shows before training.
         context.proposer(self._settings.proposer)
-        name = self._settings.likeness
+        name = self._settings.likeness_in_use
         self._make_likeness: LikenessFactory = registry.load("likenesses", name, "p2o.likeness")
         self._hard = HardSet(self._settings.tau, self._settings.hardness_in_use)
         self._library = Library(self._settings.library_size)
@@ -89,15 +89,7 @@ class Stream:
         self._ids = list(policy.question_ids())
         self._numbers = {question_id: number for number, question_id in enumerate(self._ids)}
         questions = map(policy.question, self._ids)
-        try:
-            likeness = self._make_likeness(self._context, questions)
-        except CoevoError:
-            raise
-        except Exception as error:
-            raise PluginError(
-                f"p2o.likeness = {self._settings.likeness!r} cannot be made: {type(error).__name__}: "
-                f"{error}; mend it, or choose another one"
-            ) from error
+        likeness = built(self._make_likeness, self._context, questions)
         self._evidence = Evidence(len(self._ids), likeness)
         self._evidence.open(0, ())
         self._reflection = Reflection(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,32 +12,12 @@ from hypothesis import strategies as st
 
 from helpers.searches import Recorder, assert_only_failures_were_shown, learner
 from prompt_coevo import Coevolution, Settings
-from prompt_coevo.algorithms.p2o.search import Search, SearchRequest, SearchResult
+from prompt_coevo.algorithms.p2o.overlapped import OverlappedSearch
+from prompt_coevo.algorithms.p2o.search import Search, SearchRequest
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import EMPTY_TEMPLATE, Question, Rollout, Sampling
 
 LEARNER = learner()
-
-
-@pytest.fixture
-def events() -> Recorder:
-    return Recorder()
-
-
-@pytest.fixture
-def search(
-    make_engine: Callable[..., Coevolution], events: Recorder
-) -> Callable[..., SearchResult]:
-    def run(
-        policy: Any, reply: Callable[[str], str] = LEARNER, hard: int = 20, **p2o: Any
-    ) -> SearchResult:
-        defaults = {"minibatch_size": 2, "dev_size": 6, "beam_width": 3, "search_budget": 100}
-        engine = make_engine(reply, p2o=defaults | p2o, plugins={"events": events})
-        ids = tuple(sorted(policy.questions))[:hard]
-        request = SearchRequest(0, ids, policy, engine.settings.p2o)
-        return Search(request, engine.desk).run()
-
-    return run
 
 
 def test_the_first_wave_by_hand(search: Any, policy: Any, events: Recorder) -> None:
@@ -306,10 +285,11 @@ class _RuleFree:
     budget=st.integers(1, 80),
     overspend=st.sampled_from(["never", "literal"]),
     fill=st.booleans(),
+    overlap=st.booleans(),
 )
 @settings(deadline=None, max_examples=60)
 def test_no_reply_and_no_reward_breaks_the_accounts(
-    reply: str, salt: int, budget: int, overspend: str, fill: bool
+    reply: str, salt: int, budget: int, overspend: str, fill: bool, overlap: bool
 ) -> None:
     p2o = {
         "minibatch_size": 2,
@@ -324,7 +304,7 @@ def test_no_reply_and_no_reward_breaks_the_accounts(
     )
     policy = _RuleFree(salt)
     request = SearchRequest(0, tuple(policy.questions), policy, engine.settings.p2o)
-    result = Search(request, engine.desk).run()
+    result = (OverlappedSearch if overlap else Search)(request, engine.desk).run()
     if overspend == "never":
         assert result.spent <= budget
     assert result.overshoot == max(0, result.spent - budget)

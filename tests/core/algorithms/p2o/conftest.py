@@ -1,0 +1,37 @@
+"""A search by a policy that is a rule: a template solves "q3" iff it contains "k3"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from helpers.searches import Recorder, learner
+from prompt_coevo import Coevolution
+from prompt_coevo.algorithms.p2o.overlapped import OverlappedSearch
+from prompt_coevo.algorithms.p2o.search import Search, SearchRequest, SearchResult
+
+LEARNER = learner()
+
+
+@pytest.fixture
+def events() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def search(
+    make_engine: Callable[..., Coevolution], events: Recorder
+) -> Callable[..., SearchResult]:
+    def run(
+        policy: Any, reply: Callable[[str], str] = LEARNER, hard: int = 20, **p2o: Any
+    ) -> SearchResult:
+        defaults = {"minibatch_size": 2, "dev_size": 6, "beam_width": 3, "search_budget": 100}
+        engine = make_engine(reply, p2o=defaults | p2o, plugins={"events": events})
+        ids = tuple(sorted(policy.questions))[:hard]
+        request = SearchRequest(0, ids, policy, engine.settings.p2o)
+        kind = OverlappedSearch if engine.settings.p2o.overlap_waves else Search
+        return kind(request, engine.desk).run()
+
+    return run
