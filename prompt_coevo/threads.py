@@ -31,6 +31,13 @@ def in_thread(function: Callable[[], Result]) -> Future[Result]:
     return future
 
 
+def done_with(result: Result) -> Future[Result]:
+    """What `in_thread` gives, of a function that has returned this result."""
+    future: Future[Result] = Future()
+    future.set_result(result)
+    return future
+
+
 def map_in_threads(
     function: Callable[[Item], Result], items: Sequence[Item], limit: int
 ) -> list[Result]:
@@ -60,12 +67,12 @@ def map_in_threads(
 
 
 class Background(Generic[Result]):
-    """Runs `function()` on a thread that does not keep the process alive."""
+    """Work that has just begun (`in_thread`), or is done (`done_with`), and how long it takes."""
 
-    def __init__(self, function: Callable[[], Result]) -> None:
+    def __init__(self, future: Future[Result]) -> None:
         self._started = time.monotonic()
         self._ended: float | None = None
-        self._future = in_thread(function)
+        self._future = future
         self._future.add_done_callback(self._stop_clock)
 
     @property
@@ -78,7 +85,7 @@ class Background(Generic[Result]):
         return (self._ended or time.monotonic()) - self._started
 
     def result(self, within: float) -> Result:
-        """The function's result; waits until `within` seconds after the call was started.
+        """The function's result; waits until `within` seconds after it began.
 
         Raises TimeoutError, or what the function raised.
         """

@@ -51,7 +51,7 @@ class Coevolution:
         self.epochs = 0
         """Epochs that `epoch_end` has closed."""
         self._rounds = OpenRounds()
-        self._riders = Riders()
+        self._riders = Riders(desk.policy_version.attempt)
         self._colliding: set[str] = set()
 
     @classmethod
@@ -203,8 +203,7 @@ class Coevolution:
         self._round = payload["round"]
         self.epochs = payload["epochs"]
         self._rounds.clear()
-        self._riders.clear()
-        self._riders.rounds = payload.get("riders", 0)
+        self._riders = Riders(attempt)
         if self.desk.model is not None:
             self.desk.model.totals.update(payload["reflection"])
             self.desk.model.reuse(self._replies_since(payload["save"]))
@@ -290,7 +289,6 @@ class Coevolution:
                 "save": self._save,
                 "step": step,
                 "round": self._round,
-                "riders": self._riders.rounds,
                 "epochs": self.epochs,
                 "plugins": self._plugin_states(),
                 "reflection": dict(self.desk.model.totals) if self.desk.model else {},

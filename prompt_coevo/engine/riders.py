@@ -10,6 +10,8 @@ from prompt_coevo.errors import PluginError
 from prompt_coevo.types import Assignment, Rollout, RolloutRequest
 
 _KEPT: Final = 20_000
+_ROUNDS: Final = 1_000_000
+"""Of an attempt: the first one begins at -1, the next one at -1 000 001."""
 
 
 def check_wanted(plugin: str, wanted: object, capacity: int) -> None:
@@ -23,28 +25,29 @@ def check_wanted(plugin: str, wanted: object, capacity: int) -> None:
 
 
 class Riders:
-    """Numbers the riders of a run: their rounds are negative, -1 for the first ones that ride together.
+    """Numbers the riders of an attempt: their rounds are negative, and no other attempt's.
 
     They may come back in any order, late, or never; what is not known, or comes a second time, is left
-    out. The numbers go on after a resume from where the checkpoint has them.
+    out. So is what was sent, or sampled, in an attempt that is over: other weights wrote it.
     """
 
-    def __init__(self) -> None:
-        self.rounds = 0
+    def __init__(self, attempt: int) -> None:
+        self._attempt = attempt
+        self._rounds = attempt * _ROUNDS
         self._out: dict[tuple[int, int], Assignment] = {}
 
     def send(self, requests: Sequence[RolloutRequest]) -> list[RolloutRequest]:
         """The requests with their numbers; the oldest are forgotten if too many are out."""
         if not requests:
             return []
-        self.rounds += 1
+        self._rounds += 1
         numbered = [
             replace(
-                one, assignment=replace(one.assignment, round=-self.rounds, group=0, member=member)
+                one, assignment=replace(one.assignment, round=-self._rounds, group=0, member=member)
             )
             for member, one in enumerate(requests)
         ]
-        self._out.update(((-self.rounds, n), one.assignment) for n, one in enumerate(numbered))
+        self._out.update(((-self._rounds, n), one.assignment) for n, one in enumerate(numbered))
         while len(self._out) > _KEPT:
             del self._out[next(iter(self._out))]
         return numbered
@@ -54,10 +57,8 @@ class Riders:
         back = []
         for rollout in rollouts:
             where = rollout.assignment.round, rollout.assignment.member
-            if self._out.get(where) == rollout.assignment:
+            sampled_now = rollout.policy_version.attempt == self._attempt
+            if sampled_now and self._out.get(where) == rollout.assignment:
                 del self._out[where]
                 back.append(rollout)
         return sorted(back, key=lambda one: (-one.assignment.round, one.assignment.member))
-
-    def clear(self) -> None:
-        self._out.clear()

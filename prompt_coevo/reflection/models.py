@@ -44,12 +44,8 @@ def litellm_model(reflection: ReflectionSettings, initial_policy: str) -> Langua
 
 
 def _backend(reflection: ReflectionSettings) -> str:
-    if reflection.backend is not None:
-        return reflection.backend
-    if reflection.function is not None:
-        return "function"
-    if reflection.model is not None:
-        return "self" if reflection.model == "self" else "litellm"
+    if reflection.backend_in_use is not None:
+        return reflection.backend_in_use
     raise SettingsError(
         "no reflection model is set, so nobody can write candidates; set reflection.model to a "
         'litellm model name or "self", or reflection.function to a function from prompt to reply'

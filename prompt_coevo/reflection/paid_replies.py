@@ -8,12 +8,13 @@ import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.proposals import LanguageModel, Reply, Usage
 from prompt_coevo.reflection.spending import NOTHING, Spending
+from prompt_coevo.reflection.usage import plausible
 
 logger = logging.getLogger(PROJECT)
 
@@ -31,7 +32,8 @@ class PaidReplies:
     called with one dict per new reply before any of them is returned, and after all calls of a batch:
     a kill before that loses the whole batch. `totals` is what all replies that were given out have
     cost, as far as this attempt and its checkpoint know; what `spending` does not allow is not asked
-    for and answered by an error. Several threads may call at once.
+    for and answered by an error. Usage that is no plausible number counts as 0, and is told of once.
+    Several threads may call at once.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class PaidReplies:
         self._paid: defaultdict[str, deque[Reply]] = defaultdict(deque)
         self._lock = threading.Lock()
         self._under_way = 0
+        self._told_of_usage = False
         self.totals = dict(NOTHING)
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
@@ -81,14 +84,15 @@ class PaidReplies:
         """Take up the replies that an earlier attempt recorded."""
         for entry in recorded:
             if entry.get("text") is not None and not entry.get("shortened"):
-                reply = Reply(entry["text"], entry["finish_reason"], None, Usage(**entry["usage"]))
+                usage = plausible(Usage(**entry["usage"]))
+                reply = Reply(entry["text"], entry["finish_reason"], None, usage)
                 self._paid[entry["request"]].append(reply)
 
     def _ask(self, prompts: list[str], hashes: list[str]) -> list[Reply]:
         replies: list[Reply] = []
         start = time.monotonic()
         try:
-            replies = self._model.complete(prompts)
+            replies = [self._readable(reply) for reply in self._model.complete(prompts)]
         finally:
             self._count(len(prompts), replies, time.monotonic() - start)
         self._record(
@@ -98,6 +102,23 @@ class PaidReplies:
             ]
         )
         return replies
+
+    def _readable(self, reply: Reply) -> Reply:
+        """The reply with a usage that can be counted: one NaN would spoil the totals and the state."""
+        usage = plausible(reply.usage)
+        if usage != reply.usage:
+            self._tell_of_usage(reply.usage)
+        return replace(reply, usage=usage)
+
+    def _tell_of_usage(self, usage: object) -> None:
+        with self._lock:
+            told, self._told_of_usage = self._told_of_usage, True
+        if not told:
+            self._note("usage_unreadable", usage=repr(usage))
+            logger.warning(
+                "the reflection model says that a call cost %r; what is no plausible number counts as 0",
+                usage,
+            )
 
     def _count(self, calls: int, replies: Sequence[Reply], seconds: float) -> None:
         with self._lock:

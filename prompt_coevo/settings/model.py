@@ -214,7 +214,7 @@ class Settings(BaseSettings):
 
     def _of_overlap(self) -> Iterator[str]:
         overlapped = "inspo" in self.algorithms and self.inspo.reflection == "overlapped"
-        if overlapped and self.reflection.model == "self":
+        if overlapped and self.reflection.backend_in_use == "self":
             yield (
                 'inspo.reflection = "overlapped" cannot go with reflection.model = "self": it would '
                 "generate while training does, with the same random state; serve the model and name it "

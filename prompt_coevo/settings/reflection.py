@@ -60,6 +60,17 @@ class ReflectionSettings(Section):
         """The setting `concurrency`, or its default."""
         return self.concurrency or (8 if self.function is None else 1)
 
+    @property
+    def backend_in_use(self) -> str | None:
+        """The setting `backend`, or what follows from `model` and `function`; None if none is set."""
+        if self.backend is not None:
+            return self.backend
+        if self.function is not None:
+            return "function"
+        if self.model is not None:
+            return "self" if self.model == "self" else "litellm"
+        return None
+
     def problems(self) -> Iterator[str]:
         if self.model is not None and self.function is not None:
             yield "reflection.model and reflection.function exclude each other: set one"

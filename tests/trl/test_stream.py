@@ -101,7 +101,7 @@ def test_a_batch_with_riders_is_trained_on_as_one_without(make_trainer: Any) -> 
         logs.append([without_times(entry) for entry in trainer.state.log_history])
     assert all(torch.equal(one, other) for one, other in zip(*weights, strict=True))
     assert logs[0] == logs[1]
-    assert {one.assignment.round for one in wants.back} == set(range(-trainer.state.global_step, 0))
+    assert len({one.assignment.round for one in wants.back}) == trainer.state.global_step
 
 
 def without_times(entry: dict[str, Any]) -> dict[str, Any]:

@@ -102,7 +102,9 @@ class EvolutionSchedule:
             return
         announce(self._context, [request])
         ask = partial(propose, self._context)
-        self._flight = InFlight(evolution, Asked([request], step + self._overlap, ask))
+        self._flight = InFlight(
+            evolution, Asked.in_background([request], step + self._overlap, ask)
+        )
 
     def _use_reply(self, step: int, policy: Policy, another_round: bool) -> None:
         """Use what was asked for `overlap_steps` ago; wait for it if it is late."""

@@ -52,10 +52,6 @@ class P2O:
         # What is missing shows before training, not after an epoch.
         settings = context.settings.section(P2OSettings)
         context.proposer(settings.proposer)
-        if settings.tau > settings.solved_at:
-            reason = f"p2o.tau = {settings.tau:g} is above p2o.solved_at = {settings.solved_at:g}"
-            context.note("every_question_is_hard", reason=reason)
-            logger.warning("%s: a question counts as hard even if it is always solved", reason)
         if settings.search_backend == "gepa":
             require("gepa", extra="gepa", purpose='p2o.search_backend = "gepa"')
         self._context = context

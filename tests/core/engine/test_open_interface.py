@@ -188,8 +188,11 @@ def test_no_algorithm_and_no_plugin_that_acts_is_said(caplog: pytest.LogCaptureF
     assert caplog.text == ""
 
 
-def test_a_threshold_above_every_reward_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    engine_of(Settings(p2o={"tau": 7.0}, reflection={"function": str}))
+@pytest.mark.parametrize("search", ["waves", "stream"])
+def test_a_threshold_above_every_reward_is_said(
+    search: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine_of(Settings(p2o={"tau": 7.0, "search_backend": search}, reflection={"function": str}))
     assert "p2o.tau = 7 is above p2o.solved_at = 1: a question counts as hard" in caplog.text
 
 

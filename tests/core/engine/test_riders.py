@@ -9,7 +9,14 @@ import pytest
 
 from prompt_coevo import Coevolution, hookimpl
 from prompt_coevo.errors import HostError, PluginError
-from prompt_coevo.types import Assignment, Candidate, Rollout, RolloutRequest, Sampling
+from prompt_coevo.types import (
+    Assignment,
+    Candidate,
+    PolicyVersion,
+    Rollout,
+    RolloutRequest,
+    Sampling,
+)
 
 
 class Wants:
@@ -94,15 +101,31 @@ def test_nothing_is_wanted_where_nobody_asks(engine_with: Any) -> None:
 
 
 def test_a_resumed_run_knows_its_riders_from_those_of_before(engine_with: Any) -> None:
+    """Also from those that were sent after the checkpoint, with equal assignments."""
     wants = Wants(1)
     engine: Coevolution = engine_with(wants=wants)
+    [before] = engine.wanted(4)
+    state = engine.state_dict()
     [lost] = engine.wanted(4)
     again: Coevolution = engine_with(wants=wants)
-    again.load_state_dict(engine.state_dict())
+    again.load_state_dict(state)
     [new] = again.wanted(4)
-    assert new.assignment.round == -2
-    again.observe(done([lost, new]))
-    assert wants.back == [(-2, 0, "q0")]
+    assert new.assignment.round == -1_000_001
+    now = again.policy_version
+    again.observe([Rollout(one.assignment, "", 1.0, "ok", now) for one in (before, lost, new)])
+    assert wants.back == [(-1_000_001, 0, "q0")]
+
+
+def test_what_another_attempts_weights_wrote_is_left_out(engine_with: Any) -> None:
+    wants = Wants(1)
+    engine: Coevolution = engine_with(wants=wants)
+    engine.step_end(None)  # type: ignore[arg-type]
+    [rider] = engine.wanted(4)
+    for version in (PolicyVersion(1, 1), PolicyVersion(-1, 1)):
+        engine.observe([Rollout(rider.assignment, "", 1.0, "ok", version)])
+    assert wants.back == []
+    engine.observe([Rollout(rider.assignment, "", 1.0, "ok", engine.policy_version)])
+    assert wants.back == [(-1, 0, "q0")]
 
 
 @pytest.mark.parametrize("answer", [[1], "ab", 5])

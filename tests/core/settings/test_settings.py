@@ -153,6 +153,14 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
             'inspo.reflection = "overlapped" cannot go with reflection.model = "self"',
         ),
         (
+            {
+                "algorithms": "inspo",
+                "inspo": {"reflection": "overlapped"},
+                "reflection": {"backend": "self", "model": "org/model"},
+            },
+            'inspo.reflection = "overlapped" cannot go with reflection.model = "self"',
+        ),
+        (
             {"reflection": {"function": len, "total_timeout_s": 9}},
             "reflection.total_timeout_s has no effect with a reflection.function, unless",
         ),

@@ -13,14 +13,15 @@ from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.algorithms.p2o.stream.evidence import Evidence
 from prompt_coevo.algorithms.p2o.stream.failures import Failures
 from prompt_coevo.algorithms.p2o.stream.library import Library, Template
-from prompt_coevo.candidates.asked import Asked
+from prompt_coevo.algorithms.p2o.stream.outage import Outage
+from prompt_coevo.candidates.asked import Answer, Asked
 from prompt_coevo.candidates.leaks import leak_guard
 from prompt_coevo.candidates.source import CandidateSource, announce, propose
 from prompt_coevo.context import Context
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.policy import Policy
-from prompt_coevo.proposals import Proposal, ProposalRequest, Trajectory
+from prompt_coevo.proposals import ProposalRequest, Trajectory, Usage
 from prompt_coevo.rng import counter_rng
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate
 
@@ -39,13 +40,15 @@ class _Calls:
 
     asked: Asked
     shown: list[tuple[int, ...]]
+    this_epoch: bool = True
+    """Whether they count against what this epoch may ask."""
 
 
 class Reflection:
     """Asks about hard questions that no template is expected to solve, from what training saw fail.
 
     Every step a few calls, in the background, used `reply_steps` updates later; in an epoch at most
-    `calls_per_hard` for every hard question.
+    `calls_per_hard` for every hard question. A call that failed and cost nothing does not count.
     """
 
     def __init__(
@@ -62,25 +65,29 @@ class Reflection:
         self._library, self._evidence, self._failures = library, evidence, failures
         self._under_way: list[_Calls] = []
         self._hung: list[Asked] = []
+        self._outage = Outage()
         self._attempts: Counter[int] = Counter()
         self._of_this_epoch = 0
-        self.calls = 0
 
     def new_epoch(self) -> None:
         """Questions that were given up may be asked about again."""
         self._attempts.clear()
         self._of_this_epoch = 0
+        self._outage.end()
+        for calls in self._under_way:
+            calls.this_epoch = False
 
     def replies(self, step: int, policy: Policy) -> list[tuple[Candidate, tuple[int, ...]]]:
         """The candidates whose step has come, with the questions that their proposer was shown."""
         due = [calls for calls in self._under_way if calls.asked.use_at <= step]
         self._under_way = [calls for calls in self._under_way if calls.asked.use_at > step]
-        return [found for calls in due for found in self._judged(calls, policy)]
+        return [found for calls in due for found in self._judged(calls, step, policy)]
 
     def ask(self, step: int, hard: Collection[int], policy: Policy) -> None:
         """Make the calls of this step."""
         self._hung = [asked for asked in self._hung if not asked.done]
-        if self._hung or len(self._library.in_state("trial")) >= self._settings.library_size:
+        full = len(self._library.in_state("trial")) >= self._settings.library_size
+        if self._hung or full or self._outage.lasts(step):
             return
         left = self._settings.calls_for(len(hard)) - self._of_this_epoch
         targets = self._targets(step, hard)
@@ -107,7 +114,6 @@ class Reflection:
             targets = [question for question in targets if question not in chosen]
         if requests:
             self._of_this_epoch += len(requests)
-            self.calls += len(requests)
             announce(self._context, requests)
             self._under_way.append(_Calls(self._asked(requests, step), shown))
 
@@ -117,12 +123,13 @@ class Reflection:
                 {
                     "asked": calls.asked.to_json(),
                     "shown": [[self._ids[one] for one in shown] for shown in calls.shown],
+                    "this_epoch": calls.this_epoch,
                 }
                 for calls in self._under_way
             ],
             "attempts": {self._ids[question]: tries for question, tries in self._attempts.items()},
             "of_this_epoch": self._of_this_epoch,
-            "calls": self.calls,
+            "outage": self._outage.to_json(),
         }
 
     def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
@@ -131,10 +138,12 @@ class Reflection:
             shown = [
                 tuple(numbers[name] for name in names if name in numbers) for names in line["shown"]
             ]
-            self._under_way.append(_Calls(Asked.from_json(line["asked"], ask), shown))
+            asked = Asked.from_json(line["asked"], ask, in_background=self._in_background)
+            self._under_way.append(_Calls(asked, shown, line["this_epoch"]))
         attempts = state["attempts"].items()
         self._attempts = Counter({numbers[q]: tries for q, tries in attempts if q in numbers})
-        self._of_this_epoch, self.calls = state["of_this_epoch"], state["calls"]
+        self._of_this_epoch = state["of_this_epoch"]
+        self._outage.load(state["outage"])
 
     # Inside
 
@@ -197,15 +206,20 @@ class Reflection:
         others.sort(key=lambda question: (-likeness.get(question, 0.0), question))
         return (seed, *others[: self._settings.failures_per_call - 1])
 
-    def _asked(self, requests: Sequence[ProposalRequest], step: int) -> Asked:
-        ask = partial(propose, self._context)
-        if self._context.settings.reflection.model == "self":
-            # It would generate while training does, with the same random state.
-            written = ask(requests)
-            ask = partial(_given, written)
-        return Asked(requests, step + self._settings.reply_steps, ask)
+    @property
+    def _in_background(self) -> bool:
+        """The policy as its own teacher would generate while training does, with the same random state."""
+        return self._context.settings.reflection.backend_in_use != "self"
 
-    def _judged(self, calls: _Calls, policy: Policy) -> list[tuple[Candidate, tuple[int, ...]]]:
+    def _asked(self, requests: Sequence[ProposalRequest], step: int) -> Asked:
+        use_at, ask = step + self._settings.reply_steps, partial(propose, self._context)
+        if self._in_background:
+            return Asked.in_background(requests, use_at, ask)
+        return Asked.answered(requests, use_at, ask(requests))
+
+    def _judged(
+        self, calls: _Calls, step: int, policy: Policy
+    ) -> list[tuple[Candidate, tuple[int, ...]]]:
         """What was proposed and passed the gates. A failure is written down and costs nothing else."""
         asked = calls.asked
         questions = {question for shown in calls.shown for question in shown}
@@ -215,6 +229,7 @@ class Reflection:
         )
         try:
             proposals = asked.answer_in_time(self._context.settings.reflection)
+            self._count_lost(calls, proposals, step)
             source = CandidateSource(self._context, guard)
             answers = source.judge(asked.requests, proposals, self._library.texts)
         except CoevoError:
@@ -231,6 +246,22 @@ class Reflection:
             for candidate in candidates
         ]
 
+    def _count_lost(self, calls: _Calls, answer: Answer, step: int) -> None:
+        """Calls that cost nothing may be made again; a question that fails among others may not."""
+        lost = _lost(answer, len(calls.shown))
+        if calls.this_epoch:
+            self._of_this_epoch -= lost
+        if lost < len(calls.shown):
+            self._outage.end()
+            return
+        self._outage.lost(step)
+        if calls.this_epoch:
+            for shown in calls.shown:
+                self._attempts.subtract(shown)
 
-def _given(proposals: Sequence[Proposal] | None, requests: object) -> Sequence[Proposal] | None:
-    return proposals
+
+def _lost(answer: Answer, asked: int) -> int:
+    """How many calls failed without a cost; all of them if nobody answered."""
+    if answer is None:
+        return asked
+    return sum(proposal.failed and proposal.reply.usage == Usage() for proposal in answer)

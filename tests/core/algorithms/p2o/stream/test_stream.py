@@ -2,104 +2,31 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import logging
 import random
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
+from helpers.families import (
+    BATCH,
+    GROUP,
+    STREAM,
+    Families,
+    Teacher,
+    engine_with,
+    epoch,
+    resumed,
+    run,
+    texts,
+)
 from prompt_coevo import Coevolution, Settings, hookimpl
 from prompt_coevo.errors import HostError, PluginError, SettingsError, StateError
-from prompt_coevo.types import Assignment, Candidate, Question, Rollout
-
-GROUP, BATCH = 6, 8
-STREAM = {"search_backend": "stream"}
-
-
-@dataclass
-class Families:
-    """A template with "k3" solves the questions of family 3; the policy learns nothing.
-
-    `known` are questions that need no template.
-    """
-
-    count: int = 32
-    families: int = 4
-    known: set[str] = field(default_factory=set)
-
-    def question_ids(self) -> list[str]:
-        return [f"q{n}" for n in range(self.count)]
-
-    def question(self, question_id: str) -> Question:
-        number = int(question_id[1:])
-        text = f"a question of family f{number % self.families}, number n{number}"
-        return Question(question_id, text, f"answer {number}")
-
-    def rollout(self, requests: Sequence[Any]) -> list[Rollout]:
-        raise AssertionError("a stream never asks the policy for rollouts of its own")
-
-    def trained(self, plan: Sequence[Assignment], version: Any) -> list[Rollout]:
-        return [self._one(assignment, version) for assignment in plan]
-
-    def _one(self, one: Assignment, version: Any) -> Rollout:
-        key = f"k{int(one.question_id[1:]) % self.families}"
-        solved = one.templated and one.template is not None and key in one.template.text.split()
-        right = solved or one.question_id in self.known
-        return Rollout(one, "right" if right else "wrong", float(right), policy_version=version)
-
-
-def knowing(prompt: str) -> str:
-    """A teacher that names the key of the first family that it is shown."""
-    family = re.findall(r"family f(\d+)", prompt)[0]
-    return f"<template>Think of k{family} .</template>"
-
-
-class Teacher:
-    """Counts its calls, from whatever thread."""
-
-    def __init__(self, reply: Callable[[str], str] = knowing) -> None:
-        self.prompts: list[str] = []
-        self._reply, self._lock = reply, threading.Lock()
-
-    def __call__(self, prompt: str) -> str:
-        with self._lock:
-            self.prompts.append(prompt)
-        return self._reply(prompt)
-
-
-def engine_with(teacher: Any = knowing, plugins: Any = None, **settings: Any) -> Coevolution:
-    p2o = {**STREAM, **settings.pop("p2o", {})}
-    made = Settings(p2o=p2o, reflection={"function": teacher}, **settings)
-    return Coevolution.from_settings(made, plugins=plugins)
-
-
-def epoch(engine: Coevolution, policy: Families, shuffle: int = 0) -> Iterator[list[Assignment]]:
-    """The plans of an epoch, one per weight update."""
-    ids = policy.question_ids()
-    random.Random(shuffle).shuffle(ids)
-    for start in range(0, len(ids), BATCH):
-        plan = engine.plan(ids[start : start + BATCH], GROUP)
-        engine.observe(policy.trained(plan, engine.policy_version))
-        engine.step_end(policy)
-        yield plan
-
-
-def run(engine: Coevolution, policy: Families, epochs: int) -> list[list[Assignment]]:
-    engine.begin(policy)
-    plans: list[list[Assignment]] = []
-    for number in range(epochs):
-        plans += epoch(engine, policy, shuffle=number)
-        engine.epoch_end(policy)
-    return plans
-
-
-def texts(plan: Sequence[Assignment]) -> list[tuple[str, str]]:
-    return [(one.question_id, one.template.text if one.template else "") for one in plan]
+from prompt_coevo.types import Assignment, Candidate, PolicyVersion, Question, Rollout
 
 
 def test_templates_are_found_tried_and_used_without_a_rollout_of_their_own() -> None:
@@ -194,10 +121,29 @@ def test_a_teacher_that_repeats_itself_is_heard_once() -> None:
 
 @pytest.mark.parametrize("likeness", ["words", "none"])
 def test_questions_without_a_word_in_common_are_learnt_one_by_one(likeness: str) -> None:
-    policy = Families(count=24, families=24)
-    engine = engine_with(p2o={"likeness": likeness})
+    class Apart(Families):
+        def question(self, question_id: str) -> Question:
+            return Question(question_id, f"only{question_id[1:]}", "the answer")
+
+    def seeing(prompt: str) -> str:
+        return f"<template>Think of k{re.findall(r'only([0-9]+)', prompt)[0]} .</template>"
+
+    policy = Apart(count=24, families=24)
+    engine = engine_with(seeing, p2o={"likeness": likeness})
     run(engine, policy, 8)
     assert engine.metrics()["coevo/templates_in_use"] > 12
+
+
+@pytest.mark.parametrize("text", ["", "?", "the same"])
+def test_questions_without_a_word_of_their_own_are_no_likeness(text: str) -> None:
+    class Mute(Families):
+        def question(self, question_id: str) -> Question:
+            return Question(question_id, text, "the answer")
+
+    keys = itertools.cycle(range(4))
+    engine, policy = engine_with(lambda _: f"<template>k{next(keys)} </template>"), Mute()
+    run(engine, policy, 6)
+    assert engine.metrics()["coevo/templates_in_use"] >= 2  # of the four that there are
 
 
 def test_the_answer_of_a_shown_question_is_no_proof() -> None:
@@ -449,15 +395,55 @@ def test_riders_that_come_late_twice_and_unfit_do_no_harm() -> None:
     assert engine.metrics()["coevo/templates_in_use"] == 4
 
 
+def test_riders_that_come_back_twice_count_once() -> None:
+    def twice(out: list[Rollout]) -> list[Rollout]:
+        chosen = all_of(out)
+        return [*chosen, *chosen]
+
+    decided, counted = [], []
+    for back in (all_of, twice):
+        engine = engine_with(p2o=RIDING)
+        decided.append(riding(engine, Families(), 4, back))
+        counted.append(engine.metrics()["coevo/search_rollouts"])
+    assert decided[0] == decided[1]
+    assert counted[0] == counted[1] > 0
+
+
+@pytest.mark.parametrize("step", [10**9, -(10**9)])
+@pytest.mark.parametrize("attempt", [0, 7, -1])
+def test_rollouts_and_riders_of_impossible_weights_do_no_harm(attempt: int, step: int) -> None:
+    """A host may say anything of the weights that wrote a rollout."""
+    version = PolicyVersion(attempt, step)
+
+    class Lying(Families):
+        def trained(self, plan: Sequence[Assignment], _: PolicyVersion) -> list[Rollout]:
+            return super().trained(plan, version)
+
+    engine = engine_with(p2o=RIDING)
+    riding(engine, Lying(), 8, all_of)
+    assert bool(engine.metrics()["coevo/search_rollouts"]) == (attempt == 0)
+    assert engine.metrics()["coevo/templates_in_use"] == 4
+    resumed(engine, Families(), p2o=RIDING)  # every number can be written down
+
+
+def test_an_absurd_capacity_asks_for_what_there_is_to_try() -> None:
+    engine, policy = engine_with(p2o=RIDING), Families()
+    engine.begin(policy)
+    asked: list[int] = []
+    for number in range(3):
+        ids = policy.question_ids()
+        random.Random(number).shuffle(ids)
+        for start in range(0, len(ids), BATCH):
+            plan = engine.plan(ids[start : start + BATCH], GROUP)
+            riders = [one.assignment for one in engine.wanted(10**9)]
+            asked.append(len(riders))
+            engine.observe(policy.trained([*plan, *riders], engine.policy_version))
+            engine.step_end(policy)
+    assert 0 < max(asked) < 4 * policy.count
+    assert engine.metrics()["coevo/templates_in_use"] == 4
+
+
 # Resuming
-
-
-def resumed(engine: Coevolution, policy: Families, **settings: Any) -> Coevolution:
-    state = json.loads(json.dumps(engine.state_dict()))
-    again = engine_with(**settings)
-    again.load_state_dict(state)
-    again.begin(policy)
-    return again
 
 
 def driven(engine: Coevolution, policy: Families, begin: int, end: int) -> list[Any]:

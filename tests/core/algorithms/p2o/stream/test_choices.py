@@ -1,0 +1,225 @@
+"""What the stream prefers: which template rides, stays, and is improved; and what it remembers of that."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from helpers.families import (
+    GROUP,
+    Families,
+    Teacher,
+    engine_with,
+    epoch,
+    knowing,
+    resumed,
+    run,
+    texts,
+)
+from prompt_coevo import Coevolution, hookimpl
+from prompt_coevo.algorithms.p2o.stream.library import Library
+from prompt_coevo.algorithms.p2o.stream.riders import Riders
+from prompt_coevo.proposals import ProposalRequest
+from prompt_coevo.types import Assignment, Candidate, Rollout
+
+
+def in_use(engine: Coevolution) -> list[str]:
+    templates = engine.state_dict()["plugins"]["p2o"]["library"]["templates"]
+    return [one["candidate"]["text"] for one in templates if one["state"] == "in use"]
+
+
+# Riders
+
+
+def test_templates_that_have_solved_most_ride_first() -> None:
+    library = Library(8)
+    riders = Riders(library, share=1.0)
+    for text, solved, since in [("late", 0, 2), ("early", 0, 1), ("good", 1, 3), ("best", 2, 3)]:
+        one = library.add(Candidate(text, "template"), (), since)
+        one.solved = solved
+        one.waiting.extend([0, 1])
+    sent = riders.next(5, {0, 1}, step=0)
+    assert [(one.candidate.text, question) for one, question in sent] == [
+        ("best", 0),
+        ("best", 1),
+        ("good", 0),
+        ("good", 1),
+        ("early", 0),
+    ]
+    sent = riders.next(5, {0, 1}, step=1)
+    assert [one.candidate.text for one, _ in sent] == ["early", "late", "late"]
+
+
+# A full library
+
+
+def test_a_full_library_keeps_what_solves_most() -> None:
+    """Of two families, one has three hard questions and the other all of its 24."""
+    policy = Families(count=48, families=2)
+    policy.known = {f"q{number}" for number in range(7, 48, 2)}
+    engine = engine_with(p2o={"library_size": 1})
+    engine.begin(policy)
+    kept: list[list[str]] = []
+    for number in range(6):
+        kept += [in_use(engine) for _ in epoch(engine, policy, number)]
+    assert engine.metrics()["coevo/templates_joined"] > 1
+    first = kept.index(["Think of k0 ."])
+    assert all(texts == ["Think of k0 ."] for texts in kept[first:])
+
+
+def test_what_solved_much_long_ago_makes_room_in_a_full_library() -> None:
+    policy = Families(count=48, families=2)
+    ids = set(policy.question_ids())
+    odd = {f"q{number}" for number in range(1, 48, 2)}
+    engine = engine_with(p2o={"library_size": 1})
+    engine.begin(policy)
+    policy.known = ids - odd
+    for number in range(4):
+        list(epoch(engine, policy, number))
+    assert in_use(engine) == ["Think of k1 ."]
+    policy.known = ids
+    list(epoch(engine, policy))
+    for _ in range(1_500):
+        engine.step_end(policy)
+    policy.known = odd
+    for number in range(4):
+        list(epoch(engine, policy, number))
+    assert in_use(engine) == ["Think of k0 ."]
+
+
+# What is improved
+
+
+class Told(Families):
+    """The completion says under what it was written."""
+
+    def _one(self, one: Assignment, version: Any) -> Rollout:
+        rollout = super()._one(one, version)
+        under = one.template.text if one.template else ""
+        return Rollout(one, f"under <{under}>", rollout.reward, policy_version=version)
+
+
+class Watched:
+    """The requests of the latest update."""
+
+    def __init__(self) -> None:
+        self.requests: Sequence[ProposalRequest] = ()
+
+    @hookimpl
+    def coevo_before_candidates_proposed(self, requests: Sequence[ProposalRequest]) -> None:
+        self.requests = requests
+
+
+def test_half_of_the_calls_improve_the_best_template_that_a_question_failed_under() -> None:
+    watched, policy = Watched(), Told(count=64, families=8)
+    teacher = Teacher(
+        lambda prompt: re.sub("k[4-7]", f"no {len(teacher.prompts)}", knowing(prompt))
+    )
+    engine = engine_with(teacher, plugins={"watched": watched}, p2o={"failures_per_call": 1})
+    engine.begin(policy)
+    empty = best_of_several = 0
+    for number in range(8):
+        for _ in epoch(engine, policy, number):
+            requests, watched.requests = watched.requests, ()
+            for request, solved in zip(requests, parents(engine, len(requests)), strict=True):
+                told = {failure.completion for failure in request.failures}
+                assert told == {f"under <{request.parent.text}>"}
+                if request.parent.text:
+                    assert solved[request.parent.id] == max(solved.values())
+                    best_of_several += len(set(solved.values())) > 1
+                else:
+                    empty += bool(solved)
+    assert empty > 50
+    assert best_of_several > 50
+
+
+def parents(engine: Coevolution, calls: int) -> list[dict[str, float]]:
+    """For each of the latest calls the templates in use that its question failed under, and how much
+    each of them has solved."""
+    state = engine.state_dict()["plugins"]["p2o"]
+    if not calls:
+        return []
+    library = state["library"]["templates"]
+    solved = state["evidence"]["anywhere"][0]
+    worth = {
+        Candidate.from_json(one["candidate"]).id: solved[one["slot"]]
+        for one in library
+        if one["state"] == "in use"
+    }
+    failures = {question: {name for name, *_ in known} for question, known in state["failures"]}
+    shown = state["reflection"]["under_way"][-1]["shown"]
+    return [{name: worth[name] for name in failures[q] if name in worth} for (q,) in shown]
+
+
+# What counts as solved
+
+
+@pytest.mark.parametrize("solved_at", [0.5, 1.0])
+def test_half_a_reward_solves_nothing_unless_the_setting_says_so(solved_at: float) -> None:
+    class Half(Families):
+        def _one(self, one: Assignment, version: Any) -> Rollout:
+            rollout = super()._one(one, version)
+            return Rollout(one, "half", rollout.reward / 2, policy_version=version)
+
+    engine = engine_with(p2o={"solved_at": solved_at})
+    run(engine, Half(families=1), 4)
+    assert bool(engine.metrics()["coevo/templates_joined"]) == (solved_at == 0.5)
+    solved, tried = engine.state_dict()["plugins"]["p2o"]["evidence"]["anywhere"]
+    assert solved[1] / tried[1] == pytest.approx(0.5 / solved_at)
+
+
+# How often a question is asked about
+
+
+def test_a_question_is_shown_four_times_an_epoch_at_most() -> None:
+    policy = Families(count=256, families=1_000)
+    order = policy.question_ids()
+    random.Random(0).shuffle(order)
+    policy.known = set(order[1:])
+    teacher = Teacher(lambda prompt: f"<template>useless {hash(prompt)}</template>")
+    engine = engine_with(teacher, p2o={"calls_per_hard": "unlimited"})
+    engine.begin(policy)
+    list(epoch(engine, policy))  # 32 updates, of which the first one shows the hard question
+    assert len(teacher.prompts) == 4
+    list(epoch(engine, policy))
+    assert len(teacher.prompts) == 8
+
+
+# What a resumed run remembers
+
+
+def test_a_resumed_run_knows_what_was_measured() -> None:
+    """An easy question is a first sight once."""
+    policy = Families(count=64, known={f"q{number}" for number in range(0, 64, 8)})
+    engine = engine_with(p2o={"first_sight": True})
+    run(engine, policy, 4)
+    again = resumed(engine, policy, p2o={"first_sight": True})
+    known = sorted(policy.known)
+    plan = engine.plan(known, GROUP)
+    assert not any(one.templated for one in plan)
+    assert texts(again.plan(known, GROUP)) == texts(plan)
+
+
+def test_a_resumed_run_knows_under_which_instruction_it_measured() -> None:
+    class Says:
+        best = Candidate("be brief", "instruction")
+
+        @hookimpl
+        def coevo_best_instruction(self) -> Candidate | None:
+            return self.best
+
+    def outcomes(engine: Coevolution) -> float:
+        return float(sum(engine.state_dict()["plugins"]["p2o"]["evidence"]["anywhere"][1]))
+
+    says, policy = Says(), Families()
+    engine = engine_with(plugins={"says": says})
+    run(engine, policy, 3)
+    again = resumed(engine, policy, plugins={"says": says})
+    says.best = Candidate("be long", "instruction")
+    before = outcomes(again)
+    again.step_end(policy)
+    assert outcomes(again) == pytest.approx(before / 2)
