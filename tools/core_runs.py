@@ -142,7 +142,7 @@ RUNS = {
     "core-inspo-overlapped-resumed": Run(OVERLAPPED, steps=KILLED),
     "core-inspo-before": Run(inspo(evolution="before")),
     "core-inspo-after": Run(inspo(evolution="after")),
-    "core-inspo-no-prune-no-verify": Run(inspo(prune=False, verify=False, population_size=9)),
+    "core-inspo-no-prune-no-verify": Run(inspo(prune=False, verify="off", population_size=9)),
     "core-inspo-misbehaving": Run({**inspo(**EVERY_STEP), **STRICT}, misbehaving),
     "core-both": Run(BOTH),
     "core-both-resumed": Run(BOTH, steps=KILLED),
