@@ -70,8 +70,8 @@ class Evolution:
 class Evolver:
     """What evolutions need: the population that they change and the buffer that they draw from.
 
-    `rollouts` counts what verification has cost outside training, `history` holds what every instruction was last
-    known to score, by text.
+    `rollouts` counts what verification has cost outside training, `history` holds what every instruction
+    was last known to score, by text.
     """
 
     def __init__(self, context: Context, population: Population, buffer: ReplayBuffer) -> None:

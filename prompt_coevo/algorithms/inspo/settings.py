@@ -59,7 +59,7 @@ class InspoSettings(Section):
     verify_size: int = Field(default=200, ge=1)
     """`|D_B|`: questions on which candidates are verified; `in_training`, the rollouts of each candidate
     that are enough for a verdict."""
-    trial_share: float | None = Field(default=None, gt=0.0, le=1.0)
+    trial_share: float | None = Field(default=None, ge=0.01, le=1.0)
     """With `in_training`: the share of the groups that run under candidates and their parent while there
     are candidates on trial. Default: 0.5."""
     trial_steps: int | None = Field(default=None, ge=1)
