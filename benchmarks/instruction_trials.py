@@ -6,7 +6,8 @@
 `end` is the accuracy on new questions under the best instruction when all rollouts of the world's budget
 are spent, training's and verification's together; `area` is its mean over the budget. A join is right if
 the candidate was truly better than its parent when the verdict fell, by the exact mean reward of all
-training questions under the weights of that moment. Barriers are batches that training waits for. See
+training questions under the weights of that moment; `error` is the root mean square of the measured less
+the true difference, `bias` its mean. Barriers are batches that training waits for. See
 `tabular_world.py` for the worlds.
 """
 
@@ -29,6 +30,12 @@ from tabular_world import WORLDS, Knobs, TabularPolicy, Teacher, World
 from prompt_coevo import Coevolution, Settings, hookimpl
 from prompt_coevo.candidates.trials import Trial
 
+TRIED_IN: Final[Mapping[str, Knobs]] = {
+    **WORLDS,
+    "C x 4": replace(WORLDS["C"], batch=128, rollouts=4 * WORLDS["C"].rollouts),
+    "N x 4": replace(WORLDS["N"], batch=128, rollouts=4 * WORLDS["N"].rollouts),
+}
+"""x 4: four times the batch, so that a verification is a smaller part of training, as in the paper."""
 CLAUSES: Final = 10
 """So many fit into an instruction."""
 FIRST: Final = "remember note"
@@ -39,8 +46,10 @@ ARMS: Final[Mapping[str, Mapping[str, Any]]] = {
     "in training": IN_TRAINING,
     "in training, share 0.25": {**IN_TRAINING, "trial_share": 0.25},
     "in training, share 1": {**IN_TRAINING, "trial_share": 1.0},
+    "in training, one round": {**IN_TRAINING, "rounds": 1},
     "in training, half the evidence": {**IN_TRAINING, "verify_size": 64},
     "in training, twice the evidence": {**IN_TRAINING, "verify_size": 256},
+    "in training, 4 x the evidence": {**IN_TRAINING, "verify_size": 512},
     "off": {"verify": "off"},
 }
 
@@ -51,12 +60,15 @@ class Verdicts:
 
     policy: TabularPolicy
     gains: list[float] = field(default_factory=list)
+    errors: list[float] = field(default_factory=list)
     joined: list[float] = field(default_factory=list)
 
     @hookimpl
     def coevo_after_candidate_verified(self, trial: Trial, accepted: bool) -> None:
         gain = self.policy.worth(trial.child.text) - self.policy.worth(trial.parent.text)
         self.gains.append(gain)
+        if trial.question_ids:
+            self.errors.append(trial.gain - gain)
         if accepted:
             self.joined.append(gain)
 
@@ -64,7 +76,7 @@ class Verdicts:
 def run(world_name: str, arm_name: str, seed: int) -> dict[str, Any]:
     """Train until the world's rollouts are spent; every seed has another world."""
     logging.disable(logging.WARNING)
-    knobs = replace(WORLDS[world_name], clauses=CLAUSES)
+    knobs = replace(TRIED_IN[world_name], clauses=CLAUSES)
     policy = TabularPolicy(World(knobs, seed), seed)
     teacher, verdicts = Teacher(policy, knobs, "explains", seed), Verdicts(policy)
     engine = engine_for(ARMS[arm_name], knobs, teacher, verdicts, seed)
@@ -98,6 +110,8 @@ def run(world_name: str, arm_name: str, seed: int) -> dict[str, Any]:
         "better": sum(gain > 0 for gain in verdicts.gains),
         "joined": len(verdicts.joined),
         "right": sum(gain > 0 for gain in verdicts.joined),
+        "error": float(np.sqrt(np.mean(np.square(verdicts.errors)))) if verdicts.errors else 0.0,
+        "bias": float(np.mean(verdicts.errors)) if verdicts.errors else 0.0,
         "gain of a join": statistics.mean(verdicts.joined) if verdicts.joined else 0.0,
         "training": trained,
         "outside": policy.rollouts,
@@ -134,7 +148,7 @@ def _accuracy(engine: Coevolution, policy: TabularPolicy) -> float:
 
 COLUMNS: Final = (
     *("end", "area", "without it", "tried", "better", "joined", "right", "gain of a join"),
-    *("outside", "on trial", "barriers", "calls"),
+    *("error", "bias", "outside", "on trial", "barriers", "calls"),
 )
 
 

@@ -7,12 +7,19 @@ that training gets anyway are the evidence.
 The design is that of randomised complete blocks. The groups of a trial are numbered in the order in
 which they are planned; so many consecutive ones are a block, whatever the rounds. In a block, at places
 drawn at random, every candidate has one group, the parent has one, and the others are drawn from the
-population as always. A candidate's group is compared with the mean of all groups of its block that ran
-under the parent, of which there are more where the population draws it too. So both meet questions that
-were drawn alike, under the same weights; where a block spans an update, chance decides who comes after
-it. (Means over the whole trial would compare different weights with each other if some groups are lost,
-and means over a round say nothing where a round has fewer groups than candidates.) What is compared are
+population as always. A candidate's group is compared with all groups of its block that ran under the
+parent, of which there are more where the population draws it too. So both meet questions that were
+drawn alike, under the same weights; where a block spans an update, chance decides who comes after it.
+(Means over the whole trial would compare different weights with each other if some groups are lost, and
+means over a round say nothing where a round has fewer groups than candidates.) What is compared are
 groups and not rollouts, because rollouts of one question are alike.
+
+Other questions than the child's are most of the noise: a policy that solves half of the questions always
+and the others never has groups of 0 and 1, under whatever instruction. So the parent's mean is corrected
+by how hard the questions of both were known to be before (`known_means.py`), as far as that explains
+rewards within blocks: the usual adjustment by a covariate. Where no question was seen before, as in a first
+epoch, there is nothing to correct by, and a verdict needs many more groups than a verification on the
+same questions.
 """
 
 from __future__ import annotations
@@ -24,17 +31,23 @@ from math import fsum
 from typing import Any, NamedTuple
 
 from prompt_coevo.algorithms.inspo.evolution import Evolution
+from prompt_coevo.algorithms.inspo.handicap import Handicap
+from prompt_coevo.algorithms.inspo.known_means import KnownMeans
 from prompt_coevo.candidates.trials import Trial
 from prompt_coevo.rng import counter_rng
 from prompt_coevo.types import Candidate, Group
 
 
 class _Outcome(NamedTuple):
-    """A group under one instruction: its question, the mean reward, and of how many rollouts."""
+    """A group under one instruction: its question, the mean reward, and of how many rollouts.
+
+    `before` is what the question scored before, None if that is not known.
+    """
 
     question_id: str
     mean: float
     rollouts: int
+    before: float | None
 
 
 @dataclass
@@ -83,7 +96,7 @@ class TrainingTrial:
         """Whether this is a candidate on trial; its parent is not."""
         return instruction.id in {child.id for child in self.children}
 
-    def observe(self, groups: Sequence[Group]) -> None:
+    def observe(self, groups: Sequence[Group], known: KnownMeans) -> None:
         """Evidence, from rollouts that are fit to judge by and have no template.
 
         Groups that were planned before the trial are passed over.
@@ -100,8 +113,12 @@ class TrainingTrial:
                     rewards[instruction.id].append(rollout.reward)
             number = self._starts[where.round] + where.group
             for name, found in rewards.items():
-                outcome = _Outcome(group.question_id, fsum(found) / len(found), len(found))
-                self._outcomes.setdefault(name, {})[number] = outcome
+                self._outcomes.setdefault(name, {})[number] = _Outcome(
+                    group.question_id,
+                    fsum(found) / len(found),
+                    len(found),
+                    known.get(group.question_id),
+                )
 
     def has(self, rollouts: int) -> bool:
         """Whether there are so many rollouts to judge every candidate by."""
@@ -111,8 +128,19 @@ class TrainingTrial:
         )
 
     def results(self) -> list[Trial]:
-        """Every candidate next to its parent: an entry for each of its groups that has a comparison."""
-        return [self._result(child) for child in self.children]
+        """Every candidate next to its parent: an entry for each of its groups that has a comparison.
+
+        The parent's rewards in it are what it would have on the candidate's question, as far as that
+        can be said.
+        """
+        handicap = Handicap(
+            [
+                (name, number // self.block, outcome.before, outcome.mean)
+                for name, outcomes in sorted(self._outcomes.items())
+                for number, outcome in sorted(outcomes.items())
+            ]
+        )
+        return [self._result(child, handicap) for child in self.children]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -145,21 +173,26 @@ class TrainingTrial:
             },
         )
 
-    def _result(self, child: Candidate) -> Trial:
+    def _result(self, child: Candidate, handicap: Handicap) -> Trial:
         compared = list(self._compared(child))
+        expected = [
+            fsum(other.mean - handicap.of(other.before) for other in beside) / len(beside)
+            + handicap.of(own.before)
+            for own, beside in compared
+        ]
         return Trial(
             self.parent,
             child,
             tuple(own.question_id for own, _ in compared),
-            tuple(parents for _, parents in compared),
+            tuple(expected),
             tuple(own.mean for own, _ in compared),
         )
 
-    def _compared(self, child: Candidate) -> Iterator[tuple[_Outcome, float]]:
-        """The groups of a candidate in the order of planning, each with its parent's mean in the block."""
-        parents: defaultdict[int, list[float]] = defaultdict(list)
+    def _compared(self, child: Candidate) -> Iterator[tuple[_Outcome, list[_Outcome]]]:
+        """The groups of a candidate in the order of planning, each with its parent's in the block."""
+        parents: defaultdict[int, list[_Outcome]] = defaultdict(list)
         for number, outcome in sorted(self._outcomes.get(self.parent.id, {}).items()):
-            parents[number // self.block].append(outcome.mean)
+            parents[number // self.block].append(outcome)
         for number, outcome in sorted(self._outcomes.get(child.id, {}).items()):
             if beside := parents.get(number // self.block):
-                yield outcome, fsum(beside) / len(beside)
+                yield outcome, beside

@@ -16,6 +16,7 @@ from typing import Any
 from prompt_coevo.algorithms.inspo.evolution import Evolution, Evolver
 from prompt_coevo.algorithms.inspo.in_flight import InFlight
 from prompt_coevo.algorithms.inspo.in_training import TrainingTrial
+from prompt_coevo.algorithms.inspo.known_means import KnownMeans
 from prompt_coevo.algorithms.inspo.settings import TRIAL_SHARE, InspoSettings
 from prompt_coevo.candidates.asked import Asked
 from prompt_coevo.candidates.source import ProposerUnavailable, announce, propose
@@ -42,6 +43,7 @@ class EvolutionSchedule:
         self._evolver = evolver
         self._flight: InFlight | None = None
         self._trial: TrainingTrial | None = None
+        self._known = KnownMeans()
         self.evolutions = 0
 
     def plan(self, round: int, group: int) -> Candidate | None:
@@ -53,7 +55,9 @@ class EvolutionSchedule:
     def observe(self, groups: Sequence[Group]) -> None:
         """Groups that came back; some may be evidence."""
         if self._trial is not None:
-            self._trial.observe(groups)
+            self._trial.observe(groups, self._known)
+        if self._settings.verify == "in_training":
+            self._known.observe(groups)
 
     def tries(self, instruction: Candidate) -> bool:
         """Whether this is a candidate without a verdict."""
@@ -64,6 +68,7 @@ class EvolutionSchedule:
         on_time = step % self._settings.evolve_every == 0
         online = self._settings.evolution == "online"
         due = online and on_time and step < self._settings.evolve_until
+        self._known.commit()
         another_round = not due and self._may_begin_round(step)
         if self._trial is not None:
             self._trial.updates_left -= 1
@@ -98,6 +103,7 @@ class EvolutionSchedule:
             "evolutions": self.evolutions,
             "in_flight": self._flight.to_json() if self._flight else None,
             "trial": self._trial.to_json() if self._trial else None,
+            "known_means": self._known.to_json(),
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -105,8 +111,10 @@ class EvolutionSchedule:
         if state["in_flight"]:
             ask = partial(propose, self._context)
             self._flight = InFlight.from_json(state["in_flight"], ask)
-        if state.get("trial"):  # states of earlier versions have none
-            self._trial = TrainingTrial.from_json(state["trial"])
+        if "trial" in state:  # states of earlier versions have none
+            self._known.load(state["known_means"])
+            if state["trial"]:
+                self._trial = TrainingTrial.from_json(state["trial"])
 
     @property
     def _overlap(self) -> int:

@@ -19,6 +19,7 @@ from helpers.inspo_run import Run, decisions, tagged, teacher, worth
 from prompt_coevo import hookimpl, hookspecs
 from prompt_coevo.algorithms.inspo.evolution import Evolution
 from prompt_coevo.algorithms.inspo.in_training import TrainingTrial
+from prompt_coevo.algorithms.inspo.known_means import KnownMeans
 from prompt_coevo.types import Assignment, Candidate, Group, MemberPlan, Rollout
 
 TABLE = {"start": 0.5, "good": 0.75, "fair": 0.5, "bad": 0.25}
@@ -278,7 +279,7 @@ def test_a_group_counts_once_however_many_rollouts_it_has() -> None:
     first, second = [number for number, child in enumerate(is_child) if child]
     groups[first] = group_of(trial, first, [1.0, 1.0, 1.0, 1.0, 0.0])
     groups[second] = group_of(trial, second, [0.0])
-    trial.observe(groups)
+    trial.observe(groups, KnownMeans())
     (result,) = trial.results()
     assert result.child_rewards == (pytest.approx(0.8), 0.0)
     assert result.question_ids == (f"q{first}", f"q{second}")
@@ -295,7 +296,7 @@ def test_the_parent_is_the_mean_of_all_its_groups_in_the_block() -> None:
         reward = 1.0 if planned is not parent else number / 8
         rollout = Rollout(Assignment(f"q{number}", 0, number, 0, planned), "", reward)
         groups.append(Group(f"q{number}", (rollout,)))
-    trial.observe(groups)
+    trial.observe(groups, KnownMeans())
     (result,) = trial.results()
     own = [group.rollouts[0].reward for group in groups if group.rollouts[0].reward < 1.0]
     assert len(own) == 3
@@ -304,16 +305,17 @@ def test_the_parent_is_the_mean_of_all_its_groups_in_the_block() -> None:
 
 def test_templated_rollouts_are_no_evidence() -> None:
     trial = begun()
-    trial.observe([group_of(trial, number, [1.0], "a hint") for number in range(30)])
+    trial.observe([group_of(trial, number, [1.0], "a hint") for number in range(30)], KnownMeans())
     assert not trial.has(1)
-    trial.observe([group_of(trial, number, [1.0]) for number in range(3)])
+    trial.observe([group_of(trial, number, [1.0]) for number in range(3)], KnownMeans())
     assert trial.has(1)
 
 
 def test_a_trial_survives_its_state_at_any_moment() -> None:
-    trial = begun(children=3, share=0.7)
+    trial, known = begun(children=3, share=0.7), KnownMeans()
     for number in range(40):
-        trial.observe([group_of(trial, number, [number % 3, number % 2])])
+        trial.observe([group_of(trial, number, [number % 3, number % 2])], known)
+        known.commit()
         again = TrainingTrial.from_json(trial.to_json())
         assert again == trial
         assert again.results() == trial.results()
