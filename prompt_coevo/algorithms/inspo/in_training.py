@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import fsum
 from typing import Any, NamedTuple
 
@@ -88,8 +89,7 @@ class TrainingTrial:
         number = start + group
         self._planned = max(self._planned, number + 1)
         counters = (self.evolution.number, self.evolution.round, number // self.block)
-        places = counter_rng(seed, "inspo/trial", *counters).permutation(self.block)
-        place = int(places[number % self.block])
+        place = _places(seed, *counters, self.block)[number % self.block]
         return (*self.children, self.parent)[place] if place <= len(self.children) else None
 
     def tries(self, instruction: Candidate) -> bool:
@@ -196,3 +196,10 @@ class TrainingTrial:
         for number, outcome in sorted(self._outcomes.get(child.id, {}).items()):
             if beside := parents.get(number // self.block):
                 yield outcome, beside
+
+
+@lru_cache(maxsize=8)
+def _places(seed: int, evolution: int, round: int, block: int, size: int) -> tuple[int, ...]:
+    """Who has which group of a block; kept because its groups are planned one by one."""
+    drawn = counter_rng(seed, "inspo/trial", evolution, round, block).permutation(size)
+    return tuple(int(place) for place in drawn)

@@ -7,6 +7,7 @@ eight groups in a step. The evolution is at step 2, so the trial begins with ste
 from __future__ import annotations
 
 import random
+import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -309,6 +310,44 @@ def test_templated_rollouts_are_no_evidence() -> None:
     assert not trial.has(1)
     trial.observe([group_of(trial, number, [1.0]) for number in range(3)], KnownMeans())
     assert trial.has(1)
+
+
+def gains(true_gain: float, *, seen_before: bool, share: float) -> list[float]:
+    """Of fifty trials of thirty blocks, among questions that are solved always or never."""
+    found = []
+    for seed in range(50):
+        rng = random.Random(seed)
+        trial, known = begun(children=1, share=share), KnownMeans()
+        solved = [float(rng.random() < 0.5) for _ in range(30 * trial.block)]
+        if seen_before:
+            for number, reward in enumerate(solved):
+                rollout = Rollout(Assignment(f"q{number}", -1, number), "", reward)
+                known.observe([Group(f"q{number}", (rollout,))])
+            known.commit()
+        for number, reward in enumerate(solved):
+            planned = trial.plan(seed, 0, number) or trial.parent
+            drift = number / len(solved)
+            gained = true_gain if planned is not trial.parent else 0.0
+            where = Assignment(f"q{number}", 0, number, 0, planned)
+            outcome = Rollout(where, "", reward + drift + gained)
+            trial.observe([Group(f"q{number}", (outcome,))], known)
+        (result,) = trial.results()
+        found.append(result.gain)
+    return found
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+@pytest.mark.parametrize("true_gain", [0.0, 0.2])
+def test_measured_gains_are_true_on_average_and_sharp_where_questions_are_known(
+    true_gain: float, share: float
+) -> None:
+    blind = gains(true_gain, seen_before=False, share=share)
+    seeing = gains(true_gain, seen_before=True, share=share)
+    assert statistics.stdev(blind) > 0.08
+    assert statistics.stdev(seeing) < 0.02
+    for found in (blind, seeing):
+        error = statistics.stdev(found) / len(found) ** 0.5
+        assert abs(statistics.mean(found) - true_gain) < 3 * error
 
 
 def test_a_trial_survives_its_state_at_any_moment() -> None:
