@@ -18,9 +18,12 @@ import pytest
 
 from helpers.inspo_run import Run, decisions, tagged, teacher, worth
 from prompt_coevo import hookimpl, hookspecs
+from prompt_coevo.algorithms.inspo import METHOD
 from prompt_coevo.algorithms.inspo.evolution import Evolution
 from prompt_coevo.algorithms.inspo.in_training import TrainingTrial
 from prompt_coevo.algorithms.inspo.known_means import KnownMeans
+from prompt_coevo.algorithms.inspo.settings import InspoSettings
+from prompt_coevo.settings.method import Cost, Workload
 from prompt_coevo.types import Assignment, Candidate, Group, MemberPlan, Rollout
 
 TABLE = {"start": 0.5, "good": 0.75, "fair": 0.5, "bad": 0.25}
@@ -85,6 +88,15 @@ def test_it_costs_no_rollout_outside_the_batch(trial: Any) -> None:
     assert run.policy.batches == []
     assert run.metric("verify_rollouts") == 0
     assert run.metric("trial_rollouts") == 3 * 2
+
+
+def test_the_estimate_counts_calls_and_no_rollouts() -> None:
+    def cost(**section: Any) -> Cost:
+        return METHOD.estimate(InspoSettings(**section), Workload(512, 5))
+
+    assert cost(verify="in_training").rollouts == 0
+    assert cost(verify="in_training").calls == cost().calls == 45
+    assert cost().rollouts == 9 * (5 * 6 + 1) * 200
 
 
 def test_only_the_top_join_best_first(trial: Any) -> None:
@@ -622,8 +634,7 @@ def test_the_order_of_rollouts_decides_nothing(trial: Any, tmp_path: Path) -> No
 # State
 
 
-@pytest.mark.parametrize("overlap_steps", [None, 1, 2])
-@pytest.mark.parametrize("verify_size", [3, 1000])
+@pytest.mark.parametrize(("overlap_steps", "verify_size"), [(None, 3), (1, 1000), (2, 3)])
 def test_a_run_killed_after_any_step_decides_as_the_uninterrupted_one(
     start: Any, tmp_path: Path, overlap_steps: int | None, verify_size: int
 ) -> None:
