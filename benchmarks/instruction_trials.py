@@ -1,6 +1,6 @@
 """INSPO's verifications side by side in worlds of facts: accuracy over all rollouts, joins, barriers.
 
-    python benchmarks/instruction_trials.py [--worlds 1,B,C,E] [--arms "blocking;in training"]
+    python benchmarks/instruction_trials.py [--worlds 1,C,N,O] [--arms "blocking;in training"]
                                             [--seeds 10] [--json FILE]
 
 `end` is the accuracy on new questions under the best instruction when all rollouts of the world's budget
@@ -179,7 +179,7 @@ def _interval(pairs: Sequence[float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--worlds", default="1,B,C,E,N")
+    parser.add_argument("--worlds", default="1,C,N,O")
     parser.add_argument("--arms", default=";".join(ARMS), help="separated by semicolons")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--jobs", type=int, default=1)

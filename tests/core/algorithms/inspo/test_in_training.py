@@ -516,9 +516,10 @@ def test_an_evolution_at_every_step(trial: Any) -> None:
     assert [event["step"] for event in run.events("candidate_verified")] == [2, 3, 4, 5, 6]
 
 
+@pytest.mark.parametrize("verify_size", [2, 1000])
 @pytest.mark.parametrize("overlap_steps", [1, 2, 3])
 def test_no_reply_is_asked_for_whose_trial_could_not_be_held(
-    trial: Any, overlap_steps: int
+    trial: Any, overlap_steps: int, verify_size: int
 ) -> None:
     run = trial(
         judge=worth({"start": 0.5}),
@@ -528,9 +529,10 @@ def test_no_reply_is_asked_for_whose_trial_could_not_be_held(
         evolve_every=4,
         evolve_until=13,
         rounds=9,
+        verify_size=verify_size,
         warm=False,
     )
-    run.steps(17)
+    run.steps(20)
     begun = run.events("trial_begun")
     verdicts = run.events("candidate_verified")
     assert len(begun) == len(verdicts) >= 3
