@@ -19,7 +19,14 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from prompt_coevo.types import Assignment, PolicyVersion, Question, Rollout, RolloutRequest
+from prompt_coevo.types import (
+    Assignment,
+    Candidate,
+    PolicyVersion,
+    Question,
+    Rollout,
+    RolloutRequest,
+)
 
 Words: TypeAlias = tuple[int, ...]
 Hints: TypeAlias = Mapping[int, int]
@@ -31,6 +38,8 @@ _FAILURE: Final = re.compile(
 )
 _NUMBER: Final = re.compile(r" on n(\d+)")
 _PARENT: Final = re.compile(r"<current_template>(.*?)</current_template>", re.DOTALL)
+_INSTRUCTION: Final = re.compile(r"<ins_0>(.*?)</ins_0>", re.DOTALL)
+_WANTED: Final = re.compile(r"write (\d+) improved instructions")
 _TEST_QUESTIONS: Final = 1_500
 
 
@@ -161,20 +170,39 @@ class TabularPolicy:
         self._beliefs = softmax(self._logits)
         return rollouts
 
-    def accuracies(self) -> tuple[float, float, float]:
-        """On new questions, greedy and without a hint: easy, medium, hard."""
-        right = (self._beliefs.argmax(axis=1) == self._world.meanings)[self._test].all(axis=1)
+    def accuracies(self, instruction: str = "") -> tuple[float, float, float]:
+        """On new questions, greedy, without a hint or under an instruction: easy, medium, hard."""
+        beliefs = self._told(instruction)
+        right = (beliefs.argmax(axis=1) == self._world.meanings)[self._test].all(axis=1)
         easy, medium, hard = (float(right[self._kinds == kind].mean()) for kind in range(3))
         return easy, medium, hard
 
+    def accuracy(self, instruction: str) -> float:
+        """On new questions of all kinds, greedy, under an instruction."""
+        right = (self._told(instruction).argmax(axis=1) == self._world.meanings)[self._test]
+        return float(right.all(axis=1).mean())
+
+    def worth(self, instruction: str) -> float:
+        """The mean reward of the training questions under an instruction, exactly."""
+        chances = self._told(instruction)[np.arange(len(self._beliefs)), self._world.meanings]
+        return float(chances[np.array(self._questions)].prod(axis=1).mean())
+
     # Inside
+
+    def _told(self, instruction: str) -> NDArray[Any]:
+        """What is said of every word under an instruction: chances."""
+        told = self._beliefs.copy()
+        for word, meaning in clauses(instruction).items():
+            told[word] *= 1 - self._obeys
+            told[word, meaning] += self._obeys
+        return told
 
     def _words(self, question_id: str) -> Words:
         return self._questions[int(question_id[1:])]
 
     def _answered(self, assignment: Assignment, temperature: float | None) -> Rollout:
         words = self._words(assignment.question_id)
-        hints = clauses(assignment.template.text) if assignment.template else {}
+        hints = hints_of(assignment.instruction, assignment.template)
         said = [self._say(word, hints, temperature == 0) for word in words]
         right = all(
             meaning == self._world.meanings[word] for word, meaning in zip(words, said, strict=True)
@@ -201,8 +229,8 @@ class TabularPolicy:
         self, rollout: Rollout, advantage: float, logits: NDArray[Any], trust: NDArray[Any]
     ) -> None:
         assignment, obeys = rollout.assignment, self._obeys
-        shown = assignment.template is not None and not assignment.distilled
-        hints = clauses(assignment.template.text) if shown and assignment.template else {}
+        template = None if assignment.distilled else assignment.template
+        hints = hints_of(assignment.instruction, template)
         said = map(int, rollout.completion.split("-"))
         for word, meaning in zip(self._words(assignment.question_id), said, strict=True):
             beliefs = self._beliefs[word]
@@ -226,7 +254,10 @@ class TabularPolicy:
 
 
 class Teacher:
-    """The reflection model: it adds explanations to the current template, and forgets old ones."""
+    """The reflection model: it adds explanations to the current template, and forgets old ones.
+
+    Asked for instructions it does so as often as it is asked for one, with other failures each time.
+    """
 
     def __init__(self, policy: TabularPolicy, knobs: Knobs, kind: TeacherKind, seed: int) -> None:
         self._policy, self._knobs, self._kind, self._seed = policy, knobs, kind, seed
@@ -239,7 +270,13 @@ class Teacher:
         if self._kind == "says nothing":
             return "<template>please note</template>"
         rng = random.Random(f"{self._seed}|{prompt}")
-        parent = _PARENT.search(prompt)
+        if wanted := _WANTED.search(prompt):
+            texts = [self._improved(prompt, _INSTRUCTION, rng) for _ in range(int(wanted[1]))]
+            return "\n".join(f"<ins_{n}>{text}</ins_{n}>" for n, text in enumerate(texts, 1))
+        return f"<template>{self._improved(prompt, _PARENT, rng)}</template>"
+
+    def _improved(self, prompt: str, parents: re.Pattern[str], rng: random.Random) -> str:
+        parent = parents.search(prompt)
         known = clauses(parent[1] if parent else "")
         failures = [
             (number[1], response.strip())
@@ -252,7 +289,7 @@ class Teacher:
             del known[next(iter(known)) if rng.random() < 0.7 else rng.choice(list(known))]
         texts = [f"w{word} means s{meaning} ." for word, meaning in known.items()]
         rng.shuffle(texts)
-        return f"<template>{' '.join([*texts, 'note'])}</template>"
+        return " ".join([*texts, "note"])
 
     def _explain(
         self, question_id: str, response: str, known: dict[int, int], rng: random.Random
@@ -272,6 +309,11 @@ class Teacher:
 def clauses(text: str) -> dict[int, int]:
     """What a template explains: word to meaning."""
     return {int(word): int(meaning) for word, meaning in _CLAUSE.findall(text)}
+
+
+def hints_of(*texts: Candidate | None) -> dict[int, int]:
+    """What an instruction and a template explain together; the template has the last word."""
+    return {word: told for text in texts if text for word, told in clauses(text.text).items()}
 
 
 def spelled(meanings: Sequence[int] | NDArray[Any]) -> str:

@@ -33,7 +33,9 @@ class ScoredPool:
 class Trial:
     """A child and its parent on the same questions, under the same weights.
 
-    Questions on which either rollout was unfit to judge by are left out, so there may be none.
+    Questions on which either rollout was unfit to judge by are left out, so there may be none. Where
+    candidates are tried in training's own groups the child's are means of groups, and the parent's are
+    what it would have on that question, as far as other questions tell.
     """
 
     parent: Candidate

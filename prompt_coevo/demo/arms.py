@@ -79,7 +79,7 @@ ARMS: Final[dict[str, Arm]] = {
     "inspo-paraphrase": _inspo("INSPO, paraphrase", proposer="paraphrase"),
     "inspo-history": _inspo("INSPO, history", proposer="history"),
     "inspo-no-prune": _inspo("INSPO, no prune", evolution="off", prune=False),
-    "inspo-no-verify": _inspo("INSPO, no verify", verify=False),
+    "inspo-no-verify": _inspo("INSPO, no verify", verify="off"),
     "inspo-before": _inspo("INSPO, before training", evolution="before"),
     "inspo-after": _inspo("INSPO, after training", evolution="after", paraphrase=False),
     "both": Arm("INSPO and P2O", "demo-both"),

@@ -13,7 +13,7 @@ def _estimate(section: InspoSettings, workload: Workload) -> Cost:
     tried = section.rounds * section.candidates_per_call + section.parents
     if section.reflection == "overlapped":  # every round meets other weights: its parent runs again
         tried = section.rounds * (section.candidates_per_call + 1)
-    rollouts = evolutions * tried * section.verify_size if section.verify else 0
+    rollouts = evolutions * tried * section.verify_size if section.verify == "blocking" else 0
     if section.evolution != "online":
         rollouts += (evolutions + 1) * section.population_size * section.verify_size
     return Cost(

@@ -3,7 +3,8 @@
 Rounds of generating and verifying until the population is full again, or `rounds` of them are over.
 The paper's line 18 tests the size of a set that line 22 does not fill, and does not say what joins: here
 the parents and the new instructions fill the population together, and a child joins only if it does at
-least as well as its parent on the same questions under the same weights.
+least as well as its parent on the same questions under the same weights (or in training's own groups,
+`in_training.py`).
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class Evolution:
 class Evolver:
     """What evolutions need: the population that they change and the buffer that they draw from.
 
-    `rollouts` counts what verification has cost, `history` holds what every instruction was last
-    known to score, by text.
+    `rollouts` counts what verification has cost outside training, `history` holds what every instruction
+    was last known to score, by text.
     """
 
     def __init__(self, context: Context, population: Population, buffer: ReplayBuffer) -> None:
@@ -81,6 +82,11 @@ class Evolver:
         self.rollouts = 0
         self.history: dict[str, float] = {}
         self._evaluator: tuple[PolicyVersion, Evaluator] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many instructions there are."""
+        return len(self._population)
 
     def begin(self, number: int) -> Evolution:
         """Line 17: the parents of this evolution."""
@@ -113,32 +119,56 @@ class Evolver:
             history=self._best_known(),
         )
 
-    def take(
+    def gated(
         self,
         evolution: Evolution,
         request: ProposalRequest,
         proposals: Sequence[Proposal] | None,
         policy: Policy,
-    ) -> int:
-        """Lines 20 to 23: gates, verification, and the new population, whose size is returned.
-
-        Raises ProposerUnavailable.
-        """
-        questions = self._buffer.questions(
-            self._settings.verify_size, self._rng("questions", evolution.number)
-        )
+    ) -> tuple[Candidate, ...]:
+        """Line 20: the round's candidates that passed the gates. Raises ProposerUnavailable."""
+        questions = self._questions(evolution)
         known = {member.text for member in self._population.members} | set(evolution.tried)
         source = CandidateSource(self._context, self._leak_guard(request, questions, policy))
         (children,) = source.judge([request], proposals, known)
         evolution.round += 1
         evolution.tried += [child.text for child in children]
+        return children
+
+    def try_now(
+        self,
+        evolution: Evolution,
+        parent: Candidate,
+        children: Sequence[Candidate],
+        policy: Policy,
+    ) -> list[Trial]:
+        """Line 21: rollouts of all of them on the same questions, outside training."""
+        if not children:
+            return []
+        rows = self.roll_out([parent, *children], self._questions(evolution), policy)
+        return [
+            Trial.paired(parent, child, rows[0], row)
+            for child, row in zip(children, rows[1:], strict=True)
+        ]
+
+    def judge(self, evolution: Evolution, parent: Candidate, trials: Sequence[Trial]) -> None:
+        """Lines 21 to 23: who `coevo_verify` lets join, best first, and the new population."""
+        verdicts = verify(self._context, "inspo", trials)
+        for trial in trials:
+            if trial.question_ids:
+                self.remember(trial.child, sum(trial.child_rewards) / len(trial.child_rewards))
+        joining = [
+            (trial.child, trial.gain) for trial, ok in zip(trials, verdicts, strict=True) if ok
+        ]
+        joining.sort(key=lambda entry: -entry[1])
+        self._renew(evolution, parent, joining[: self._room(evolution)])
+
+    def let_in(
+        self, evolution: Evolution, parent: Candidate, children: Sequence[Candidate]
+    ) -> None:
+        """Line 23 without verification: all of them while there is room."""
         room = self._room(evolution)
-        if self._settings.verify:
-            joining = self._verified(request.parent, children, questions, policy)[:room]
-        else:
-            joining = [(child, 0.0) for child in children[:room]]
-        self._renew(evolution, request.parent, joining)
-        return len(self._population)
+        self._renew(evolution, parent, [(child, 0.0) for child in children[:room]])
 
     def roll_out(
         self, candidates: Sequence[Candidate], questions: Sequence[str], policy: Policy
@@ -179,29 +209,10 @@ class Evolver:
         asked = [policy.question(question_id) for question_id in questions]
         return leak_guard([*shown, *asked], self._context.settings.gates)
 
-    def _verified(
-        self,
-        parent: Candidate,
-        children: Sequence[Candidate],
-        questions: Sequence[str],
-        policy: Policy,
-    ) -> list[tuple[Candidate, float]]:
-        """The children that `coevo_verify` lets join with their gain over the parent, best first."""
-        if not children:
-            return []
-        rows = self.roll_out([parent, *children], questions, policy)
-        trials = [
-            Trial.paired(parent, child, rows[0], row)
-            for child, row in zip(children, rows[1:], strict=True)
-        ]
-        verdicts = verify(self._context, "inspo", trials)
-        for trial in trials:
-            if trial.question_ids:
-                self.remember(trial.child, sum(trial.child_rewards) / len(trial.child_rewards))
-        joining = [
-            (trial.child, trial.gain) for trial, ok in zip(trials, verdicts, strict=True) if ok
-        ]
-        return sorted(joining, key=lambda entry: -entry[1])
+    def _questions(self, evolution: Evolution) -> list[str]:
+        """`D_B` of this evolution."""
+        rng = self._rng("questions", evolution.number)
+        return self._buffer.questions(self._settings.verify_size, rng)
 
     def _renew(
         self, evolution: Evolution, parent: Candidate, joining: Sequence[tuple[Candidate, float]]

@@ -29,7 +29,7 @@ def test_the_defaults_of_inspo_are_the_papers_values() -> None:
     assert (inspo.prune_every, inspo.evolve_every, inspo.evolve_until) == (5, 15, 150)
     assert (inspo.window, inspo.verify_size, inspo.failures_per_reflection) == (5, 200, 4)
     assert (inspo.candidates_per_call, inspo.rounds, inspo.proposer) == (6, 5, "reflection")
-    assert (inspo.evolution, inspo.reflection) == ("online", "blocking")
+    assert (inspo.evolution, inspo.reflection, inspo.verify) == ("online", "blocking", "blocking")
 
 
 def test_the_sources_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +58,14 @@ def test_toml_and_yaml_and_the_environment_can_name_the_file(
     assert Settings(config_file=tmp_path / "a.toml").p2o.tau == 0.5
     monkeypatch.setenv("PROMPT_COEVO_CONFIG_FILE", str(tmp_path / "b.yml"))
     assert Settings().p2o.search_budget == 1200
+
+
+@pytest.mark.parametrize(
+    ("given", "means"), [(True, "blocking"), (False, "off"), ("false", "off"), ("off", "off")]
+)
+def test_inspos_verification_is_also_a_switch(given: object, means: str) -> None:
+    """YAML reads `off` as false."""
+    assert Settings(algorithms="inspo", inspo={"verify": given}).inspo.verify == means
 
 
 def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,6 +139,32 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
         (
             {"inspo": {"reflection": "overlapped", "evolve_every": 1}},
             "inspo.overlap_steps = 1 must be smaller than inspo.evolve_every = 1",
+        ),
+        *(
+            (
+                {"inspo": {"verify": "in_training", "evolution": evolution}},
+                f'and with inspo.evolution = "{evolution}" there are no candidates then; set '
+                'inspo.verify = "blocking"',
+            )
+            for evolution in ("before", "after", "off")
+        ),
+        (
+            {"inspo": {"trial_share": 0.5}},
+            'inspo.trial_share has no effect unless inspo.verify = "in_training"',
+        ),
+        (
+            {"inspo": {"trial_steps": 3, "verify": "off"}},
+            'inspo.trial_steps has no effect unless inspo.verify = "in_training"',
+        ),
+        (
+            {"inspo": {"trial_steps": 16, "verify": "in_training"}},
+            "inspo.trial_steps = 16 must not be larger than inspo.evolve_every = 15",
+        ),
+        ({"inspo": {"trial_share": 1.1, "verify": "in_training"}}, "inspo.trial_share"),
+        ({"inspo": {"trial_share": 0.0, "verify": "in_training"}}, "inspo.trial_share"),
+        (
+            {"inspo": {"verify": "sometimes"}},
+            "inspo.verify: input should be 'blocking', 'in_training' or 'off'",
         ),
         (
             {"algorithms": "inspo", "inspo": {"evolve_every": 20, "evolve_until": 20}},

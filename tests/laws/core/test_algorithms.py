@@ -71,6 +71,16 @@ class TestInspoOverlapped(AlgorithmLaws):
     settings = inspo(reflection="overlapped", overlap_steps=2)
 
 
+class TestInspoInTraining(AlgorithmLaws):
+    settings = inspo(verify="in_training")
+
+
+class TestInspoInTrainingOverlapped(AlgorithmLaws):
+    settings = inspo(
+        verify="in_training", trial_share=1.0, reflection="overlapped", parents=2, evolve_every=4
+    )
+
+
 class TestInspoWithParaphrases(AlgorithmLaws):
     settings = inspo(initial_population=(), instruction="Think.", proposer="history", parents=2)
 
@@ -80,7 +90,7 @@ class TestInspoWithoutPruning(AlgorithmLaws):
         initial_population=("Think.",),
         paraphrase=False,
         prune=False,
-        verify=False,
+        verify="off",
         child_weight="zero",
     )
 
@@ -100,3 +110,11 @@ class TestInspoWithoutEvolution(AlgorithmLaws):
 
 class TestBoth(AlgorithmLaws):
     settings: ClassVar = {"algorithms": "inspo,p2o", "p2o": P2O, "inspo": INSPO}
+
+
+class TestBothInTraining(AlgorithmLaws):
+    settings: ClassVar = {
+        "algorithms": "inspo,p2o",
+        "p2o": P2O,
+        "inspo": {**INSPO, "verify": "in_training"},
+    }

@@ -6,157 +6,24 @@ instruction is worth.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from helpers.inspo_run import SEVEN, WORTH, Run, decisions, tagged, teacher, worth
 from prompt_coevo import Coevolution, Settings, hookimpl, hookspecs
 from prompt_coevo.errors import HostError, SettingsError
 from prompt_coevo.proposals import Proposal, Reply
 from prompt_coevo.threads import Background
-from prompt_coevo.types import Assignment, Candidate, MemberPlan, Rollout, RolloutRequest, Sampling
-
-SEVEN = ("a", "b", "c", "d", "e", "f", "g")
-WORTH = dict(zip(SEVEN, (0.1, 0.7, 0.3, 0.6, 0.2, 0.5, 0.4), strict=True))
-
-
-def tagged(texts: Iterable[str]) -> str:
-    return "\n".join(f"<ins_{n}>{text}</ins_{n}>" for n, text in enumerate(texts, 1))
-
-
-def teacher(prompt: str) -> str:
-    """Adds the key of a shown question to the instruction; without failures, other words for it."""
-    parent = re.findall(r"<ins_0>\n(.*?)\n</ins_0>", prompt, re.DOTALL)[0]
-    asked = re.findall(r"[Ww]rite (\d+) ", prompt)[0]
-    additions = [f"k{n}" for n in re.findall(r"what is (\d+)\?", prompt)]
-    additions = additions or [f"wording{n}" for n in range(9)]
-    return tagged(f"{parent} {addition}" for addition in additions[: int(asked)])
-
-
-def worth(table: dict[str, float]) -> Callable[[Assignment], float]:
-    def judge(assignment: Assignment) -> float:
-        assert assignment.instruction is not None
-        return table.get(assignment.instruction.text, 0.0)
-
-    return judge
-
-
-@dataclass
-class Run:
-    """A door without a trainer."""
-
-    engine: Coevolution
-    policy: Any
-    folder: Path
-    judge: Callable[[Assignment], float] | None = None
-    plans: list[list[Assignment]] = field(default_factory=list)
-
-    def step(self, size: int = 1, last: bool = False, groups: int | None = None) -> None:
-        """Every question, or as many as asked for, in a group of `size`; then a weight update."""
-        plan = self.engine.plan(sorted(self.policy.questions)[:groups], size)
-        self.plans.append(plan)
-        self.engine.observe([self.rollout(assignment) for assignment in plan])
-        self.engine.step_end(self.policy, last=last)
-        if last:
-            self.engine.end(self.policy)
-
-    def rollout(self, assignment: Assignment) -> Rollout:
-        if self.judge is not None:
-            return Rollout(assignment, "text", self.judge(assignment))
-        answer: Rollout = self.policy.answer(RolloutRequest(assignment, Sampling()))
-        return answer
-
-    def steps(self, count: int, **arguments: Any) -> None:
-        for _ in range(count):
-            self.step(**arguments)
-
-    @property
-    def choices(self) -> list[tuple[int, str, str]]:
-        """Which question ran under which instruction, in all plans."""
-        return [
-            (a.round, a.question_id, a.instruction.text)
-            for plan in self.plans
-            for a in plan
-            if a.instruction
-        ]
-
-    @property
-    def state(self) -> dict[str, Any]:
-        return self.checkpoint()["plugins"]["inspo"]  # type: ignore[no-any-return]
-
-    def checkpoint(self) -> dict[str, Any]:
-        return json.loads(json.dumps(self.engine.state_dict(), sort_keys=True))  # type: ignore[no-any-return]
-
-    @property
-    def population(self) -> list[str]:
-        return [entry["instruction"]["text"] for entry in self.state["population"]]
-
-    def window(self, text: str) -> list[float]:
-        return self._entry(text)["window"]  # type: ignore[no-any-return]
-
-    def prior(self, text: str) -> float:
-        return self._entry(text)["prior"]  # type: ignore[no-any-return]
-
-    def _entry(self, text: str) -> dict[str, Any]:
-        (entry,) = [e for e in self.state["population"] if e["instruction"]["text"] == text]
-        return entry
-
-    def events(self, *kinds: str) -> list[dict[str, Any]]:
-        lines = (self.folder / "coevo/events.jsonl").read_text("utf-8").splitlines()
-        return [event for line in lines if (event := json.loads(line))["event"] in kinds]
-
-    @property
-    def skipped(self) -> list[str]:
-        return [event["reason"] for event in self.events("evolution_skipped")]
-
-    def metric(self, name: str) -> float:
-        return self.engine.metrics()[f"coevo/{name}"]
-
-
-@pytest.fixture
-def start(make_engine: Any, keyed_policy: Any, tmp_path: Path) -> Callable[..., Run]:
-    def begin(
-        reply: Callable[[str], str] = teacher,
-        judge: Callable[[Assignment], float] | None = None,
-        *,
-        questions: int = 40,
-        plugins: dict[str, object] | None = None,
-        folder: Path = tmp_path,
-        model: dict[str, Any] | None = None,
-        gates: dict[str, Any] | None = None,
-        policy: Any = None,
-        state: dict[str, Any] | None = None,
-        **inspo: Any,
-    ) -> Run:
-        if "instruction" not in inspo:
-            inspo = {"initial_population": ("start",), **inspo}
-        engine = make_engine(
-            reply,
-            folder,
-            plugins,
-            algorithms=("inspo",),
-            inspo=inspo,
-            reflection={"function": reply} if model is None else model,
-            gates=gates or {},
-        )
-        run = Run(engine, policy or keyed_policy(questions), folder, judge)
-        if state is not None:
-            engine.load_state_dict(state)
-        engine.begin(run.policy)
-        return run
-
-    return begin
-
+from prompt_coevo.types import Candidate, MemberPlan, Rollout, Sampling
 
 # Selection and attribution
 
@@ -819,7 +686,7 @@ def test_a_proposer_that_does_not_exist(start: Any) -> None:
 
 def test_without_verification_what_passes_the_gates_joins_while_there_is_room(start: Any) -> None:
     texts = [f"worse {n}" for n in range(8)]
-    run = evolve_once(start, texts, verify=False, candidates_per_call=8)
+    run = evolve_once(start, texts, verify="off", candidates_per_call=8)
     assert run.population == ["k0", *texts[:6]]
     assert run.policy.batches == []
     assert run.prior("worse 0") == run.window("k0")[0]
@@ -1156,25 +1023,6 @@ def test_nobody_answers_and_the_run_was_resumed_meanwhile(overlap: Any, offer: A
 
 
 # State
-
-
-DECISIONS = (
-    "instruction_weights",
-    "population_changed",
-    "candidate_checked",
-    "candidate_verified",
-    "evolution_skipped",
-    "population_not_full",
-    "reflection_dropped",
-)
-
-
-def decisions(run: Run) -> list[dict[str, Any]]:
-    """What the journal says about a run, without the time and the attempt."""
-    return [
-        {name: value for name, value in event.items() if name not in ("time", "attempt")}
-        for event in run.events(*DECISIONS)
-    ]
 
 
 LONG = {
