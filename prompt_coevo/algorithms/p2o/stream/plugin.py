@@ -86,6 +86,9 @@ class Stream:
 
     @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
+        if self._ids and self._saved is None:  # the host trains a second time, and we go on
+            self._saved = self.coevo_state()
+            self._riders = Riders(self._library, self._settings.riders)
         self._ids = list(policy.question_ids())
         self._numbers = {question_id: number for number, question_id in enumerate(self._ids)}
         questions = map(policy.question, self._ids)
