@@ -26,7 +26,7 @@ from prompt_coevo.algorithms.p2o.search import SearchRequest, SearchResult
 from prompt_coevo.types import Question, Rollout, RolloutRequest
 
 FAMILIES, WORDS, QUESTIONS, SEEDS = 24, 6, 240, 5
-COMMON = {"dev_size": 72, "minibatch_size": 3}
+COMMON = {"search_backend": "waves", "dev_size": 72, "minibatch_size": 3}
 BACKENDS: dict[str, dict[str, Any]] = {
     "waves": {},
     "waves, front_fill": {"front_fill": True},

@@ -103,7 +103,8 @@ class Run:
 
 
 def p2o(**changes: Any) -> dict[str, Any]:
-    return {"p2o": {"minibatch_size": 2, "dev_size": 5, "search_budget": 150, **changes}}
+    small = {"minibatch_size": 2, "dev_size": 5, "search_budget": 150}
+    return {"p2o": {"search_backend": "waves", **small, **changes}}
 
 
 def inspo(*first: str, **changes: Any) -> dict[str, Any]:

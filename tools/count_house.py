@@ -130,6 +130,7 @@ def walks() -> dict[str, dict[str, int]]:
     settings = Settings(
         algorithms="inspo,p2o",
         inspo={"instruction": "Think.", "paraphrase": False},
+        p2o={"search_backend": "waves"},
         reflection={"function": str},
     )
     engine = Coevolution.from_settings(settings)

@@ -21,7 +21,13 @@ from helpers.verl_world import teach
 from prompt_coevo.adapters.trl import CoevoCallback
 
 # Above every reward, tau makes all questions hard, so that every epoch ends with a search.
-P2O = {"tau": 2.0, "dev_size": 3, "minibatch_size": 3, "search_budget": 60}
+P2O = {
+    "search_backend": "waves",
+    "tau": 2.0,
+    "dev_size": 3,
+    "minibatch_size": 3,
+    "search_budget": 60,
+}
 RUNS: dict[str, dict[str, Any]] = {
     "trl-p2o": {"p2o": P2O},
     "trl-p2o-resumed": {"p2o": P2O},

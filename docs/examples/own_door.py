@@ -178,7 +178,13 @@ def demonstrate(epochs: int = 8, seed: int = 0) -> dict[str, float]:
         }
         for n, task in enumerate(tasks[:64])
     ]
-    p2o = {"dev_size": 16, "minibatch_size": 6, "search_budget": 600, "minibatch_temperature": 1.0}
+    p2o = {
+        "search_backend": "waves",
+        "dev_size": 16,
+        "minibatch_size": 6,
+        "search_budget": 600,
+        "minibatch_temperature": 1.0,
+    }
     arms = {
         "GRPO": OwnTrainer,
         "GRPO and P2O": lambda *arguments: OwnDoor(

@@ -32,7 +32,8 @@ GROUP = 4
 
 # Above every reward, tau makes all questions hard, so that every epoch ends with a search.
 P2O = (
-    *("--coevo.p2o.tau", "2.0", "--coevo.p2o.dev_size", "8", "--coevo.p2o.minibatch_size", "3"),
+    *("--coevo.p2o.search_backend", "waves", "--coevo.p2o.tau", "2.0"),
+    *("--coevo.p2o.dev_size", "8", "--coevo.p2o.minibatch_size", "3"),
     *("--coevo.p2o.search_budget", "200", "--coevo.p2o.minibatch_temperature", "0.7"),
 )
 INSPO = (

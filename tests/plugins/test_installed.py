@@ -100,7 +100,12 @@ def test_a_run_of_another_method_is_the_same_with_them_installed(
         engine = Coevolution.from_settings(
             Settings(
                 reflection={"function": lambda prompt: "<template>k0 k1</template>"},
-                p2o={"minibatch_size": 2, "dev_size": 4, "search_budget": 40},
+                p2o={
+                    "search_backend": "waves",
+                    "minibatch_size": 2,
+                    "dev_size": 4,
+                    "search_budget": 40,
+                },
             )
         )
         engine.begin(policy)

@@ -21,7 +21,13 @@ from prompt_coevo.adapters.trl import attach
 
 # Every second rollout of a question is helped, so none is hard at this tau; without help all would be.
 HALF = FixedTemplates({f"q{n}": [right_hint(task), ""] for n, task in enumerate(TASKS[:5])})
-P2O = {"tau": 0.2, "dev_size": 3, "minibatch_size": 3, "search_budget": 40}
+P2O = {
+    "search_backend": "waves",
+    "tau": 0.2,
+    "dev_size": 3,
+    "minibatch_size": 3,
+    "search_budget": 40,
+}
 
 
 def reply(prompt: str) -> str:

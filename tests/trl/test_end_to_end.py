@@ -20,6 +20,7 @@ from standins.openai_server import openai_server
 
 # Above every reward, tau makes all questions hard, so that every epoch ends with a search.
 P2O = {
+    "search_backend": "waves",
     "tau": 2.0,
     "dev_size": 3,
     "minibatch_size": 3,

@@ -40,7 +40,10 @@ def test_a_run_without_the_flag_is_one_without_the_package(tmp_path: Path) -> No
     unflagged = run_verl(tmp_path / "unflagged", overrides=OVERRIDES)
     idle = run_verl(
         tmp_path / "idle",
-        overrides=["+coevo=p2o", "coevo.reflection.model=openai/nobody", *OVERRIDES],
+        overrides=[
+            *("+coevo=p2o", "coevo.p2o.search_backend=waves"),
+            *("coevo.reflection.model=openai/nobody", *OVERRIDES),
+        ],
     )
     for result in (without, unflagged, idle):
         assert result.returncode == 0, result.tail

@@ -1,5 +1,6 @@
 """P2O (arXiv 2603.21877): templates for hard questions, distilled into the weights."""
 
+import math
 from typing import Final
 
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
@@ -9,10 +10,10 @@ from prompt_coevo.settings.method import Cost, Method, Workload
 def _estimate(section: P2OSettings, workload: Workload) -> Cost:
     limit = section.calls_for(workload.questions)
     if section.search_backend == "stream":
-        every = (
-            section.calls_per_step * workload.questions
-        )  # a step trains on one question at least
-        return Cost("in an epoch", 0, int(min(limit, every)), ", if all questions are hard")
+        # A step trains on one question at least.
+        calls = int(min(limit, section.calls_per_step * workload.questions))
+        riders = math.ceil(section.riders * workload.rollouts)
+        return Cost("in an epoch", riders, calls, f", if all questions are hard{_late(section)}")
     budget = section.search_budget
     # An attempt costs B. Half of the hard questions are set aside, and B cannot exceed the others.
     enough = 2 * section.minibatch_size - 1
@@ -21,6 +22,12 @@ def _estimate(section: P2OSettings, workload: Workload) -> Cost:
     if limit < calls:
         return Cost("after an epoch", budget, int(limit), ", if all questions are hard")
     return Cost("after an epoch", budget, calls, note)
+
+
+def _late(section: P2OSettings) -> str:
+    if section.first_sight:
+        return ""
+    return "; no template is used in the first epoch without p2o.first_sight"
 
 
 METHOD: Final = Method(

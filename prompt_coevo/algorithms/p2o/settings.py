@@ -1,4 +1,4 @@
-"""The section `p2o`. The defaults are the paper's values."""
+"""The section `p2o`. The defaults are the paper's values, but for the search, which is `stream`."""
 
 from __future__ import annotations
 
@@ -44,6 +44,11 @@ _IDLE: Mapping[str, set[str]] = {
 """Settings without effect, by search."""
 
 
+def _search_with(setting: str) -> str:
+    """The first search in which a setting has an effect."""
+    return next(search for search, idle in _IDLE.items() if setting not in idle)
+
+
 class P2OSettings(Section):
     """P2O (arXiv 2603.21877)."""
 
@@ -80,9 +85,9 @@ class P2OSettings(Section):
     """Sampling temperature of the dev rollouts; 0 is greedy."""
     group_templates: Literal["diverse", "same"] = "diverse"
     """`same` gives all rollouts of a group one template: the ablation of Table 2."""
-    search_backend: SearchBackend = "waves"
-    """`waves` is the paper's search between epochs; `stream` tries templates inside the training groups
-    and never stops training; `gepa` leaves the search to the package of that name (extra `gepa`)."""
+    search_backend: SearchBackend = "stream"
+    """`stream` tries templates inside the training groups and never stops training; `waves` is the paper's
+    search between epochs; `gepa` leaves that to the package of that name (extra `gepa`)."""
     gepa_proposals: int = Field(default=1, ge=1)
     """`gepa`: proposals in one iteration, whose rollouts and calls are made together."""
     hardness: Literal["literal", "bare"] | None = None
@@ -106,8 +111,8 @@ class P2OSettings(Section):
     """`stream`: a template comes into use on a success on a hard question that its proposer did not see,
     where one is like those that it saw; so it cannot just hold their answers."""
     first_sight: bool = False
-    """`stream`: half of a group may run under templates although the question was not yet measured, for
-    runs of one or two epochs."""
+    """`stream`: half of a group may run under templates although the question was not yet measured. A run
+    of a single epoch learns nothing from templates without it, one of two epochs little."""
     riders: float = Field(default=0.0, ge=0.0, le=1.0)
     """`stream`: rollouts of templates on trial that ride along with training's, at most this share of
     them, rounded up. 0: they are tried by members of the training groups alone."""
@@ -143,7 +148,7 @@ class P2OSettings(Section):
         if not self.tau > 0:
             yield "p2o.tau must be greater than 0, else no question can be hard; for example 0.2"
         smallest = min(self.dev_size, self.min_hard // 2)
-        if self.search_budget < smallest:
+        if self.search_backend != "stream" and self.search_budget < smallest:
             yield (
                 f"p2o.search_budget = {self.search_budget} cannot pay for one evaluation on the {smallest} "
                 f"dev questions that p2o.min_hard = {self.min_hard} and p2o.dev_size = {self.dev_size} "
@@ -151,7 +156,8 @@ class P2OSettings(Section):
             )
         for name in sorted(self._idle() & self.model_fields_set):
             yield (
-                f'p2o.{name} has no effect with search_backend = "{self.search_backend}"; leave it out'
+                f'p2o.{name} has no effect with search_backend = "{self.search_backend}"; leave it out, '
+                f'or set search_backend = "{_search_with(name)}"'
             )
         if (self.likeness == "column") != (self.likeness_column is not None):
             yield 'p2o.likeness = "column" and p2o.likeness_column go together; set both or none'

@@ -49,7 +49,13 @@ def engine(make_engine: Any, policy: Any, watcher: Watcher) -> Coevolution:
         teacher,
         algorithms=("inspo", "p2o"),
         inspo={"initial_population": ("weak", "k0 k1"), "evolution": "off"},
-        p2o={"minibatch_size": 2, "dev_size": 4, "beam_width": 2, "search_budget": 100},
+        p2o={
+            "search_backend": "waves",
+            "minibatch_size": 2,
+            "dev_size": 4,
+            "beam_width": 2,
+            "search_budget": 100,
+        },
         plugins={"watcher": watcher},
     )
     made.begin(policy)

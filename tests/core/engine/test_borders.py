@@ -18,7 +18,13 @@ from prompt_coevo.errors import HostError, StateError
 from prompt_coevo.placement import Placement
 from prompt_coevo.types import Candidate, Group, Sampling
 
-P2O = {"minibatch_size": 2, "dev_size": 4, "beam_width": 2, "search_budget": 40}
+P2O = {
+    "search_backend": "waves",
+    "minibatch_size": 2,
+    "dev_size": 4,
+    "beam_width": 2,
+    "search_budget": 40,
+}
 
 
 class Watcher:

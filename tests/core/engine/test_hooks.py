@@ -17,7 +17,13 @@ from prompt_coevo.candidates.trials import ScoredPool
 from prompt_coevo.proposals import Proposal, Reply
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, PolicyVersion, Rollout
 
-P2O = {"minibatch_size": 2, "dev_size": 4, "beam_width": 2, "search_budget": 40}
+P2O = {
+    "search_backend": "waves",
+    "minibatch_size": 2,
+    "dev_size": 4,
+    "beam_width": 2,
+    "search_budget": 40,
+}
 
 
 class Everything:
@@ -134,7 +140,7 @@ class OtherSearch:
 
 
 def test_another_search_takes_the_place_of_algorithm_3(make_engine: Any, policy: Any) -> None:
-    engine = make_engine(plugins={"other": OtherSearch()})
+    engine = make_engine(plugins={"other": OtherSearch()}, p2o={"search_backend": "waves"})
     run_an_epoch(engine, policy)
     plan = engine.plan(["q1"], 2)
     assert {a.template.text for a in plan} == {"k0 k1 k2 k3 k4"}

@@ -15,7 +15,13 @@ from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.reflection.paid_replies import PaidReplies
 from prompt_coevo.types import Rollout
 
-P2O = {"minibatch_size": 2, "dev_size": 4, "beam_width": 2, "search_budget": 40}
+P2O = {
+    "search_backend": "waves",
+    "minibatch_size": 2,
+    "dev_size": 4,
+    "beam_width": 2,
+    "search_budget": 40,
+}
 
 
 def events(folder: Path) -> list[dict[str, Any]]:

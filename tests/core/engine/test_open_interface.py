@@ -161,7 +161,7 @@ def test_all_mistakes_are_told_at_once() -> None:
         ),
         ({"p2o": {"solved_at": 0.0}}, "p2o.solved_at"),
         (
-            {"p2o": {"search_budget": 200, "min_hard": 1000}},
+            {"p2o": {"search_backend": "waves", "search_budget": 200, "min_hard": 1000}},
             "cannot pay for one evaluation on the 300",
         ),
         ({"inspo": {"solved_at": -1.0}, "algorithms": "inspo"}, "inspo.solved_at"),
@@ -321,7 +321,7 @@ def test_gates_sinks_and_models_by_place(module: ModuleType, tmp_path: Path) -> 
         gates={"active": ("text", "strangers_module:Gate")},
         sinks=("strangers_module:Sink",),
         reflection={"backend": "strangers_module:model"},
-        p2o={"search_budget": 30, "dev_size": 2, "max_barren_waves": 1},
+        p2o={"search_backend": "waves", "search_budget": 30, "dev_size": 2, "max_barren_waves": 1},
     )
     engine = engine_of(settings, tmp_path)
     policy = _Failing()

@@ -19,6 +19,7 @@ from prompt_coevo.types import Rollout
 from standins.openai_server import openai_server
 
 P2O = {
+    "search_backend": "waves",
     "minibatch_size": 2,
     "dev_size": 4,
     "beam_width": 2,

@@ -13,8 +13,9 @@ from prompt_coevo.settings import Settings, parse_section
 from prompt_coevo.settings.sources import preset_names, preset_text
 
 
-def test_the_defaults_are_the_papers_values() -> None:
+def test_the_defaults_are_the_papers_values_but_for_the_search() -> None:
     p2o = Settings().p2o
+    assert p2o.search_backend == "stream"
     assert (p2o.beam_width, p2o.minibatch_size, p2o.dev_size) == (16, 3, 300)
     assert (p2o.minibatch_temperature, p2o.dev_temperature) == (0.6, 0.0)
     assert (p2o.tau, p2o.search_budget, p2o.solved_at) == (0.2, 11_000, 1.0)
@@ -195,7 +196,10 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
             'inspo.reflection = "overlapped" cannot go with reflection.model = "self"',
         ),
         (
-            {"reflection": {"function": len, "total_timeout_s": 9}},
+            {
+                "p2o": {"search_backend": "waves"},
+                "reflection": {"function": len, "total_timeout_s": 9},
+            },
             "reflection.total_timeout_s has no effect with a reflection.function, unless",
         ),
         (

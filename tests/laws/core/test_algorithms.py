@@ -6,7 +6,13 @@ from typing import Any, ClassVar
 
 from prompt_coevo.testing.algorithm import AlgorithmLaws
 
-P2O = {"minibatch_size": 2, "dev_size": 3, "beam_width": 2, "search_budget": 40}
+P2O = {
+    "search_backend": "waves",
+    "minibatch_size": 2,
+    "dev_size": 3,
+    "beam_width": 2,
+    "search_budget": 40,
+}
 INSPO = {
     "initial_population": ("Think.", "Answer at once.", "Be brief.", "Guess."),
     "population_size": 4,

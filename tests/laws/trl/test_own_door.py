@@ -18,7 +18,13 @@ from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.demo.world import reward
 from prompt_coevo.errors import HostError
 
-P2O = {"dev_size": 3, "minibatch_size": 3, "search_budget": 60, "minibatch_temperature": 1.0}
+P2O = {
+    "search_backend": "waves",
+    "dev_size": 3,
+    "minibatch_size": 3,
+    "search_budget": 60,
+    "minibatch_temperature": 1.0,
+}
 
 
 def know_all(prompt: str) -> str:

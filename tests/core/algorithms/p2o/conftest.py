@@ -27,7 +27,13 @@ def search(
     def run(
         policy: Any, reply: Callable[[str], str] = LEARNER, hard: int = 20, **p2o: Any
     ) -> SearchResult:
-        defaults = {"minibatch_size": 2, "dev_size": 6, "beam_width": 3, "search_budget": 100}
+        defaults = {
+            "search_backend": "waves",
+            "minibatch_size": 2,
+            "dev_size": 6,
+            "beam_width": 3,
+            "search_budget": 100,
+        }
         engine = make_engine(reply, p2o=defaults | p2o, plugins={"events": events})
         ids = tuple(sorted(policy.questions))[:hard]
         request = SearchRequest(0, ids, policy, engine.settings.p2o)

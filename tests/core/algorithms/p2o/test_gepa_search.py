@@ -155,7 +155,9 @@ def test_requests_come_in_batches(search: Any, policy: Any) -> None:
 
 
 def test_the_split_is_that_of_waves(search: Any, policy: Any, make_engine: Any) -> None:
-    engine = make_engine(LEARNER, p2o={"dev_size": DEV, "search_budget": 100})
+    engine = make_engine(
+        LEARNER, p2o={"search_backend": "waves", "dev_size": DEV, "search_budget": 100}
+    )
     request = SearchRequest(0, tuple(sorted(policy.questions))[:20], policy, engine.settings.p2o)
     waves = engine.desk.ask(hookspecs.coevo_search, request=request)
     assert search(policy).pool.sample_ids == waves.pool.sample_ids
@@ -399,7 +401,8 @@ def test_a_missing_package_shows_before_training(
     make_engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("prompt_coevo.extras.find_spec", lambda package: None)
-    make_engine()
+    for needs_none in ("waves", "stream"):
+        make_engine(p2o={"search_backend": needs_none})
     with pytest.raises(MissingExtraError, match=re.escape("run: pip install 'prompt-coevo[gepa]'")):
         make_engine(p2o={"search_backend": "gepa"})
 

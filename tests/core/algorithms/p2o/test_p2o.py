@@ -14,6 +14,7 @@ from prompt_coevo import Coevolution
 from prompt_coevo.types import Rollout, RolloutRequest, Sampling
 
 P2O = {
+    "search_backend": "waves",
     "minibatch_size": 2,
     "dev_size": 4,
     "beam_width": 3,
@@ -197,7 +198,7 @@ def test_a_group_that_is_unfit_to_judge_by_is_not_hard(engine: Coevolution) -> N
 
 def test_a_missing_reflection_model_shows_before_training(make_engine: Callable[..., Any]) -> None:
     with pytest.raises(ValueError, match="no reflection model is set"):
-        make_engine(reflection={})
+        make_engine(p2o=P2O, reflection={})
 
 
 # A question that is hard until it is solved without a template

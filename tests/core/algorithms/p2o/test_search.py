@@ -292,6 +292,7 @@ def test_no_reply_and_no_reward_breaks_the_accounts(
     reply: str, salt: int, budget: int, overspend: str, fill: bool, overlap: bool
 ) -> None:
     p2o = {
+        "search_backend": "waves",
         "minibatch_size": 2,
         "dev_size": 4,
         "beam_width": 3,

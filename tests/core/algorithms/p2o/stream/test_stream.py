@@ -482,6 +482,20 @@ def test_a_resumed_run_decides_as_the_whole_one(steps: int, likeness: str, rider
         assert before + after == whole, f"killed after {kill} updates"
 
 
+@pytest.mark.parametrize("riders", [0.0, 0.25])
+def test_a_second_training_goes_on_where_the_first_one_ended(riders: float) -> None:
+    policy, length = Families(), 24
+    whole_engine, engine = (engine_with(p2o={"riders": riders}) for _ in range(2))
+    whole_engine.begin(policy)
+    whole = driven(whole_engine, policy, 0, length)
+    engine.begin(policy)
+    first = driven(engine, policy, 0, length // 2)
+    assert engine.metrics()["coevo/templates_in_use"] > 0
+    engine.end(policy)
+    engine.begin(policy)
+    assert first + driven(engine, policy, length // 2, length) == whole
+
+
 def test_a_smaller_dataset_is_gone_on_with() -> None:
     engine, policy = engine_with(), Families()
     run(engine, policy, 4)
@@ -521,6 +535,26 @@ def test_one_search_does_not_go_on_from_anothers_state(wrote: str, reads: str) -
             'p2o.beam_width has no effect with search_backend = "stream"',
         ),
         ({**STREAM, "dev_size": 3}, 'p2o.dev_size has no effect with search_backend = "stream"'),
+        (
+            {"dev_size": 3},
+            'p2o.dev_size has no effect with search_backend = "stream"; leave it out, or set '
+            'search_backend = "waves"',
+        ),
+        (
+            {"search_backend": "waves", "first_sight": True},
+            'p2o.first_sight has no effect with search_backend = "waves"; leave it out, or set '
+            'search_backend = "stream"',
+        ),
+        (
+            {"search_backend": "gepa", "front_fill": True},
+            'p2o.front_fill has no effect with search_backend = "gepa"; leave it out, or set '
+            'search_backend = "waves"',
+        ),
+        (
+            {"gepa_proposals": 2},
+            'p2o.gepa_proposals has no effect with search_backend = "stream"; leave it out, or set '
+            'search_backend = "gepa"',
+        ),
         ({"search_backend": "waves", "proof": False}, "p2o.proof has no effect with"),
         ({**STREAM, "calls_per_hard": 0}, "calls_per_hard must be greater than 0"),
         ({**STREAM, "likeness": "column"}, "likeness_column go together"),
@@ -536,6 +570,13 @@ def test_settings_without_effect_are_refused(p2o: dict[str, Any], sentence: str)
 def test_an_unknown_likeness_is_refused_before_training() -> None:
     with pytest.raises(SettingsError, match="there is no such likeness"):
         engine_with(p2o={"likeness": "wrods"})
+
+
+def test_a_budget_that_a_search_does_not_have_is_not_too_small() -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings(p2o={"search_budget": 1, "min_hard": 100})
+    assert "p2o.search_budget has no effect" in str(caught.value)
+    assert "cannot pay" not in str(caught.value)
 
 
 @pytest.mark.parametrize("preset", ["p2o", "both"])
