@@ -1,4 +1,4 @@
-"""All settings. The defaults are the papers' values.
+"""All settings. The defaults are the papers' values, but for P2O's search (`p2o.search_backend`).
 
 Sources, strongest first: constructor arguments, environment variables (`PROMPT_COEVO_SEED=1`,
 `PROMPT_COEVO_P2O__TAU=0.1`), a YAML or TOML file (`config_file`), a preset.

@@ -1,4 +1,4 @@
-"""A template search that never stops training: `p2o.search_backend = "stream"`.
+"""A template search that never stops training: `p2o.search_backend = "stream"`, the default.
 
 Not the paper's. Every training group of a hard question is an evaluation: its members run under
 templates of a library, drawn by what is known of them on this question and on those like it, and one
