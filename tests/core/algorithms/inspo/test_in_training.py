@@ -726,7 +726,14 @@ def test_templates_are_no_evidence_and_candidates_no_ground_for_a_search(
             "rounds": 1,
             "verify_size": 3,
         },
-        p2o={"minibatch_size": 2, "dev_size": 4, "beam_width": 2, "search_budget": 30, "tau": 0.9},
+        p2o={
+            "search_backend": "waves",
+            "minibatch_size": 2,
+            "dev_size": 4,
+            "beam_width": 2,
+            "search_budget": 30,
+            "tau": 0.9,
+        },
     )
     policy = keyed_policy(8)
     run = Run(engine, policy, tmp_path)
