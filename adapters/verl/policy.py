@@ -39,6 +39,8 @@ class VerlPolicy(DoorPolicy):
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
         """One scored completion per request, by the current weights, all in one batch."""
+        if not requests:
+            return []
         sent = self.send(requests)
         rows = self.wait(sent)
         if not self._rewards_come_later:
@@ -78,11 +80,12 @@ class VerlPolicy(DoorPolicy):
         """
         if rows is None:
             return []
-        if self._rewards_come_later:
+        if rows.keys and self._rewards_come_later:  # where all failed there are none
             rows = self._trainer._compute_reward_colocate(rows)
         tokenizer, version = self._trainer.tokenizer, self._version()
         rollouts = collect(rows.keys, _PARTITION, sent, tokenizer, version)
-        tq.kv_clear(keys=rows.keys, partition_id=_PARTITION)
+        if rows.keys:
+            tq.kv_clear(keys=rows.keys, partition_id=_PARTITION)
         return rollouts
 
     def _batch(self, requests: Sequence[RolloutRequest], uids: list[str]) -> TensorDict:

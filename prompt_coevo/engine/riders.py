@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from prompt_coevo.errors import PluginError
+from prompt_coevo.markers import PROJECT
 from prompt_coevo.types import Assignment, Rollout, RolloutRequest
+
+logger = logging.getLogger(PROJECT)
 
 _KEPT: Final = 20_000
 _ROUNDS: Final = 1_000_000
@@ -35,6 +39,7 @@ class Riders:
         self._attempt = attempt
         self._rounds = attempt * _ROUNDS
         self._out: dict[tuple[int, int], Assignment] = {}
+        self._warned = False
 
     def send(self, requests: Sequence[RolloutRequest]) -> list[RolloutRequest]:
         """The requests with their numbers; the oldest are forgotten if too many are out."""
@@ -57,8 +62,17 @@ class Riders:
         back = []
         for rollout in rollouts:
             where = rollout.assignment.round, rollout.assignment.member
-            sampled_now = rollout.policy_version.attempt == self._attempt
-            if sampled_now and self._out.get(where) == rollout.assignment:
+            if self._out.get(where) != rollout.assignment:
+                continue
+            if rollout.policy_version.attempt == self._attempt:
                 del self._out[where]
                 back.append(rollout)
+            elif not self._warned:
+                self._warned = True
+                logger.warning(
+                    "a rider came back with the policy_version of attempt %d in attempt %d, and is left "
+                    "out; a door hands rollouts on with Coevolution.policy_version",
+                    rollout.policy_version.attempt,
+                    self._attempt,
+                )
         return sorted(back, key=lambda one: (-one.assignment.round, one.assignment.member))

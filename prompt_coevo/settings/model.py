@@ -165,6 +165,7 @@ class Settings(BaseSettings):
         problems = [*self._unknown_methods()] or [
             *self._idle_sections(),
             *self._of_distillation(),
+            *self._of_trials(),
             *self._of_overlap(),
         ]
         if problems:
@@ -211,6 +212,17 @@ class Settings(BaseSettings):
                 f"{min(idle)} has no effect with algorithms = {', '.join(self.algorithms)}, "
                 "which put no template into a prompt; leave it out"
             )
+
+    def _of_trials(self) -> Iterator[str]:
+        if "inspo" not in self.algorithms or self.inspo.verify != "in_training":
+            return
+        for name, method in methods_of(self).items():
+            if "template" in method.provides:
+                yield (
+                    f'inspo.verify = "in_training" cannot go with {name}: rollouts under its templates say '
+                    "nothing about an instruction, so candidates would be judged by the questions that are "
+                    'not hard; set inspo.verify = "blocking"'
+                )
 
     def _of_overlap(self) -> Iterator[str]:
         overlapped = "inspo" in self.algorithms and self.inspo.reflection == "overlapped"

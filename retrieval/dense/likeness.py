@@ -9,13 +9,13 @@ from typing import Final
 import numpy as np
 
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
-from prompt_coevo.algorithms.p2o.stream.likeness import Alike, Likeness, nearest
+from prompt_coevo.algorithms.p2o.stream.likeness import LEAST, Alike, Likeness, nearest
 from prompt_coevo.context import Context
 from prompt_coevo.placement import question_text
 from prompt_coevo.retrieval.dense.encoders import Vectors, load
 from prompt_coevo.types import Question
 
-_CACHED: Final = 16_384  # an answer reads all vectors
+_CACHED: Final = 131_072  # an answer reads all vectors, and has 129 numbers and weights at most
 
 
 def encoder(context: Context, questions: Iterable[Question]) -> Likeness:
@@ -40,5 +40,5 @@ class Encoded:
     def _near(self, number: int) -> Alike:
         cosines = self._vectors @ self._vectors[number]
         cosines[number] = 0.0  # itself comes first anyway
-        found = np.flatnonzero(cosines > 0.0).astype(np.int32)
+        found = np.flatnonzero(cosines >= LEAST).astype(np.int32)
         return nearest(number, found, cosines[found])

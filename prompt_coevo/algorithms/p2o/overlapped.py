@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from prompt_coevo.algorithms.p2o.search import Attempt, Search, SearchEnded, SearchFailed
+from prompt_coevo.algorithms.p2o.search import Attempt, Search, SearchEnded
 from prompt_coevo.types import Candidate
 
 
 class OverlappedSearch(Search):
     """One batch has the parents of a wave, the children of the wave before, and the dev questions of the
-    one before that. What is under way when a search ends is brought to its end."""
+    one before that. What is under way when a search ends is brought to its end, unless the policy fails."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -42,8 +42,6 @@ class OverlappedSearch(Search):
             return []
         try:
             return self._attempts(self._next_parents())
-        except SearchFailed:
-            raise
         except SearchEnded as end:
             self._end = end
             return []
@@ -51,8 +49,6 @@ class OverlappedSearch(Search):
     def _proposed(self, attempts: Sequence[Attempt], rollouts: Sequence[Any]) -> list[Attempt]:
         try:
             return self._propose(attempts, rollouts)
-        except SearchFailed:
-            raise
         except SearchEnded as end:
             self._end = end
             return []

@@ -69,8 +69,9 @@ class P2OSettings(Section):
     """Fill a front smaller than `W` with further proposals from the same parents (not in the paper)."""
     overlap_waves: bool = False
     """Ask for the rollouts of three neighbouring waves at once: parents of one, children of the one before
-    and dev questions of the one before that. So training waits for a third of the batches at most, and
-    parents are chosen by what was known two waves ago (not in the paper)."""
+    and dev questions of the one before that. Training waits for fewer batches, up to a third as many where
+    most candidates are accepted and the budget pays many waves; parents are chosen by what was known two
+    waves ago (not in the paper)."""
     minibatch_size: int = Field(default=3, ge=1)
     """`B` of Algorithm 3: questions per proposal."""
     dev_size: int = Field(default=300, ge=1)
@@ -122,7 +123,8 @@ class P2OSettings(Section):
     """How it knows which questions are alike: `words` that they share, equal values of a `column`, an
     `encoder` of texts, `none`, the name of an installed one, or `module:attribute`. Default: `words` for
     `stream`, else `none`, the paper's: a hard question that was no dev question then draws from the whole
-    cover, and with another likeness from the templates that solved the dev questions most like it."""
+    cover. With another likeness it draws from the templates that solved dev questions among the 128
+    questions most like it, if any is among them: with very many questions often none is."""
     likeness_column: str | None = None
     """With `likeness = "column"`: the column, such as a topic; `row_columns` must name it."""
     likeness_encoder: str | None = None

@@ -116,11 +116,3 @@ class TestInspoWithoutEvolution(AlgorithmLaws):
 
 class TestBoth(AlgorithmLaws):
     settings: ClassVar = {"algorithms": "inspo,p2o", "p2o": P2O, "inspo": INSPO}
-
-
-class TestBothInTraining(AlgorithmLaws):
-    settings: ClassVar = {
-        "algorithms": "inspo,p2o",
-        "p2o": P2O,
-        "inspo": {**INSPO, "verify": "in_training"},
-    }

@@ -24,7 +24,7 @@ from prompt_coevo.types import Question
 
 _WORD: Final = re.compile(r"\w+")
 _NEAREST: Final = 128
-_LEAST: Final = 0.2
+LEAST: Final = 0.2
 """Less than this is the noise of a few common words."""
 _LISTED: Final = 2_000
 """Of a word in more questions than this, the index lists about so many, drawn by the question."""
@@ -217,7 +217,7 @@ def nearest(number: int, found: NDArray[np.int32], cosines: NDArray[np.floating[
     cosines = np.minimum(cosines, 1.0).astype(np.float32)
     away = np.abs(found.astype(np.int64) - number)
     order = np.lexsort((found, away, -np.round(cosines, 5)))[:_NEAREST]
-    order = order[cosines[order] >= _LEAST]
+    order = order[cosines[order] >= LEAST]
     return _with_itself(number, found[order], cosines[order])
 
 

@@ -22,10 +22,12 @@ class Outage:
         """Whether nothing is to be asked at this step."""
         return self._lost >= _IN_A_ROW or step < self._again_at
 
-    def lost(self, step: int) -> None:
-        """A batch was lost."""
-        self._again_at = step + 2**self._lost
-        self._lost += 1
+    def lost(self, asked_at: int, step: int) -> None:
+        """A batch that began at the step `asked_at` was lost. Those that began before the latest one was
+        known to be lost say nothing new."""
+        if asked_at >= self._again_at:
+            self._again_at = step + 2**self._lost
+            self._lost += 1
 
     def end(self) -> None:
         """A call was answered, or an epoch begins."""

@@ -68,7 +68,7 @@ class Stream:
         self._hard = HardSet(self._settings.tau, self._settings.hardness_in_use)
         self._library = Library(self._settings.library_size)
         self._riders = Riders(self._library, self._settings.riders)
-        self._rides = self._warned = False
+        self._rides = self._observed = self._warned = False
         self._failures = Failures()
         self._ids: Sequence[str] = ()
         self._numbers: Mapping[str, int] = {}
@@ -142,6 +142,7 @@ class Stream:
 
     @hookimpl
     def coevo_observe(self, groups: Sequence[Group]) -> None:
+        self._observed = True
         groups = [group for group in groups if group.question_id in self._numbers]
         self._hard.observe_all(groups)
         rollouts = [rollout for group in groups for rollout in group.rollouts]
@@ -184,7 +185,9 @@ class Stream:
     # Last, after INSPO has weighed: evidence rests on the best instruction of this step.
     @hookimpl(trylast=True)
     def coevo_step_end(self, policy: Policy, last: bool) -> None:
-        if self._settings.riders and not self._rides:
+        if not self._ids:
+            raise HostError("a step ended before training began; call begin(policy) first")
+        if self._settings.riders and self._observed and not self._rides:
             raise HostError(
                 f"p2o.riders = {self._settings.riders:g} has no effect: this trainer takes no rollouts "
                 "along with its own; set it to 0"

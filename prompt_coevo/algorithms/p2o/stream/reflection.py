@@ -254,7 +254,7 @@ class Reflection:
         if lost < len(calls.shown):
             self._outage.end()
             return
-        self._outage.lost(step)
+        self._outage.lost(calls.asked.use_at - self._settings.reply_steps, step)
         if calls.this_epoch:
             for shown in calls.shown:
                 self._attempts.subtract(shown)
@@ -264,4 +264,5 @@ def _lost(answer: Answer, asked: int) -> int:
     """How many calls failed without a cost; all of them if nobody answered."""
     if answer is None:
         return asked
-    return sum(proposal.failed and proposal.reply.usage == Usage() for proposal in answer)
+    lost = sum(proposal.failed and proposal.reply.usage == Usage() for proposal in answer)
+    return min(lost, asked)  # a proposer may give more than it was asked for

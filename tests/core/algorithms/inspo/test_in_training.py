@@ -17,12 +17,13 @@ from typing import Any
 import pytest
 
 from helpers.inspo_run import Run, decisions, tagged, teacher, worth
-from prompt_coevo import hookimpl, hookspecs
+from prompt_coevo import Settings, hookimpl, hookspecs
 from prompt_coevo.algorithms.inspo import METHOD
 from prompt_coevo.algorithms.inspo.evolution import Evolution
 from prompt_coevo.algorithms.inspo.in_training import TrainingTrial
 from prompt_coevo.algorithms.inspo.known_means import KnownMeans
 from prompt_coevo.algorithms.inspo.settings import InspoSettings
+from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings.method import Cost, Workload
 from prompt_coevo.types import Assignment, Candidate, Group, MemberPlan, Rollout
 
@@ -697,53 +698,12 @@ def test_a_state_from_before_there_were_trials_is_gone_on_with(trial: Any) -> No
 # Both methods at once
 
 
-def test_templates_are_no_evidence_and_candidates_no_ground_for_a_search(
-    make_engine: Any, keyed_policy: Any, tmp_path: Path
-) -> None:
-    """Every member but the first runs under a template that solves everything."""
-    searched: list[Any] = []
-
-    class Helper:
-        @hookimpl
-        def coevo_plan_group(self, group_size: int) -> list[MemberPlan]:
-            helped = MemberPlan(template=Candidate("solves all", "template"))
-            return [MemberPlan(), *[helped] * (group_size - 1)]
-
-        @hookimpl(tryfirst=True)
-        def coevo_search(self, request: Any) -> None:
-            searched.append(request.instruction.text)
-
-    engine = make_engine(
-        lambda prompt: tagged(CHILDREN),
-        tmp_path,
-        {"helper": Helper()},
-        algorithms=("inspo", "p2o"),
-        inspo={
-            "initial_population": ("start",),
-            "verify": "in_training",
-            "evolve_every": 5,
-            "evolve_until": 6,
-            "rounds": 1,
-            "verify_size": 3,
-        },
-        p2o={
-            "search_backend": "waves",
-            "minibatch_size": 2,
-            "dev_size": 4,
-            "beam_width": 2,
-            "search_budget": 30,
-            "tau": 0.9,
-        },
-    )
-    policy = keyed_policy(8)
-    run = Run(engine, policy, tmp_path)
-    run.judge = lambda one: 1.0 if one.templated else worth(TABLE)(one)
-    engine.begin(policy)
-    run.steps(7, size=2)
-    assert set(CHILDREN) < set(texts(run.plans[-1]))
-    assert run.events("candidate_verified") == []
-    engine.epoch_end(policy)
-    assert searched == ["start"]
-    run.step(size=2)
-    assert accepted(run) == {0.75: True, 0.25: False, 0.5: True}
-    assert [len(event["rewards"]) for event in run.events("candidate_verified")] == [3, 3, 3]
+def test_beside_templates_it_is_refused() -> None:
+    """On hard questions all rollouts may have one, and what is left to judge by are the others: a
+    candidate that is good on hard questions was turned down for one that is bad there."""
+    with pytest.raises(
+        SettingsError, match=r"in_training\" cannot go with p2o: rollouts under its"
+    ):
+        Settings(algorithms=("inspo", "p2o"), inspo={"verify": "in_training"})
+    Settings(algorithms=("p2o",))
+    Settings(algorithms=("inspo",), inspo={"verify": "in_training"})

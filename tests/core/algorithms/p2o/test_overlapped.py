@@ -100,6 +100,23 @@ def test_a_failing_model_ends_it_with_what_it_has(search: Any, policy: Any) -> N
     assert result.accepted > 0
 
 
+@pytest.mark.parametrize("answered", [3, 6, 9])
+def test_what_was_accepted_before_the_model_failed_is_scored(
+    search: Any, keyed_policy: Any, events: Recorder, answered: int
+) -> None:
+    replies, learn = iter(range(100)), learner()
+
+    def breaking(prompt: str) -> str:
+        if next(replies) >= answered:
+            raise ConnectionError("no route")
+        return learn(prompt)
+
+    result = search(keyed_policy(200), breaking, hard=200, search_budget=4_000, **OVERLAPPED)
+    assert result.failed
+    assert len(events.verified) == answered
+    assert result.accepted == sum(accepted for _, accepted in events.verified) == answered
+
+
 def test_an_evaluator_that_raises_ends_it_with_what_it_has(search: Any, keyed_policy: Any) -> None:
     result = search(keyed_policy(40, fail_after=5), search_budget=400, **OVERLAPPED)
     assert result.stopped == "the evaluation failed: RuntimeError: the sampler is gone"

@@ -180,15 +180,40 @@ def test_the_next_try_is_later_every_time() -> None:
     for step in range(1_000):
         if not outage.lasts(step):
             asked.append(step)
-            outage.lost(step)
+            outage.lost(step, step)
     assert asked == [0, 1, 3, 7, 15, 31, 63, 127]
     outage.end()
     assert not outage.lasts(1_000)
-    outage.lost(1_000)
+    outage.lost(1_000, 1_000)
     again = Outage()
     again.load(json.loads(json.dumps(outage.to_json())))
     assert again.lasts(1_000)
     assert not again.lasts(1_001)
+
+
+@pytest.mark.parametrize("reply_steps", [1, 2, 4, 8, 40])
+def test_batches_that_were_under_way_make_one_outage_no_longer(reply_steps: int) -> None:
+    """Replies come late, and so does what is known of an outage."""
+    outage, asked = Outage(), []
+    for step in range(2_000):
+        if step - reply_steps in asked:
+            outage.lost(step - reply_steps, step)
+        if not outage.lasts(step):
+            asked.append(step)
+    assert asked[:reply_steps] == list(range(reply_steps))  # before anything is known
+    tries = asked[reply_steps:]
+    assert len(tries) == 7 * reply_steps if reply_steps == 1 else len(tries) >= 7
+    assert tries[-1] >= 127
+
+
+@pytest.mark.parametrize("reply_steps", [1, 4, 8])
+def test_after_an_outage_of_a_few_updates_it_asks_again(offer: Any, reply_steps: int) -> None:
+    endpoint, policy = Guessing(), Families(count=512)
+    engine = engine_at(endpoint, offer, reply_steps=reply_steps)
+    engine.begin(policy)
+    for number in endpoint.epoch(engine, policy):
+        endpoint.down = number < 9
+    assert endpoint.answered > 20
 
 
 def test_a_resumed_run_waits_for_the_endpoint_as_the_whole_one(offer: Any) -> None:

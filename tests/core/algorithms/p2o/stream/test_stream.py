@@ -596,3 +596,20 @@ def test_an_environment_variable_may_choose_another_search_than_the_preset(
 ) -> None:
     monkeypatch.setenv("PROMPT_COEVO_P2O__SEARCH_BACKEND", "stream")
     assert Settings(preset="p2o").p2o.hardness_in_use == "bare"
+
+
+def test_a_step_that_a_resumed_host_owes_needs_no_riders_yet() -> None:
+    """VeRL and OpenRLHF end the checkpoint's step before they ask for riders again."""
+    engine, policy = engine_with(), Families()
+    run(engine, policy, 2)
+    again = resumed(engine, policy, p2o=RIDING)
+    again.step_end(policy)
+    again.observe([Rollout(one, "", 0.0) for one in again.plan(["q0"], GROUP)])
+    with pytest.raises(HostError, match="this trainer takes no rollouts along"):
+        again.step_end(policy)
+
+
+def test_a_host_that_never_begins_is_told_so() -> None:
+    engine = engine_with()
+    with pytest.raises(HostError, match=r"call begin\(policy\) first"):
+        engine.step_end(Families())
