@@ -83,13 +83,13 @@ def main(description: str | None, train: Callable[[Job], Run]) -> None:
         parser.error(f"--arms {' '.join(unknown)}: the world {options.world} has {' '.join(known)}")
     torch.set_num_threads(1)
     keys = [
-        {"world": options.world, "arm": arm, "seed": seed}
+        {"world": options.world, "arm": arm, "seed": seed, "epochs": options.epochs}
         for seed in range(options.seeds)
         for arm in arms
     ]
 
     def one(key: Mapping[str, Any]) -> Run:
-        return train(Job(*key.values(), epochs=options.epochs, questions=options.questions))
+        return train(Job(*key.values(), questions=options.questions))
 
     runs = collect(keys, one, options.json)
     print(
@@ -135,6 +135,7 @@ def summary(
         "world": job.world_name,
         "arm": job.arm,
         "seed": job.seed,
+        "epochs": job.epochs,
         "steps": job.steps,
         "train_rollouts": trained,
         "search_rollouts": int(searched),
