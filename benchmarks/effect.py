@@ -5,46 +5,96 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from effect_worlds import WORLDS, EffectWorld, Scores
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from prompt_coevo.demo.evaluate import evaluate
-from prompt_coevo.demo.model import base_policy_path
-from prompt_coevo.demo.splits import Splits, make_splits
-from prompt_coevo.demo.teacher import Teacher
-from prompt_coevo.demo.world import World
+from prompt_coevo.demo.world import Asked
 
 BATCH, GROUP = 32, 6
 SECONDS = 7200
 """A run that takes longer is killed."""
 
 Run = dict[str, Any]
-Train = Callable[[str, int, int, int], Run]
-"""Arm, seed, epochs and training questions to a run."""
 
 
-def main(description: str | None, arms: Iterable[str], train: Train) -> None:
+@dataclass(frozen=True)
+class Job:
+    """One run: an arm of a world, and how long it trains on how many questions."""
+
+    world_name: str
+    arm: str
+    seed: int
+    epochs: int
+    questions: int
+
+    @property
+    def world(self) -> EffectWorld:
+        return WORLDS[self.world_name]
+
+    @property
+    def steps(self) -> int:
+        return self.epochs * (self.questions // BATCH)
+
+    @property
+    def coevolves(self) -> bool:
+        return self.world.arms[self.arm] is not None
+
+    def tasks(self) -> Sequence[Asked]:
+        """The questions to train on."""
+        return self.world.training(self.seed, self.questions)
+
+    def teacher(self) -> Callable[[dict[str, Any]], str]:
+        """The world's teacher, for a server that speaks the OpenAI protocol."""
+        teacher = self.world.teacher(self.seed)
+        return lambda body: teacher(body["messages"][-1]["content"])
+
+    def coevo(self, api_base: str) -> dict[str, str]:
+        """The arm's settings by their full names; no teacher's is needed elsewhere."""
+        server = {"model": "openai/teacher", "api_base": api_base}
+        own = {"ground_truth_column": "auto", "seed": self.seed, "reflection": server}
+        return dict(_flat({**(self.world.arms[self.arm] or {}), **own}))
+
+    def score(self, model_folder: Path) -> Scores:
+        """Greedy answers to held-out questions without any template."""
+        model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
+        tokenizer = AutoTokenizer.from_pretrained(self.world.base)
+        return self.world.score(model, tokenizer, self.seed, self.questions)
+
+
+def main(description: str | None, train: Callable[[Job], Run]) -> None:
     """The command line of a benchmark; runs that its file has already are not repeated."""
-    arms = list(arms)
     parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--world", choices=list(WORLDS), default="demo")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--arms", nargs="+", choices=arms, default=arms)
+    parser.add_argument("--arms", nargs="+", help="by default all of the world")
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--questions", type=int, default=512)
     parser.add_argument("--json", type=Path, help="add the runs to this file")
     options = parser.parse_args()
+    known = list(WORLDS[options.world].arms)
+    arms = options.arms or known
+    if unknown := set(arms) - set(known):
+        parser.error(f"--arms {' '.join(unknown)}: the world {options.world} has {' '.join(known)}")
     torch.set_num_threads(1)
-    keys = [{"arm": arm, "seed": seed} for seed in range(options.seeds) for arm in options.arms]
-    runs = collect(
-        keys,
-        lambda key: train(key["arm"], key["seed"], options.epochs, options.questions),
-        options.json,
+    keys = [
+        {"world": options.world, "arm": arm, "seed": seed, "epochs": options.epochs}
+        for seed in range(options.seeds)
+        for arm in arms
+    ]
+
+    def one(key: Mapping[str, Any]) -> Run:
+        return train(Job(*key.values(), questions=options.questions))
+
+    runs = collect(keys, one, options.json)
+    print(
+        table([run for run in runs if run["world"] == options.world], WORLDS[options.world].shown)
     )
-    print(table(runs, arms))
 
 
 def collect(
@@ -65,61 +115,47 @@ def collect(
     return runs
 
 
-def splits_of(seed: int, questions: int) -> Splits:
-    """The demo's questions: those to train on, and 512 held out."""
-    return make_splits(World(), seed, questions, 512)
-
-
-def teacher_of(seed: int) -> Callable[[dict[str, Any]], str]:
-    """The demo's teacher, for a server that speaks the OpenAI protocol."""
-    teacher = Teacher(seed=seed)
-    return lambda body: teacher(body["messages"][-1]["content"])
-
-
-def score(model_folder: Path, splits: Splits, epoch: int) -> dict[str, Any]:
-    """The demo's scores: greedy answers to held-out questions without any template."""
-    model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
-    tokenizer = AutoTokenizer.from_pretrained(base_policy_path())
-    return vars(evaluate(model, tokenizer, splits, epoch))
-
-
 def summary(
-    arm: str,
-    seed: int,
-    steps: int,
+    job: Job,
     *,
     searched: float,
-    scores: dict[str, Any],
+    generated: int,
+    reflection_calls: int,
+    scores: Scores,
     seconds: float,
     step_seconds: Iterable[float],
 ) -> Run:
-    """A run as it is stored."""
+    """A run as it is stored.
+
+    `searched` is the package's own count of rollouts outside training; `generated` counts all requests
+    that the server of rollouts answered.
+    """
+    trained = job.steps * BATCH * GROUP
     return {
-        "arm": arm,
-        "seed": seed,
-        "steps": steps,
-        "train_rollouts": steps * BATCH * GROUP,
+        "world": job.world_name,
+        "arm": job.arm,
+        "seed": job.seed,
+        "epochs": job.epochs,
+        "steps": job.steps,
+        "train_rollouts": trained,
         "search_rollouts": int(searched),
+        "generated_besides": generated - trained,
+        "reflection_calls": reflection_calls,
         "scores": scores,
         "seconds": round(seconds),
         "seconds_per_step": round(statistics.median(step_seconds), 2),
     }
 
 
-def table(runs: list[Run], arms: Iterable[str]) -> str:
+def table(runs: Sequence[Run], shown: Sequence[str]) -> str:
     """Mean and standard deviation over seeds, as Markdown."""
     lines = [
-        "| | all | hard | unseen pairs | training + search rollouts |",
-        "|---|---|---|---|---|",
+        f"| | {' | '.join(shown).replace('_', ' ')} | training + search rollouts |",
+        f"|{'---|' * (len(shown) + 2)}",
     ]
-    for arm in arms:
+    for arm in dict.fromkeys(run["arm"] for run in runs):
         of_arm = [run for run in runs if run["arm"] == arm]
-        if not of_arm:
-            continue
-        cells = [
-            mean([run["scores"][name] for run in of_arm])
-            for name in ("all", "hard", "unseen_pairs")
-        ]
+        cells = [mean([run["scores"][name] for run in of_arm]) for name in shown]
         searched = statistics.mean(run["search_rollouts"] for run in of_arm)
         trained = of_arm[0]["train_rollouts"]
         cells.append(f"{trained / 1000:.1f}k + {searched / 1000:.1f}k")
@@ -132,3 +168,11 @@ def mean(values: Sequence[float]) -> str:
     digits = 0 if all(isinstance(value, int) for value in values) else 3
     spread = statistics.stdev(values) if len(values) > 1 else 0.0
     return f"{statistics.mean(values):.{digits}f} ± {spread:.{digits}f}"
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", str(value)

@@ -29,12 +29,12 @@ os.environ.update(CI="1", HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1")
 import effect
 import torch
 from effect import Run
+from effect_worlds import FACTS_BASE, FACTS_LEARNING_RATE, WAVES, score_facts, stream
 from transformers import TrainerCallback
 
 from prompt_coevo import Settings
 from prompt_coevo.adapters.trl import CoevoCallback
 from prompt_coevo.adapters.trl.policy import TrlPolicy
-from prompt_coevo.demo.evaluate import rewards, undisturbed
 from prompt_coevo.demo.facts.splits import held_out_tasks, training_tasks
 from prompt_coevo.demo.facts.teacher import FactsTeacher
 from prompt_coevo.demo.facts.world import COUNTS, Task, World, reward
@@ -44,15 +44,6 @@ from prompt_coevo.doors.patching import swapped
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.placement import question_text
 from prompt_coevo.types import Group, Question
-
-BASE: Final = Path(__file__).parent / "world2_base"
-LEARNING_RATE: Final = 4e-4
-WAVES: Final = {"preset": "demo-p2o", "p2o": {"calls_per_hard": "unlimited"}}
-
-
-def stream(**changes: Any) -> dict[str, Any]:
-    p2o = {"search_backend": "stream", "tau": 0.01, **changes}
-    return {"p2o": p2o, "ground_truth_column": "answer"}
 
 
 @dataclass(frozen=True)
@@ -87,7 +78,7 @@ def train(arm_name: str, seed: int, draw: int, epochs: int, base: Path) -> Run:
             out=Path(folder),
             seed=seed,
             epochs=epochs,
-            learning_rate=LEARNING_RATE,
+            learning_rate=FACTS_LEARNING_RATE,
         )
         watch = Watch(trainer, held_out)
         trainer.add_callback(watch)
@@ -132,11 +123,10 @@ class Watch(TrainerCallback):  # type: ignore[misc]
     def on_epoch_end(self, *_: object, **__: object) -> None:
         began, began_cpu = time.monotonic(), time.process_time()
         trainer = self._trainer
-        with undisturbed(trainer.model):
-            found = rewards(trainer.model, trainer.processing_class, self._tasks, grade=reward)
-        for kind, values in self.curve.items():
-            chosen = found[[task.kind == kind for task in self._tasks]]
-            values.append(round(float(chosen.mean()), 4))
+        for kind, score in score_facts(
+            trainer.model, trainer.processing_class, self._tasks
+        ).items():
+            self.curve[kind].append(score)
         self.seconds += time.monotonic() - began
         self.cpu_seconds += time.process_time() - began_cpu
 
@@ -232,7 +222,7 @@ def main() -> None:
 
     def one(key: Mapping[str, Any]) -> Run:
         names = {("arm_name" if name == "arm" else name): value for name, value in key.items()}
-        return train(**names, base=options.base or BASE)
+        return train(**names, base=options.base or FACTS_BASE)
 
     print(table(effect.collect(keys, one, options.json)))
 

@@ -11,12 +11,18 @@ from typing import Any
 
 import torch
 
+from prompt_coevo.demo.facts.world import reward as facts_reward
 from prompt_coevo.demo.world import reward
 
 
 def demo(answer: str, label: str) -> float:
     """1 for the right answer in the strict format."""
     return reward(answer, label)
+
+
+def facts(answer: str, label: str) -> float:
+    """The same in the world of many facts."""
+    return facts_reward(answer, label)
 
 
 def distinct_words(answer: str, label: str) -> float:
@@ -37,7 +43,8 @@ def fails_sometimes(answer: str, label: str) -> float:
 
 
 _SCORE = {
-    function.__name__: function for function in (demo, distinct_words, says_yes, fails_sometimes)
+    function.__name__: function
+    for function in (demo, facts, distinct_words, says_yes, fails_sometimes)
 }[os.environ.get("COEVO_TEST_REWARD", "demo")]
 
 

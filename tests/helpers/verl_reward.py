@@ -1,4 +1,4 @@
-"""The demo's reward as a file for `reward.custom_reward_function`.
+"""The demo's rewards as a file for `reward.custom_reward_function`.
 
 VeRL executes the file without putting it into `sys.modules`.
 """
@@ -12,6 +12,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+from prompt_coevo.demo.facts.world import reward as facts_reward
 from prompt_coevo.demo.world import reward
 from prompt_coevo.testing.door import Job, reward_of
 
@@ -25,6 +26,22 @@ def compute_score(
 ) -> dict[str, float]:
     """1 for the right answer in the strict format."""
     score = reward(solution_str, ground_truth)
+    return {"score": score, "acc": score}
+
+
+demo = compute_score
+"""Under the name that OpenRLHF's helper has for it."""
+
+
+def facts(
+    data_source: str,
+    solution_str: str,
+    ground_truth: str,
+    extra_info: dict[str, Any] | None = None,
+    **_: Any,
+) -> dict[str, float]:
+    """The same in the world of many facts."""
+    score = facts_reward(solution_str, ground_truth)
     return {"score": score, "acc": score}
 
 

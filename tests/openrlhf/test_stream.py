@@ -1,33 +1,71 @@
-"""The search that never stops training in the unmodified train_ppo_ray: no rollout but training's."""
+"""The search that never stops training in the unmodified train_ppo_ray, with riders."""
 
 from __future__ import annotations
 
 import pytest
 
-from helpers.openrlhf_run import run_openrlhf
-from helpers.openrlhf_world import events, reflection, teach
+from helpers.openrlhf_run import TASKS, Result, run_openrlhf
+from helpers.openrlhf_world import events, prompt_of, reflection, response_of, teach, tokens
+from helpers.riders import Sample, riders_behind
 from standins.openai_server import openai_server
 
+BATCH = 16
+RIDERS = 4
+"""At most, behind a batch."""
 
-def test_templates_are_found_in_the_training_groups(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
     with openai_server(teach) as server:
-        run = run_openrlhf(
+        result = run_openrlhf(
             tmp_path_factory.mktemp("stream"),
             module="prompt_coevo.adapters.openrlhf",
             overrides=[
                 *("--coevo.method", "p2o", "--coevo.p2o.search_backend", "stream"),
                 *("--coevo.p2o.tau", "0.5", *reflection(server.base), "--train.num_episodes=3"),
+                f"--coevo.p2o.riders={RIDERS / BATCH}",
             ],
             env={"OPENAI_API_KEY": "sk-test"},
         )
-    assert run.returncode == 0, run.tail
+    assert result.returncode == 0, result.tail
+    return result
+
+
+def test_templates_are_found_in_the_training_groups(run: Result) -> None:
+    assert {event["temperature"] for event in run.generated()} == {1.0}
     last = run.metrics[max(run.metrics)]
-    assert last["train/coevo/search_rollouts"] == 0
     assert any(m["train/coevo/templated_fraction"] > 0 for m in run.metrics.values())
     assert last["train/coevo/reflection_calls"] > 0
-    verdicts = [*events(run, "template_joined"), *events(run, "template_dropped")]
+    verdicts = [
+        event
+        for event in [*events(run, "template_joined"), *events(run, "template_dropped")]
+        if event["step"] < max(run.metrics)  # what follows the last step is in no metrics
+    ]
     assert len(verdicts) == sum(
         last[f"train/coevo/{name}"] for name in ("templates_joined", "templates_dropped")
     )
+
+
+def test_riders_are_sampled_behind_a_batch_and_not_trained_on(run: Result) -> None:
+    """See `helpers.riders`."""
+    questions = [tokens(task.question) for task in TASKS]
+    riders = 0
+    assert sorted(run.metrics) == [1, 2, 3, 4, 5, 6]
+    for step, metrics in run.metrics.items():
+        generated = [
+            Sample(step, event["prompt_ids"], event["response_ids"])
+            for event in run.generated()
+            if event["version"] == step - 1
+        ]
+        trained = [
+            Sample(step, prompt_of(row), response_of(row))
+            for row in run.actor
+            if row["step"] == step
+        ]
+        found = riders_behind(
+            generated, trained, questions, metrics["train/coevo/templated_fraction"]
+        )
+        assert len(trained) == BATCH
+        assert len(found) <= RIDERS
+        riders += len(found)
+    assert riders >= run.metrics[6]["train/coevo/search_rollouts"] > 0

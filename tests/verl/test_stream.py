@@ -1,23 +1,28 @@
-"""The search that never stops training in the unmodified main_ppo: no rollout but training's."""
+"""The search that never stops training in the unmodified main_ppo, with riders."""
 
 from __future__ import annotations
 
 import pytest
 
-from helpers.verl_run import rows, run_verl
-from helpers.verl_world import MANY, events, reflection, teach
+from helpers.riders import Sample, riders_behind
+from helpers.verl_run import Result, rows, run_verl
+from helpers.verl_world import MANY, events, reflection, teach, tokens
 from standins.openai_server import openai_server
 
+BATCH = 32
+RIDERS = 4
+"""At most, behind a batch."""
 
-def test_templates_are_found_in_the_training_groups(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
     with openai_server(teach) as server:
-        run = run_verl(
+        result = run_verl(
             tmp_path_factory.mktemp("stream"),
             train=rows(MANY),
             overrides=[
                 *("+coevo=p2o", "coevo.p2o.search_backend=stream", "coevo.p2o.tau=0.5"),
+                f"coevo.p2o.riders={RIDERS / BATCH}",
                 *reflection(server.base),
                 "trainer.total_epochs=3",
                 "data.train_batch_size=8",
@@ -25,12 +30,38 @@ def test_templates_are_found_in_the_training_groups(
             ],
             env={"OPENAI_API_KEY": "sk-test"},
         )
-    assert run.returncode == 0, run.tail
+    assert result.returncode == 0, result.tail
+    return result
+
+
+def test_templates_are_found_in_the_training_groups(run: Result) -> None:
     assert {event["temperature"] for event in run.generated()} == {1.0}
-    assert run.metrics[6]["coevo/search_rollouts"] == 0
     assert any(run.metrics[step]["coevo/templated_fraction"] > 0 for step in range(2, 7))
     verdicts = [*events(run, "template_joined"), *events(run, "template_dropped")]
     assert len(verdicts) == sum(
         run.metrics[6][f"coevo/{name}"] for name in ("templates_joined", "templates_dropped")
     )
     assert run.metrics[6]["coevo/reflection_calls"] > 0
+
+
+def test_riders_are_sampled_behind_a_batch_and_not_trained_on(run: Result) -> None:
+    """See `helpers.riders`."""
+    questions = [tokens(task.question) for task in MANY]
+    riders = 0
+    assert sorted(run.metrics) == [1, 2, 3, 4, 5, 6]
+    for step, metrics in run.metrics.items():
+        generated = [
+            Sample(step, event["prompt_ids"], event["response_ids"])
+            for event in run.generated()
+            if event["global_steps"] == step - 1
+        ]
+        trained = [
+            Sample(step, row["prompts"], row["responses"])
+            for row in run.actor
+            if row["global_steps"] == step and not row["uid"].startswith("pad")
+        ]
+        found = riders_behind(generated, trained, questions, metrics["coevo/templated_fraction"])
+        assert len(trained) == BATCH
+        assert len(found) <= RIDERS
+        riders += len(found)
+    assert riders >= run.metrics[6]["coevo/search_rollouts"] > 0
