@@ -14,39 +14,31 @@ class Sample(NamedTuple):
     response: list[int]
 
 
-def riders_behind(
+def count_riders(
     generated: list[Sample], trained: list[Sample], questions: list[list[int]], templated: float
-) -> list[Sample]:
-    """The riders of a step, after checks.
+) -> int:
+    """How many riders a step had, after checks. Requests may overtake each other on their way to a server,
+    so nothing rests on their order.
 
-    All rows that were trained on were generated, with the share under templates that the round was
-    planned with; what else was generated has a template, and did not come first (requests may overtake
-    each other on their way to a server). `questions` are the prompts without a template, which are what
-    is trained on.
+    All rows that were trained on were generated. As many were under templates as the round was planned
+    with, a share `templated`, and all riders beside them. `questions` are the prompts without a template,
+    which are what is trained on.
     """
-    batch, rest = _parted(generated, trained)
-    assert len(batch) == len(trained), "rows were trained on that nobody sampled"
-    under_template = [sample for sample in batch if sample.prompt not in questions]
-    assert len(under_template) == templated * len(batch)
-    assert all(sample.prompt not in questions for sample in rest)
-    assert generated[0] is batch[0]
-    return rest
+    riders = len(generated) - len(trained)
+    assert _all_were_sampled(trained, generated), "rows were trained on that nobody sampled"
+    under_template = sum(sample.prompt not in questions for sample in generated)
+    assert under_template == templated * len(trained) + riders
+    return riders
 
 
-def _parted(
-    generated: Iterable[Sample], trained: Iterable[Sample]
-) -> tuple[list[Sample], list[Sample]]:
-    """Of what was generated the origins of what was trained on, and the rest; in order."""
-    waiting = list(trained)
-    origins, rest = [], []
-    for sample in generated:
-        row = next((row for row in waiting if _is_origin(sample, row)), None)
-        if row is None:
-            rest.append(sample)
-        else:
-            waiting.remove(row)
-            origins.append(sample)
-    return origins, rest
+def _all_were_sampled(trained: Iterable[Sample], generated: Iterable[Sample]) -> bool:
+    waiting = list(generated)
+    for row in trained:
+        origin = next((sample for sample in waiting if _is_origin(sample, row)), None)
+        if origin is None:
+            return False
+        waiting.remove(origin)
+    return True
 
 
 def _is_origin(sample: Sample, row: Sample) -> bool:
