@@ -171,19 +171,19 @@ class Words:
         words = words[self._squares[words] > 0]
         words = words[np.argsort(-self._squares[words], kind="stable")]  # the rarest first
         lengths = self._list_starts[words + 1] - self._list_starts[words]
-        words = words[: max(1, int(np.searchsorted(np.cumsum(lengths), _LOOKED_AT)))]
+        kept = max(1, int(np.searchsorted(np.cumsum(lengths), _LOOKED_AT)))
+        words, lengths = words[:kept], lengths[:kept]
         if not len(words):
             return _alone(number)
-        lists = [self._listed[self._list_starts[one] : self._list_starts[one + 1]] for one in words]
-        weights = np.repeat(self._squares[words], [len(one) for one in lists])
-        shared = np.bincount(np.concatenate(lists), weights, minlength=len(self._norms))
-        found = np.flatnonzero(shared)
-        found = found[found != number]
+        listed = self._listed[_stretches(self._list_starts[words], lengths)]
+        found, shared = _summed(listed, np.repeat(self._squares[words], lengths))
+        others = found != number
+        found, shared = found[others], shared[others]
         if len(found) > 2 * _NEAREST:
-            likely = np.round(shared[found] / self._norms[found], 5)
+            likely = np.round(shared / self._norms[found], 5)
             order = np.lexsort((np.abs(found - number), -likely))
             found = np.sort(found[order[: 2 * _NEAREST]])
-        return self._best(number, found.astype(np.int32))
+        return self._best(number, found)
 
     def _best(self, number: int, found: NDArray[np.int32]) -> Alike:
         """The nearest of those found, by all the words that they share."""
@@ -191,10 +191,8 @@ class Words:
         words = self._of(number)
         own[words] = self._squares[words]
         lengths = self._starts[found + 1] - self._starts[found]
-        ends = np.cumsum(lengths)
-        places = np.arange(ends[-1] if len(ends) else 0)
-        places += np.repeat(self._starts[found] - (ends - lengths), lengths)
-        products = self._sums(own[self._words[places]], np.concatenate([[0], ends]))
+        shared = own[self._words[_stretches(self._starts[found], lengths)]]
+        products = self._sums(shared, np.concatenate([[0], np.cumsum(lengths)]))
         return nearest(number, found, products / (self._norms[found] * self._norms[number]))
 
     def _of(self, number: int) -> NDArray[np.int32]:
@@ -206,6 +204,28 @@ class Words:
         totals = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
         stretches: NDArray[np.float64] = totals[starts[1:]] - totals[starts[:-1]]
         return stretches
+
+
+def _stretches(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places of several stretches of an array, one stretch after the other."""
+    ends = np.cumsum(lengths)
+    places = np.arange(ends[-1] if len(ends) else 0)
+    places += np.repeat(starts - (ends - lengths), lengths)
+    return places
+
+
+def _summed(
+    questions: NDArray[np.int32], weights: NDArray[np.float32]
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Each of the questions once, in order, and the sum of its weights. (A count over all questions of a
+    large dataset would look at each of them.)"""
+    if not len(questions):
+        return questions, np.zeros(0)
+    order = np.argsort(questions, kind="stable")
+    questions = questions[order]
+    starts = np.flatnonzero(np.diff(questions, prepend=-1))
+    sums: NDArray[np.float64] = np.add.reduceat(weights[order].astype(np.float64), starts)
+    return questions[starts], sums
 
 
 def nearest(number: int, found: NDArray[np.int32], cosines: NDArray[np.floating[Any]]) -> Alike:
