@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from prompt_coevo import hookimpl
+
+SMALL_WAVES: Final = {
+    "search_backend": "waves",
+    "minibatch_size": 2,
+    "dev_size": 4,
+    "beam_width": 2,
+    "search_budget": 40,
+}
+"""P2O's settings of a search in waves that is over soon."""
 
 
 def learner(families: int = 1000) -> Callable[[str], str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -53,15 +53,17 @@ class TemplateCover:
         count: int,
         rng: np.random.Generator,
         group_templates: Literal["diverse", "same"] = "diverse",
-        near: Mapping[str, float] | None = None,
+        near: Callable[[str], Mapping[str, float]] | None = None,
     ) -> list[Candidate]:
         """`count` templates for a hard question: with replacement, weighted by the mean dev score.
 
-        `group_templates="same"` draws one and repeats it (the ablation of Table 2). `near` has the
-        questions that are like this one, and how much; if it was no dev question, templates that solved
-        one of those are weighted by that, squared (not in the paper).
+        `group_templates="same"` draws one and repeats it (the ablation of Table 2). `near` is asked
+        for the questions that are like this one, and how much, if no template solved it on dev: templates
+        that solved one of those are weighted by that, squared (not in the paper).
         """
-        expected = {} if question_id in self.solvers else self._expected(near or {})
+        expected: dict[int, float] = {}
+        if near is not None and question_id not in self.solvers:
+            expected = self._expected(near(question_id))
         eligible = self.solvers.get(question_id) or sorted(expected) or range(len(self.templates))
         weights = np.array([expected.get(index) or self.weights[index] for index in eligible])
         total = weights.sum()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from prompt_coevo.algorithms.p2o.search import Attempt, Search, SearchEnded
@@ -21,7 +22,7 @@ class OverlappedSearch(Search):
 
     def _run_waves(self) -> None:
         while True:
-            attempts = self._next_attempts()
+            attempts = self._until_the_end(lambda: self._attempts(self._next_parents()))
             if not (attempts or self._children or self._accepted):
                 break
             of_parents, of_children, on_dev = self._evaluate(
@@ -33,25 +34,19 @@ class OverlappedSearch(Search):
             self._accepted = self._judge(self._children, of_children)
             self._children = []
             if attempts:
-                self._children = self._proposed(attempts, of_parents)
+                propose = partial(self._propose, attempts, of_parents)
+                self._children = self._until_the_end(propose)
         if self._end is not None:
             raise self._end
 
-    def _next_attempts(self) -> list[Attempt]:
-        if self._end is not None:
-            return []
-        try:
-            return self._attempts(self._next_parents())
-        except SearchEnded as end:
-            self._end = end
-            return []
-
-    def _proposed(self, attempts: Sequence[Attempt], rollouts: Sequence[Any]) -> list[Attempt]:
-        try:
-            return self._propose(attempts, rollouts)
-        except SearchEnded as end:
-            self._end = end
-            return []
+    def _until_the_end(self, begin: Callable[[], list[Attempt]]) -> list[Attempt]:
+        """What begins now; nothing once the search has ended, which is kept until all is done."""
+        if self._end is None:
+            try:
+                return begin()
+            except SearchEnded as end:
+                self._end = end
+        return []
 
     @property
     def _reserved(self) -> int:

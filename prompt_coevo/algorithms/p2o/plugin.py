@@ -91,10 +91,12 @@ class P2O:
         else:
             drawn = []
         if not drawn and self._cover is not None and question_id in self._cover.hard_ids:
-            solved = question_id in self._cover.solvers
-            near = {} if solved else self._neighbours.of(question_id)
             drawn = self._cover.draw(
-                question_id, group_size, rng, self._settings.group_templates, near
+                question_id,
+                group_size,
+                rng,
+                self._settings.group_templates,
+                self._neighbours.of,
             )
         if not drawn:
             return None

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.searches import SMALL_WAVES
 from prompt_coevo import Coevolution, Rollout, Settings, hookimpl
 from prompt_coevo.algorithms.inspo.population import Population
 from prompt_coevo.candidates.evaluation import Evaluator
@@ -18,13 +19,7 @@ from prompt_coevo.errors import HostError, StateError
 from prompt_coevo.placement import Placement
 from prompt_coevo.types import Candidate, Group, Sampling
 
-P2O = {
-    "search_backend": "waves",
-    "minibatch_size": 2,
-    "dev_size": 4,
-    "beam_width": 2,
-    "search_budget": 40,
-}
+P2O = SMALL_WAVES
 
 
 class Watcher:

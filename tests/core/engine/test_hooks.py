@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.searches import SMALL_WAVES
 from prompt_coevo import Coevolution, Settings, hookimpl, hookspecs
 from prompt_coevo.algorithms.p2o.search import SearchResult
 from prompt_coevo.candidates.leaks import LeakGuard
@@ -17,13 +18,7 @@ from prompt_coevo.candidates.trials import ScoredPool
 from prompt_coevo.proposals import Proposal, Reply
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, PolicyVersion, Rollout
 
-P2O = {
-    "search_backend": "waves",
-    "minibatch_size": 2,
-    "dev_size": 4,
-    "beam_width": 2,
-    "search_budget": 40,
-}
+P2O = SMALL_WAVES
 
 
 class Everything:

@@ -9,19 +9,14 @@ from typing import Any
 
 import pytest
 
+from helpers.searches import SMALL_WAVES
 from prompt_coevo.engine.journal import Journal
 from prompt_coevo.engine.state import read_state, write_json
 from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.reflection.paid_replies import PaidReplies
 from prompt_coevo.types import Rollout
 
-P2O = {
-    "search_backend": "waves",
-    "minibatch_size": 2,
-    "dev_size": 4,
-    "beam_width": 2,
-    "search_budget": 40,
-}
+P2O = SMALL_WAVES
 
 
 def events(folder: Path) -> list[dict[str, Any]]:

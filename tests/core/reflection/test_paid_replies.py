@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from helpers.searches import SMALL_WAVES
 from prompt_coevo.engine.journal import Journal
 from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.reflection import paid_replies
@@ -190,13 +191,7 @@ def test_lines_of_several_threads_stay_whole(tmp_path: Path) -> None:
     assert all(json.loads(line)["text"] == text for line in lines)
 
 
-P2O = {
-    "search_backend": "waves",
-    "minibatch_size": 2,
-    "dev_size": 4,
-    "beam_width": 2,
-    "search_budget": 60,
-}
+P2O = {**SMALL_WAVES, "search_budget": 60}
 
 
 def test_evolution_stops_and_training_goes_on(

@@ -700,7 +700,7 @@ def test_a_state_from_before_there_were_trials_is_gone_on_with(trial: Any) -> No
 
 def test_beside_templates_it_is_refused() -> None:
     """On hard questions all rollouts may have one, and what is left to judge by are the others: a
-    candidate that is good on hard questions was turned down for one that is bad there."""
+    candidate that is good on hard questions would not be told from one that is bad there."""
     with pytest.raises(
         SettingsError, match=r"in_training\" cannot go with p2o: rollouts under its"
     ):
