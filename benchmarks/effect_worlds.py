@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from prompt_coevo.demo.evaluate import evaluate, rewards, undisturbed
+from prompt_coevo.demo.evaluate import rewards, undisturbed
 from prompt_coevo.demo.facts import splits as facts_splits
 from prompt_coevo.demo.facts import world as facts
 from prompt_coevo.demo.facts.teacher import FactsTeacher
+from prompt_coevo.demo.held_out import base_path
 from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.demo.splits import make_splits
 from prompt_coevo.demo.teacher import Teacher
@@ -19,7 +21,7 @@ from prompt_coevo.demo.world import Asked, World
 CoevoSettings: TypeAlias = Mapping[str, Any]
 Scores: TypeAlias = dict[str, Any]
 
-FACTS_BASE: Final = Path(__file__).parent / "world2_base"
+FACTS_BASE: Final = base_path(facts.World())
 FACTS_LEARNING_RATE: Final = 4e-4
 WAVES: Final = {"preset": "demo-p2o", "p2o": {"calls_per_hard": "unlimited"}}
 
@@ -66,8 +68,19 @@ def score_facts(model: Any, tokenizer: Any, held_out: Sequence[facts.Task]) -> d
 
 
 def _score_demo(model: Any, tokenizer: Any, seed: int, questions: int) -> Scores:
-    scores = vars(evaluate(model, tokenizer, make_splits(World(), seed, questions, 512), 0))
-    return {name: value for name, value in scores.items() if name != "epoch"}
+    """Greedy, and how many training questions six sampled answers all get wrong."""
+    splits = make_splits(World(), seed, questions, 512)
+    with undisturbed(model):
+        score = partial(rewards, model, tokenizer)
+        same = score(splits.same)
+        sampled = score([task for task in splits.train for _ in range(6)], temperature=1.0)
+        return {
+            "all": float(same.mean()),
+            "hard": float(same[[task.kind == "hard" for task in splits.same]].mean()),
+            "unseen_pairs": float(score(splits.unseen_pairs).mean()),
+            "longer": float(score(splits.longer).mean()),
+            "hard_left": int((sampled.reshape(-1, 6).sum(axis=1) == 0).sum()),
+        }
 
 
 WORLDS: Final[Mapping[str, EffectWorld]] = {

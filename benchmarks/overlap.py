@@ -30,6 +30,7 @@ from transformers import TrainerCallback
 from prompt_coevo.adapters.trl import attach
 from prompt_coevo.demo.arms import first_instruction
 from prompt_coevo.demo.instruction_teacher import InstructionTeacher
+from prompt_coevo.demo.teacher import Teacher
 from prompt_coevo.demo.world import World
 
 REPLY_S = 20.0
@@ -40,7 +41,7 @@ EVERY, OVERLAP, STEPS = 80, 60, 250
 @contextmanager
 def slow_server() -> Iterator[str]:
     """The demo's teacher behind a server that takes its time."""
-    teacher = InstructionTeacher()
+    teacher = InstructionTeacher(Teacher(max_clauses=10))
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from prompt_coevo.demo.arms import ARMS, SUITES, arm
+from prompt_coevo.demo.facts.world import World
 from prompt_coevo.engine.state import write_json
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
@@ -24,11 +25,12 @@ _ARMS_HELP = (
 
 
 def demo(
-    quick: bool = typer.Option(False, "--quick", help="One seed and 6 epochs instead of 3 and 8."),
-    epochs: int | None = typer.Option(None, min=1, help="How many epochs of 16 steps."),
+    quick: bool = typer.Option(False, "--quick", help="Half of the budget: 12 288 rollouts."),
+    full: bool = typer.Option(
+        False, "--full", help="All arms and three seeds: hours on two cores."
+    ),
     seeds: int | None = typer.Option(None, min=1, help="How many seeds: 0, 1, ..."),
-    evaluate_every: int = typer.Option(1, min=1, help="Epochs from one evaluation to the next."),
-    arms: str = typer.Option("grpo,p2o", help=_ARMS_HELP),
+    arms: str | None = typer.Option(None, help=_ARMS_HELP),
     reflection_lm: str | None = typer.Option(
         None, metavar="MODEL", help="A litellm model in place of the built-in teacher."
     ),
@@ -39,38 +41,39 @@ def demo(
 ) -> None:
     """Train GRPO and P2O side by side under TRL's GRPOTrainer.
 
-    Same seeds, same number of training rollouts. Prints a table, two of the evolved templates, and
-    writes a picture and the journal (coevo/events.jsonl) of every run.
+    Every arm has the same number of rollouts, those of a search included. Prints a table, two of the
+    evolved templates, and writes a picture and the journal (coevo/events.jsonl) of every run.
     """
-    names = _names(arms)
+    if full and quick:
+        raise SettingsError("--full and --quick contradict each other; give one of them")
+    names = _names(arms or (",".join(ARMS) if full else "grpo,stream"))
+    reflection = _reflection(reflection_lm, api_base)
     for name in names:
         if arm(name).coevolves:
-            arm(name).settings(0, reflection_lm, api_base)  # a bad option shows at once
+            arm(name).settings(World(), 0, reflection)  # a bad option shows at once
     require("trl", "matplotlib", extra="demo", purpose="the demo")
-    count = seeds or (1 if quick else 3)
     folder = _new_folder(out)
     from prompt_coevo.demo.show import as_json, draw, print_cracked, print_instructions, print_table
     from prompt_coevo.demo.side_by_side import run_all
-    from prompt_coevo.demo.train import Job
+    from prompt_coevo.demo.train import BUDGET, Job
 
     jobs = [
         Job(
             arm=name,
+            spec=arm(name),
             seed=seed,
             out=folder / f"{name}-seed{seed}",
-            epochs=epochs or (6 if quick else 8),
-            evaluate_every=evaluate_every,
-            reflection_lm=reflection_lm,
-            api_base=api_base,
+            budget=BUDGET // 2 if quick else BUDGET,
+            reflection=reflection,
         )
-        for seed in range(count)
+        for seed in range(seeds or (3 if full else 1))
         for name in names
     ]
     console = Console()
     if not console.is_terminal:
         console = Console(width=_LOG_WIDTH)  # a log has no right edge to wrap at
     console.print(
-        f"{len(jobs)} runs of {jobs[0].steps} steps on CPU; evaluation is without any template."
+        f"{len(jobs)} runs of {jobs[0].budget} rollouts on CPU; evaluation is without any template."
     )
     results = run_all(jobs, min(len(jobs), workers or os.cpu_count() or 1), console)
     print_table(results, console)
@@ -78,13 +81,19 @@ def demo(
     print_instructions(results, console)
     draw(results, folder / "demo.png")
     console.print(f"Picture: {folder / 'demo.png'}", soft_wrap=True)
-    journals = [job.out / "coevo" / "events.jsonl" for job in jobs if arm(job.arm).coevolves]
+    journals = [job.out / "coevo" / "events.jsonl" for job in jobs if job.spec.coevolves]
     for journal in journals[:1]:
         more = f" (and {len(journals) - 1} more)" if len(journals) > 1 else ""
         console.print(f"Journal: {journal}{more}", soft_wrap=True)
     if json_file is not None:
         command = shlex.join(["prompt-coevo", *sys.argv[1:]])
         write_json(json_file, as_json(results, command))
+
+
+def _reflection(model: str | None, api_base: str | None) -> dict[str, str] | None:
+    """The settings of a model in the teacher's place; None leaves it there."""
+    given = {"model": model, "api_base": api_base}
+    return {name: value for name, value in given.items() if value is not None} or None
 
 
 def _names(arms: str) -> list[str]:

@@ -4,41 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from prompt_coevo.demo.results import Scores
-from prompt_coevo.demo.splits import Splits
 from prompt_coevo.demo.world import Asked, reward, spell
 
 _ROWS_AT_ONCE = 512
-_HARD_ROLLOUTS = 6
 MAX_COMPLETION = 18
-"""The longest right answer has 17 tokens."""
-
-
-def evaluate(
-    model: Any, tokenizer: Any, splits: Splits, epoch: int, instruction: str | None = None
-) -> Scores:
-    """Score the held-out sets greedily, and sample six answers to every training question.
-
-    The policy's mode and the random state are as before afterwards.
-    """
-    with undisturbed(model):
-        score = partial(rewards, model, tokenizer, instruction=instruction)
-        same = score(splits.same)
-        sampled = score([t for t in splits.train for _ in range(_HARD_ROLLOUTS)], temperature=1.0)
-        return Scores(
-            epoch=epoch,
-            all=float(same.mean()),
-            hard=float(same[[task.kind == "hard" for task in splits.same]].mean()),
-            unseen_pairs=float(score(splits.unseen_pairs).mean()),
-            longer=float(score(splits.longer).mean()),
-            hard_left=int((sampled.reshape(-1, _HARD_ROLLOUTS).sum(axis=1) == 0).sum()),
-        )
+"""The longest right answer in training has 17 tokens."""
 
 
 @contextmanager
@@ -59,6 +34,7 @@ def rewards(
     temperature: float = 0.0,
     instruction: str | None = None,
     grade: Callable[[str, str], float] = reward,
+    max_completion: int = MAX_COMPLETION,
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
     """The reward of one answer per question; temperature 0 is greedy.
 
@@ -79,7 +55,7 @@ def rewards(
             **batch,
             do_sample=temperature > 0,
             temperature=temperature or None,
-            max_new_tokens=MAX_COMPLETION,
+            max_new_tokens=max_completion,
         )
         completions = tokenizer.batch_decode(
             output[:, batch["input_ids"].shape[1] :], skip_special_tokens=True

@@ -1,32 +1,34 @@
-"""The reflection teacher for instructions: a list of clauses for all questions (INSPO).
+"""The reflection teacher for instructions: a list of rules for all questions (INSPO).
 
 It answers the three meta-prompts of INSPO's proposers as a remote model would: reflection reasons
 about the failures as the teacher for templates does, paraphrase only reorders, history recombines the
-rules of instructions that scored well. All three sometimes add a rule that they made up.
+rules of instructions that scored well. The last two sometimes add a rule that they made up, or nothing
+new could ever come of them.
 """
 
 from __future__ import annotations
 
 import random
 import re
+from typing import Any, Final
 
-from prompt_coevo.demo.teacher import CLAUSE, Teacher, read_failures
-from prompt_coevo.demo.world import FILLERS, SKILL_NAMES, WORDS
+from prompt_coevo.demo.rule_teacher import RuleTeacher
 
-_PARENT = re.compile(r"<ins_0>(.*?)</ins_0>", re.DOTALL)
-_SCORED = re.compile(r"<ins_(\d+)>(.*?)</ins_\1>\s*<score_\1>(\d+)</score_\1>", re.DOTALL)
-_COUNT = re.compile(r"[Ww]rite (\d+) ")
-_INVENTS = 0.3
-
-Rules = dict[str, str]
+_PARENT: Final = re.compile(r"<ins_0>(.*?)</ins_0>", re.DOTALL)
+_SCORED: Final = re.compile(r"<ins_(\d+)>(.*?)</ins_\1>\s*<score_\1>(\d+)</score_\1>", re.DOTALL)
+_COUNT: Final = re.compile(r"[Ww]rite (\d+) ")
+_INVENTS: Final = 0.3
+_MOST_FILLERS: Final = 3
 
 
 class InstructionTeacher:
-    """Call it with any of the three meta-prompts. The reply is a function of the prompt and the seed."""
+    """Call it with any of the three meta-prompts. The reply is a function of the prompt and the seed.
 
-    def __init__(self, *, seed: int = 0, max_clauses: int = 10) -> None:
-        self._reasoner = Teacher(seed=seed, max_clauses=max_clauses)
-        self._max_clauses = max_clauses
+    `reasoner` is the world's teacher: it knows how rules are written, and how many an instruction holds.
+    """
+
+    def __init__(self, reasoner: RuleTeacher[Any, Any]) -> None:
+        self._reasoner = reasoner
 
     def __call__(self, prompt: str) -> str:
         rng = self._reasoner.rng_of(prompt)
@@ -37,34 +39,30 @@ class InstructionTeacher:
         )
 
     def _one(self, prompt: str, rng: random.Random) -> str:
+        reasoner = self._reasoner
         parent = _PARENT.search(prompt)
-        rules: Rules = dict(CLAUSE.findall(parent[1])) if parent else {}
-        scored = [(float(m[3]), dict(CLAUSE.findall(m[2]))) for m in _SCORED.finditer(prompt)]
-        if failures := read_failures(prompt):
-            rules = self._reasoner.improve(rules, failures, rng)
+        rules: dict[str, Any] = reasoner.rules_in(parent[1]) if parent else {}
+        scored = [
+            (float(found[3]), reasoner.rules_in(found[2])) for found in _SCORED.finditer(prompt)
+        ]
+        if failures := reasoner.failures_in(prompt):
+            rules = reasoner.improve(rules, failures, rng)
         elif scored:
             rules = _recombined(scored, rng)
         if not failures and rng.random() < _INVENTS:
-            rules[rng.choice(WORDS)] = rng.choice(SKILL_NAMES)
-        while len(rules) > self._max_clauses:
+            word, rule = reasoner.invented(rng)
+            rules[word] = rule
+        while len(rules) > reasoner.max_clauses:
             rules.pop(rng.choice(list(rules)))
-        return _spelled(rules, rng)
+        return reasoner.spelled(rules, rng, _MOST_FILLERS)
 
 
-def _recombined(scored: list[tuple[float, Rules]], rng: random.Random) -> Rules:
+def _recombined(scored: list[tuple[float, dict[str, Any]]], rng: random.Random) -> dict[str, Any]:
     """The best instruction with some rules of two others that did well."""
     ranked = [rules for _, rules in sorted(scored, key=lambda entry: -entry[0])[:6]]
     rules = dict(ranked[0])
     for other in rng.sample(ranked, min(2, len(ranked))):
-        rules |= {word: skill for word, skill in other.items() if rng.random() < 0.5}
+        rules |= {word: rule for word, rule in other.items() if rng.random() < 0.5}
     if rules and rng.random() < 0.5:
         rules.pop(rng.choice(list(rules)))
     return rules
-
-
-def _spelled(rules: Rules, rng: random.Random) -> str:
-    """The rules in any order, with up to three filler words."""
-    parts = [f"{word} means {rules[word]} ." for word in rng.sample(list(rules), len(rules))]
-    for _ in range(rng.randrange(4)):
-        parts.insert(rng.randint(0, len(parts)), rng.choice(FILLERS))
-    return " ".join(parts)

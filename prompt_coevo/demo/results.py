@@ -1,29 +1,21 @@
-"""What one training run of the demo ends with, and the mean over several."""
+"""What one training run of the demo ends with."""
 
 from __future__ import annotations
 
-import math
-import statistics
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+KINDS: Final = ("easy", "medium", "hard")
 
 
 @dataclass(frozen=True)
-class Scores:
-    """Accuracy on held-out questions, greedy and without any template, and what is still hard.
+class WordScore:
+    """How many of the held-out questions about a word were answered right, at every point of the curve."""
 
-    A run with instructions is scored under its best one.
-
-    `hard_left` counts the training questions on which six sampled answers all fail.
-    """
-
-    epoch: int
-    all: float
-    hard: float
-    unseen_pairs: float
-    longer: float
-    hard_left: int
+    kind: str
+    asked: int
+    right: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -36,72 +28,73 @@ class Cracked:
 
 
 @dataclass(frozen=True)
-class ArmResult:
-    """One arm with one seed. `search_rollouts` counts verification too.
+class Share:
+    """So many of so many were answered right."""
 
-    `seconds` are spent in training and search, without evaluation.
+    right: int
+    asked: int
+
+
+@dataclass(frozen=True)
+class ArmResult:
+    """One arm with one seed, in one draw of the world.
+
+    `spent` has all rollouts until each evaluation, those of searches and verifications included;
+    `words` is greedy, without any template, under the best instruction if there is one. `last` has the
+    sets that are scored at the end alone, hard words only. `other_rollouts` are those outside training,
+    in `batches` that training waited for; `tokens` those of the reflection model, prompts and replies.
+    `seconds` and `cpu_seconds` are without evaluation.
     """
 
     arm: str
     seed: int
-    curve: tuple[Scores, ...]
+    draw: int
+    budget: int
+    spent: tuple[int, ...]
+    words: Mapping[str, WordScore]
+    last: Mapping[str, Share]
     train_rollouts: int
-    search_rollouts: int
+    other_rollouts: int
+    batches: int
+    calls: int
+    tokens: int
     seconds: float
+    cpu_seconds: float
     cracked: tuple[Cracked, ...] = ()
     instruction: str | None = None
+    best_templates: Mapping[str, str] = field(default_factory=dict)
+    """By word, the template under which most training questions about it were solved."""
 
-    @property
-    def final(self) -> Scores:
-        return self.curve[-1]
+    def curve(self, kind: str) -> tuple[float, ...]:
+        """The accuracy on questions about words of this kind, or `all`, at every point."""
+        words = [word for word in self.words.values() if kind in (word.kind, "all")]
+        asked = sum(word.asked for word in words)
+        return tuple(
+            sum(word.right[point] for word in words) / asked for point in range(len(self.spent))
+        )
+
+    def area(self, kind: str) -> float:
+        """The mean of the curve over the budget, a straight line between two points."""
+        import numpy as np
+
+        grid = np.linspace(0, self.budget, 201)
+        return float(np.interp(grid, self.spent, self.curve(kind)).mean())
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "final": asdict(self.final)}
+        return asdict(self)
 
-
-METRICS = ("all", "hard", "unseen_pairs", "longer", "hard_left")
-
-
-def summary(results: Sequence[ArmResult]) -> dict[str, dict[str, dict[str, float]]]:
-    """Arm, quantity, then mean and standard deviation (of the sample) over the seeds."""
-    arms = dict.fromkeys(result.arm for result in results)
-    return {arm: _summary_of([result for result in results if result.arm == arm]) for arm in arms}
-
-
-def paired(results: Sequence[ArmResult]) -> dict[str, dict[str, dict[str, float]]]:
-    """Every arm minus the first one on the same seeds: mean difference and its standard error."""
-    names = list(dict.fromkeys(result.arm for result in results))
-    finals = {(result.arm, result.seed): result.final for result in results}
-    seeds = sorted({result.seed for result in results})
-    return {
-        name: {
-            metric: _difference(
-                [
-                    getattr(finals[name, seed], metric) - getattr(finals[names[0], seed], metric)
-                    for seed in seeds
-                ]
-            )
-            for metric in METRICS
-        }
-        for name in names[1:]
-    }
-
-
-def _difference(values: Sequence[float]) -> dict[str, float]:
-    spread = statistics.stdev(values) if len(values) > 1 else 0.0
-    return {"mean": statistics.fmean(values), "standard_error": spread / math.sqrt(len(values))}
-
-
-def _summary_of(results: Sequence[ArmResult]) -> dict[str, dict[str, float]]:
-    columns: dict[str, list[float]] = {
-        name: [getattr(result.final, name) for result in results] for name in METRICS
-    }
-    for name in ("train_rollouts", "search_rollouts", "seconds"):
-        columns[name] = [getattr(result, name) for result in results]
-    return {
-        name: {
-            "mean": statistics.fmean(values),
-            "std": statistics.stdev(values) if len(values) > 1 else 0.0,
-        }
-        for name, values in columns.items()
-    }
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> ArmResult:
+        """The inverse of `to_json`."""
+        return cls(
+            **{
+                **values,
+                "spent": tuple(values["spent"]),
+                "words": {
+                    word: WordScore(one["kind"], one["asked"], tuple(one["right"]))
+                    for word, one in values["words"].items()
+                },
+                "last": {name: Share(**one) for name, one in values["last"].items()},
+                "cracked": tuple(Cracked(**one) for one in values["cracked"]),
+            }
+        )

@@ -50,6 +50,8 @@ class RuleTeacher(ABC, Generic[FailureT, Rule]):
 
     most_clauses: ClassVar[int]
     """What fits into a template, if the caller does not say."""
+    most_fillers: ClassVar[int] = 0
+    """Filler words in a template, so that no two replies need be alike."""
 
     def __init__(
         self,
@@ -64,7 +66,7 @@ class RuleTeacher(ABC, Generic[FailureT, Rule]):
         self._seed = seed
         self._error = error
         self._explained = explained
-        self._max_clauses = self.most_clauses if max_clauses is None else max_clauses
+        self.max_clauses = self.most_clauses if max_clauses is None else max_clauses
 
     def __call__(self, prompt: str) -> str:
         rng = self.rng_of(prompt)
@@ -92,8 +94,21 @@ class RuleTeacher(ABC, Generic[FailureT, Rule]):
         """The rules that follow from an explanation."""
 
     @abstractmethod
-    def spelled(self, rules: Mapping[str, Rule], rng: random.Random) -> str:
-        """The rules as a template."""
+    def clause(self, word: str, rule: Rule) -> str:
+        """A rule as it stands in a template."""
+
+    @abstractmethod
+    def invented(self, rng: random.Random) -> tuple[str, Rule]:
+        """A rule that is made up."""
+
+    def spelled(
+        self, rules: Mapping[str, Rule], rng: random.Random, most_fillers: int | None = None
+    ) -> str:
+        """The rules in any order, with a few filler words between them."""
+        parts = [self.clause(word, rules[word]) for word in rng.sample(list(rules), len(rules))]
+        for _ in range(rng.randint(0, self.most_fillers if most_fillers is None else most_fillers)):
+            parts.insert(rng.randint(0, len(parts)), rng.choice(FILLERS))
+        return " ".join(parts)
 
     def rng_of(self, prompt: str) -> random.Random:
         """The prompt fixes the draws, so that replies do not depend on the order of concurrent calls."""
@@ -109,7 +124,7 @@ class RuleTeacher(ABC, Generic[FailureT, Rule]):
             for word, rule in self.learnt(failure, self._explain(failure, failures, rng)).items():
                 known.pop(word, None)
                 known[word] = rule
-        while len(known) > self._max_clauses:  # too long: forget a rule, more often the oldest
+        while len(known) > self.max_clauses:  # too long: forget a rule, more often the oldest
             oldest = rng.random() < 0.7
             known.pop(next(iter(known)) if oldest else rng.choice(list(known)))
         return known

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from rich import box
@@ -13,18 +14,21 @@ from rich.table import Table
 from rich.text import Text
 
 from prompt_coevo.demo.arms import arm
-from prompt_coevo.demo.results import ArmResult, paired, summary
+from prompt_coevo.demo.results import ArmResult
 
-_COLUMNS = {
-    "all": "all",
-    "hard": "hard",
-    "unseen_pairs": "unseen\npairs",
-    "longer": "longer",
-    "hard_left": "hard\nleft",
-    "train_rollouts": "training\nrollouts",
-    "search_rollouts": "search\nrollouts",
-    "seconds": "seconds",
+_COLUMNS: Final[Mapping[str, Callable[[ArmResult], float]]] = {
+    "hard": lambda result: result.curve("hard")[-1],
+    "medium": lambda result: result.curve("medium")[-1],
+    "easy": lambda result: result.curve("easy")[-1],
+    "hard,\nlonger": lambda result: result.last["longer"].right / result.last["longer"].asked,
+    "hard,\narea": lambda result: result.area("hard"),
+    "training\nrollouts": lambda result: result.train_rollouts,
+    "other\nrollouts": lambda result: result.other_rollouts,
+    "calls": lambda result: result.calls,
+    "seconds": lambda result: result.seconds,
 }
+_COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00")
+_MARKERS: Final = "osD^vXP"
 
 
 def print_table(results: Sequence[ArmResult], console: Console) -> None:
@@ -32,14 +36,15 @@ def print_table(results: Sequence[ArmResult], console: Console) -> None:
     seeds = len({result.seed for result in results})
     table = Table(
         title="Accuracy on held-out questions, greedy, without any template, under the best "
-        f"instruction where there is one ({_counted(seeds, 'seed')})",
+        f"instruction where there is one ({seeds} seed{'s' * (seeds != 1)})",
         box=box.SIMPLE_HEAD,
     )
     table.add_column("", no_wrap=True)
-    for title in _COLUMNS.values():
+    for title in _COLUMNS:
         table.add_column(title, justify="right")
-    for name, values in summary(results).items():
-        table.add_row(arm(name).label, *(_cell(column, values[column]) for column in _COLUMNS))
+    for name, runs in _by_arm(results).items():
+        cells = [_cell([of(run) for run in runs]) for of in _COLUMNS.values()]
+        table.add_row(arm(name).label, *cells)
     console.print(table)
 
 
@@ -65,49 +70,63 @@ def print_instructions(results: Sequence[ArmResult], console: Console) -> None:
 
 
 def draw(results: Sequence[ArmResult], path: Path) -> None:
-    """Learning curves and hard samples left, as a picture."""
+    """Accuracy over all rollouts, a panel for each kind of word. A band holds all seeds."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, panels = pyplot.subplots(1, 3, figsize=(13, 4.4), layout="constrained")
-    titles = {
-        "all": "accuracy, all held-out questions",
-        "hard": "accuracy, hard held-out questions",
-        "hard_left": "hard training questions left",
-    }
-    for panel, (metric, title) in zip(panels, titles.items(), strict=True):
-        for name in dict.fromkeys(result.arm for result in results):
-            runs = [result for result in results if result.arm == name]
-            values = np.array([[getattr(point, metric) for point in run.curve] for run in runs])
-            epochs = [point.epoch for point in runs[0].curve]
-            (line,) = panel.plot(epochs, values.mean(axis=0), marker="o", label=arm(name).label)
-            panel.fill_between(
-                epochs, values.min(axis=0), values.max(axis=0), color=line.get_color(), alpha=0.15
-            )
-        panel.set(title=title, xlabel="epoch", ylim=(0, 1.02 if metric != "hard_left" else None))
+    for panel, kind in zip(panels, ("hard", "medium", "easy"), strict=True):
+        for number, (name, runs) in enumerate(_by_arm(results).items()):
+            _draw_line(panel, number, arm(name).label, runs, kind)
+        panel.set(title=f"{kind} words", xlabel="all rollouts", ylim=(-0.03, 1.03))
         panel.grid(alpha=0.3)
+    panels[0].set_ylabel("accuracy")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
 
 
+def _draw_line(panel: Any, number: int, label: str, runs: Sequence[ArmResult], kind: str) -> None:
+    grid = np.linspace(0, runs[0].budget, 25)
+    values = np.array([np.interp(grid, run.spent, run.curve(kind)) for run in runs])
+    colour = _COLOURS[number % len(_COLOURS)]
+    panel.fill_between(grid, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.15)
+    panel.plot(
+        grid,
+        values.mean(axis=0),
+        color=colour,
+        label=label,
+        linewidth=max(
+            1.2, 3.2 - 0.35 * number
+        ),  # a line on another one leaves its edges to be seen
+        marker=_MARKERS[number % len(_MARKERS)],
+        markevery=(number % 4, 4),
+    )
+
+
 def as_json(results: Sequence[ArmResult], command: str) -> dict[str, Any]:
-    """The table's numbers and every single run."""
+    """Every single run, and the means of each arm."""
     return {
         "command": command,
-        "summary": summary(results),
-        "paired_with_first": paired(results),
+        "summary": {
+            name: {
+                title.replace("\n", " "): statistics.fmean(of(run) for run in runs)
+                for title, of in _COLUMNS.items()
+            }
+            for name, runs in _by_arm(results).items()
+        },
         "runs": [result.to_json() for result in results],
     }
 
 
-def _cell(column: str, value: dict[str, float]) -> str:
-    digits = 2 if column in ("all", "hard", "unseen_pairs", "longer") else 0
-    spread = f" ± {value['std']:.{digits}f}" if value["std"] else ""
-    return f"{value['mean']:.{digits}f}{spread}"
+def _by_arm(results: Sequence[ArmResult]) -> dict[str, list[ArmResult]]:
+    names = dict.fromkeys(result.arm for result in results)
+    return {name: [result for result in results if result.arm == name] for name in names}
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("s" if number != 1 else "")
+def _cell(values: Sequence[float]) -> str:
+    digits = 2 if max(values) <= 1 else 0
+    spread = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.{digits}f}{spread}"

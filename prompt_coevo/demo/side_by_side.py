@@ -14,16 +14,15 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from prompt_coevo.demo.arms import arm
-from prompt_coevo.demo.results import ArmResult, Scores
+from prompt_coevo.demo.results import ArmResult
 from prompt_coevo.demo.train import Job, train
 
 
 @dataclass(frozen=True)
 class _News:
     run: int
-    step: int
-    scores: Scores | None
+    spent: int
+    hard: float | None
 
 
 def run_all(jobs: Sequence[Job], workers: int, console: Console) -> list[ArmResult]:
@@ -39,7 +38,7 @@ def run_all(jobs: Sequence[Job], workers: int, console: Console) -> list[ArmResu
         _progress(console) as progress,
     ):
         news: queue.Queue[_News] = manager.Queue()
-        bars = [progress.add_task(_label(job), total=job.steps, note="waiting") for job in jobs]
+        bars = [progress.add_task(_label(job), total=job.rollouts, note="waiting") for job in jobs]
         futures = [pool.submit(_train, job, run, news) for run, job in enumerate(jobs)]
         try:
             while not _all_done(futures):
@@ -52,7 +51,7 @@ def run_all(jobs: Sequence[Job], workers: int, console: Console) -> list[ArmResu
 
 
 def _train(job: Job, run: int, news: queue.Queue[_News]) -> ArmResult:
-    return train(job, lambda step, scores: news.put(_News(run, step, scores)))
+    return train(job, lambda spent, hard: news.put(_News(run, spent, hard)))
 
 
 def _all_done(futures: Sequence[Future[ArmResult]]) -> bool:
@@ -68,9 +67,9 @@ def _show(news: queue.Queue[_News], progress: Progress, bars: Sequence[TaskID]) 
             item = news.get_nowait()
         except queue.Empty:
             return
-        changes: dict[str, Any] = {"completed": item.step}
-        if item.scores is not None:
-            changes["note"] = f"hard {item.scores.hard:.2f}, unsolved {item.scores.hard_left}"
+        changes: dict[str, Any] = {"completed": item.spent}
+        if item.hard is not None:
+            changes["note"] = f"hard {item.hard:.2f}"
         progress.update(bars[item.run], **changes)
 
 
@@ -78,7 +77,7 @@ def _progress(console: Console) -> Progress:
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
-        TextColumn("step {task.completed:.0f}/{task.total:.0f}"),
+        TextColumn("{task.completed:.0f}/{task.total:.0f} rollouts"),
         TimeElapsedColumn(),
         TextColumn("{task.fields[note]}"),
         console=console,
@@ -86,7 +85,7 @@ def _progress(console: Console) -> Progress:
 
 
 def _label(job: Job) -> str:
-    return f"{arm(job.arm).label}, seed {job.seed}"
+    return f"{job.spec.label}, seed {job.seed}"
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from prompt_coevo.demo.rule_teacher import (
     explanations,
     shown_failures,
 )
-from prompt_coevo.demo.world import SKILLS, WORDS, Digits
+from prompt_coevo.demo.world import SKILL_NAMES, SKILLS, WORDS, Digits
 
 _QUESTION = re.compile(r"use (\S+) then (\S+) on ([\d ]+)")
 CLAUSE = re.compile(r"(\S+) means (\S+) \.")
@@ -66,9 +66,11 @@ class Teacher(RuleTeacher[Failure, str]):
         told = zip(failure.words, failure.used, explanation, strict=True)
         return {word: skill for word, used, skill in told if used != skill}
 
-    def spelled(self, rules: Mapping[str, str], rng: random.Random) -> str:
-        order = rng.sample(list(rules), len(rules))
-        return " ".join(f"{word} means {rules[word]} ." for word in order)
+    def clause(self, word: str, rule: str) -> str:
+        return f"{word} means {rule} ."
+
+    def invented(self, rng: random.Random) -> tuple[str, str]:
+        return rng.choice(WORDS), rng.choice(SKILL_NAMES)
 
 
 def read_failures(prompt: str) -> list[Failure]:

@@ -1,229 +1,217 @@
-"""One arm of the demo, trained by TRL's own GRPOTrainer."""
+"""One arm of the demo, trained by TRL's own GRPOTrainer until its budget of rollouts is spent.
+
+The budget holds all rollouts: those of training, of searches and of verifications.
+"""
 
 from __future__ import annotations
 
-import logging
-import os
+import math
 import time
-import warnings
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import numpy as np
+import torch
+from transformers import TrainerCallback
 
-from prompt_coevo.algorithms.p2o.cover import TemplateCover
-from prompt_coevo.algorithms.p2o.search import SearchResult
-from prompt_coevo.demo.arms import arm
-from prompt_coevo.demo.model import base_policy_path
-from prompt_coevo.demo.results import ArmResult, Cracked, Scores
-from prompt_coevo.demo.splits import Splits, make_splits
-from prompt_coevo.demo.world import Asked, World, reward, spell
-from prompt_coevo.markers import hookimpl
-from prompt_coevo.placement import question_text
-from prompt_coevo.types import Question
+from prompt_coevo.adapters.trl import CoevoCallback
+from prompt_coevo.demo.arms import Arm
+from prompt_coevo.demo.facts.splits import training_tasks
+from prompt_coevo.demo.facts.world import World, reward
+from prompt_coevo.demo.held_out import HeldOut, base_path
+from prompt_coevo.demo.results import ArmResult
+from prompt_coevo.demo.trainer import GROUP_SIZE, ROLLOUTS_PER_STEP, build_trainer, quieten
+from prompt_coevo.demo.under_templates import UnderTemplates
+from prompt_coevo.doors.patching import swapped
 
-GROUP_SIZE = 6
-QUESTIONS_PER_STEP = 32
+BUDGET: Final = 24_576
+"""Rollouts: 128 steps, eight epochs, if all are training's."""
+LEARNING_RATE: Final = 4e-4
+POINTS: Final = 8
+QUESTIONS: Final = 512
+_SHOWN: Final = 8
 
 
 @dataclass(frozen=True)
 class Job:
-    """An arm with a seed, and how long to train it."""
+    """An arm with a seed, in a draw of the world whose base policy is in the folder `base`."""
 
     arm: str
+    spec: Arm
     seed: int
     out: Path
-    questions: int = 512
-    held_out: int = 512
-    epochs: int = 8
-    evaluate_every: int = 1
-    reflection_lm: str | None = None
-    api_base: str | None = None
+    draw: int = 0
+    base: Path | None = None
+    budget: int = BUDGET
+    reflection: Mapping[str, Any] | None = None
+    """The section of the settings, in place of the built-in teacher."""
 
     @property
-    def steps(self) -> int:
-        """Weight updates; the last, incomplete batch of an epoch is not trained on."""
-        return self.epochs * (self.questions // QUESTIONS_PER_STEP)
+    def rollouts(self) -> int:
+        return int(self.budget * self.spec.budgets)
 
 
-Report = Callable[[int, Scores | None], None]
+Report = Callable[[int, float | None], None]
+"""Told all rollouts so far, after every step; after an evaluation also the accuracy on hard questions."""
 
 
-def train(job: Job, report: Report) -> ArmResult:
-    """Train one arm and evaluate it before every `evaluate_every`-th epoch and at the end.
-
-    `report(step, scores)` is called after every step (scores None) and every evaluation.
-    """
+def train(
+    job: Job,
+    report: Report,
+    *,
+    learning_rate: float = LEARNING_RATE,
+    grade: Callable[[str, str], float] = reward,
+) -> ArmResult:
+    """Train one arm and evaluate it before, at regular shares of the budget, and at the end."""
     quieten()
-    import torch
-    import transformers
-
-    from prompt_coevo.adapters.trl import CoevoCallback
-    from prompt_coevo.demo.evaluate import evaluate
-
     torch.manual_seed(job.seed)
-    splits = make_splits(World(), job.seed, job.questions, job.held_out)
-    trainer = _trainer(job, splits)
-    curve: list[Scores] = []
-    evaluating = 0.0
-
-    def score() -> None:
-        nonlocal evaluating
-        started = time.monotonic()
-        epoch = round(trainer.state.epoch or 0)
-        text = _best_instruction(coevo)
-        curve.append(evaluate(trainer.model, trainer.processing_class, splits, epoch, text))
-        evaluating += time.monotonic() - started
-        report(trainer.state.global_step, curve[-1])
-
-    class Watch(transformers.TrainerCallback):  # type: ignore[misc]
-        def on_epoch_begin(self, args: Any, state: Any, *rest: Any, **kwargs: Any) -> None:
-            if round(state.epoch or 0) % job.evaluate_every == 0:
-                score()
-
-        def on_step_end(self, args: Any, state: Any, *rest: Any, **kwargs: Any) -> None:
-            report(state.global_step, None)
-
-    cracks = _Cracks()
-    coevo: CoevoCallback | None = None
-    trainer.add_callback(Watch())
-    if arm(job.arm).coevolves:
-        settings = arm(job.arm).settings(job.seed, job.reflection_lm, job.api_base)
-        coevo = CoevoCallback(trainer, settings, plugins={"demo": cracks})
+    world, spec = World(job.draw), job.spec
+    base = job.base or base_path(world)
+    tasks = training_tasks(world, job.seed, QUESTIONS)
+    trainer = build_trainer(
+        base,
+        tasks,
+        grade,
+        out=job.out,
+        seed=job.seed,
+        epochs=math.ceil(job.rollouts / (QUESTIONS * GROUP_SIZE)),
+        learning_rate=learning_rate,
+        columns=spec.columns(world, tasks) if spec.columns else None,
+    )
+    seen, calls = UnderTemplates(), Counter[str]()
+    coevo = _callback(job, trainer, world, seen, calls)
+    if coevo is not None:
         trainer.add_callback(coevo)
-    started = time.monotonic()
-    trainer.train()
-    seconds = time.monotonic() - started - evaluating
-    score()
-    metrics = coevo.engine.metrics() if coevo and coevo.engine else {}
+    with counted(coevo) as outside:
+        watch = Watch(job, trainer, coevo, HeldOut(world), outside, report)
+        trainer.add_callback(watch)
+        began, began_cpu = time.monotonic(), time.process_time()
+        trainer.train()
+        watch.score()
+    scoring = HeldOut(world)
+    text = best_instruction(coevo)
+    model, tokenizer = trainer.model, trainer.processing_class
     return ArmResult(
         arm=job.arm,
         seed=job.seed,
-        curve=tuple(curve),
-        train_rollouts=job.steps * QUESTIONS_PER_STEP * GROUP_SIZE,
-        search_rollouts=int(
-            metrics.get("coevo/search_rollouts", 0) + metrics.get("coevo/verify_rollouts", 0)
-        ),
-        seconds=seconds,
-        cracked=cracks.described(coevo.policy.question) if coevo else (),
-        instruction=_best_instruction(coevo),
+        draw=job.draw,
+        budget=job.rollouts,
+        spent=tuple(watch.spent),
+        words=scoring.words(watch.right),
+        last=scoring.last(model, tokenizer, tasks, text, seen),
+        train_rollouts=watch.trained,
+        other_rollouts=outside["rollouts"],
+        batches=outside["batches"],
+        calls=calls["calls"],
+        tokens=calls["tokens"],
+        seconds=round(time.monotonic() - began - watch.seconds, 1),
+        cpu_seconds=round(time.process_time() - began_cpu - watch.cpu_seconds, 1),
+        cracked=seen.cracked(_SHOWN),
+        instruction=text,
+        best_templates=seen.best_by({task.question: task.word for task in tasks}),
     )
 
 
-def _best_instruction(coevo: Any) -> str | None:
+def _callback(
+    job: Job, trainer: Any, world: World, seen: UnderTemplates, calls: Counter[str]
+) -> CoevoCallback | None:
+    spec = job.spec
+    if not spec.coevolves:
+        return None
+    settings = spec.settings(world, job.seed, job.reflection)
+    if settings.reflection.function is not None:
+        asked = settings.reflection.function
+
+        def counting(prompt: str) -> str:
+            reply: str = asked(prompt)
+            calls.update(calls=1, tokens=len(prompt.split()) + len(reply.split()))
+            return reply
+
+        settings = spec.settings(world, job.seed, {"function": counting})
+    own = spec.plugins(world, job.seed) if spec.plugins else {}
+    return CoevoCallback(trainer, settings, plugins={"demo": seen, **own})
+
+
+@contextmanager
+def counted(coevo: CoevoCallback | None) -> Iterator[Counter[str]]:
+    """Batches and rollouts that are generated outside training."""
+    counts: Counter[str] = Counter()
+    if coevo is None:
+        yield counts
+        return
+    original = coevo.policy.sample
+
+    def sample(requests: Sequence[Any], *rest: Any) -> Any:
+        counts.update(batches=1, rollouts=len(requests))
+        return original(list(requests), *rest)
+
+    with swapped(coevo.policy, "sample", sample):
+        yield counts
+
+
+def best_instruction(coevo: CoevoCallback | None) -> str | None:
+    """What the policy is evaluated under."""
     instruction = coevo.engine.evaluation_instruction() if coevo and coevo.engine else None
     return instruction.text if instruction else None
 
 
-def _trainer(job: Job, splits: Splits) -> Any:
-    return build_trainer(
-        base_policy_path(),
-        splits.train,
-        reward,
-        out=job.out,
-        seed=job.seed,
-        epochs=job.epochs,
-        learning_rate=2e-4,
-    )
+class Watch(TrainerCallback):  # type: ignore[misc]
+    """Scores the policy at regular shares of the budget, and ends training when it is spent.
 
-
-def build_trainer(
-    base: Path,
-    tasks: Sequence[Asked],
-    grade: Callable[[str, str], float],
-    *,
-    out: Path,
-    seed: int,
-    epochs: int,
-    learning_rate: float,
-) -> Any:
-    """The bare GRPOTrainer, the same for every arm.
-
-    `base` is the policy's folder; `grade` the reward of a completion, given the right answer.
+    It must come after the callback that coevolves, whose rollouts count.
     """
-    import datasets
-    import torch
-    import transformers
-    import trl
 
-    from prompt_coevo.demo.evaluate import MAX_COMPLETION, chat
-
-    _silence(datasets, transformers)
-    rows = [{"prompt": chat(task), "answer": spell(task.answer)} for task in tasks]
-
-    def graded(completions: Sequence[Any], answer: Sequence[str], **_: Any) -> list[float]:
-        return [
-            grade(one[0]["content"], truth) for one, truth in zip(completions, answer, strict=True)
-        ]
-
-    trainer = trl.GRPOTrainer(
-        model=transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32),
-        reward_funcs=graded,
-        args=trl.GRPOConfig(
-            output_dir=str(out),
-            seed=seed,
-            num_train_epochs=epochs,
-            per_device_train_batch_size=QUESTIONS_PER_STEP * GROUP_SIZE,
-            num_generations=GROUP_SIZE,
-            max_completion_length=MAX_COMPLETION,
-            temperature=1.0,
-            beta=0.0,
-            learning_rate=learning_rate,
-            lr_scheduler_type="constant_with_warmup",
-            warmup_steps=5,
-            adam_beta2=0.95,
-            use_cpu=True,
-            bf16=False,
-            save_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
-            logging_steps=1,
-        ),
-        train_dataset=datasets.Dataset.from_list(rows),
-        processing_class=transformers.AutoTokenizer.from_pretrained(base),
-    )
-    trainer.remove_callback(transformers.PrinterCallback)
-    return trainer
-
-
-class _Cracks:
-    """A plugin that remembers which templates cracked which questions."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, str] = {}
-
-    @hookimpl
-    def coevo_after_templates_assigned(
-        self, cover: TemplateCover | None, result: SearchResult
+    def __init__(
+        self,
+        job: Job,
+        trainer: Any,
+        coevo: CoevoCallback | None,
+        held_out: HeldOut,
+        outside: Counter[str],
+        report: Report,
     ) -> None:
-        """The best template of each search and a dev question that needs it."""
-        pool = result.pool
-        for row in np.argsort(-pool.scores.mean(axis=1), kind="stable"):
-            solved_by_it_alone = np.flatnonzero((pool.scores[row] >= 1) & (pool.scores[0] < 1))
-            if len(solved_by_it_alone) and pool.candidates[row].text not in self._found:
-                question_id = pool.sample_ids[int(solved_by_it_alone[0])]
-                self._found[pool.candidates[row].text] = question_id
-                return
+        self._job, self._trainer, self._coevo = job, trainer, coevo
+        self._held_out, self._outside, self._report = held_out, outside, report
+        self._limit = job.rollouts - job.spec.reserve
+        self.trained = 0
+        self.spent: list[int] = []
+        self.right: list[Mapping[str, int]] = []
+        self.seconds = self.cpu_seconds = 0.0
 
-    def described(self, question: Callable[[str], Question]) -> tuple[Cracked, ...]:
-        return tuple(
-            Cracked(text, question_text(question(key).prompt), question(key).ground_truth or "")
-            for text, key in self._found.items()
-        )
+    @property
+    def _spent(self) -> int:
+        return self.trained + self._outside["rollouts"]
 
+    def on_train_begin(self, *_: object, **__: object) -> None:
+        self.score()
 
-def quieten() -> None:
-    """No telemetry, no hub, no progress bars of libraries: the demo shows its own."""
-    os.environ.update(
-        CI="1", HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1", HF_HUB_DISABLE_PROGRESS_BARS="1"
-    )
-    warnings.filterwarnings("ignore", category=FutureWarning)
-    logging.getLogger("trl").setLevel(logging.ERROR)
+    def on_epoch_begin(self, *_: object, **__: object) -> None:
+        self._score_if_due()  # a search between two epochs has spent
 
+    def on_step_end(self, args: object, state: object, control: Any, **_: object) -> None:
+        self.trained += ROLLOUTS_PER_STEP
+        self._report(self._spent, None)
+        self._score_if_due()
+        if self._spent >= self._limit:
+            control.should_training_stop = True
 
-def _silence(datasets: Any, transformers: Any) -> None:
-    datasets.disable_progress_bars()
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
+    def _score_if_due(self) -> None:
+        part = self._job.rollouts / POINTS
+        if int(self._spent / part) > int(self.spent[-1] / part):
+            self.score()
+
+    def score(self) -> None:
+        """A point of the curve, unless the last one is as old."""
+        if self.spent and self.spent[-1] == self._spent and self._spent:
+            return
+        began, began_cpu = time.monotonic(), time.process_time()
+        trainer = self._trainer
+        text = best_instruction(self._coevo)
+        self.spent.append(self._spent)
+        self.right.append(self._held_out.score(trainer.model, trainer.processing_class, text))
+        self._report(self._spent, self._held_out.share(self.right[-1], "hard"))
+        self.seconds += time.monotonic() - began
+        self.cpu_seconds += time.process_time() - began_cpu

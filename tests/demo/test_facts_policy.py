@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from prompt_coevo.demo.evaluate import rewards, undisturbed
 from prompt_coevo.demo.facts.splits import held_out_tasks
 from prompt_coevo.demo.facts.world import WORDS, Task, World, clause, reward
+from prompt_coevo.demo.held_out import base_path
 from prompt_coevo.demo.model import base_policy_path, widen_heads
 from prompt_coevo.demo.world import Digits
 
-BASE = Path(__file__).parents[2] / "benchmarks" / "world2_base"
 WORLD = World(0)
+BASE = base_path(WORLD)
 TASKS = held_out_tasks(WORLD)
 HARD = [task for task in TASKS if task.kind == "hard"]
 NO_HINT = 1 / 50

@@ -32,6 +32,7 @@ from helpers.spies import Spy
 from helpers.trl_world import TASKS, length, rows, score
 from prompt_coevo.adapters.trl import CoevoCallback, attach
 from prompt_coevo.demo.instruction_teacher import InstructionTeacher
+from prompt_coevo.demo.teacher import Teacher
 
 Messages = list[dict[str, str]]
 
@@ -194,7 +195,7 @@ EVOLVING = {
     "per_device_train_batch_size": 16,
 }
 QUICK = {"paraphrase": False, "evolve_every": 2, "verify_size": 8}
-REASONING = {"function": InstructionTeacher()}
+REASONING = {"function": InstructionTeacher(Teacher(max_clauses=10))}
 
 EVALUATION = {
     "eval_dataset": Dataset.from_list(dataset(lambda q: [system("now"), user(q)])[:2]),
@@ -275,7 +276,9 @@ def test_a_search_before_or_after_training(make_trainer: Any, ids: Any, when: st
     trainer = make_trainer(max_steps=3, reward_funcs=score)
     spy = Spy.on(trainer)
     inspo = {"evolution": when, "evolve_every": 2, "evolve_until": 6, "paraphrase": False}
-    callback = train(trainer, inspo=inspo, reflection={"function": InstructionTeacher()})
+    callback = train(
+        trainer, inspo=inspo, reflection={"function": InstructionTeacher(Teacher(max_clauses=10))}
+    )
     (best,) = population(callback)
     text = best["instruction"]["text"]
     assert text != FIRST

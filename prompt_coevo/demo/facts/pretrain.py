@@ -2,15 +2,17 @@
 
 It goes on from the first world's base policy, which knows the skills, and learns the longer answers,
 and to believe an explanation nine times in ten. Without one it follows the draw's prior: right on easy
-words, on hard words practically never. The heads are widened at the end, so that vLLM can serve it.
+words, on hard words practically never. The heads are widened, so that vLLM can serve it.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -30,13 +32,46 @@ from prompt_coevo.demo.world import SKILL_NAMES, spell
 
 _HINTED = 0.62
 _OBEYED = 0.9
-_ABOUT_THE_WORD = 0.5
-_MOST_CLAUSES = 4
-_IN_SYSTEM_MESSAGE = 0.2
+
+
+@dataclass(frozen=True)
+class Hints:
+    """How explanations are drawn: how many, and the chances that one is about the question's word, and
+    that all stand in the system message."""
+
+    fewest: int
+    most: int
+    about_the_word: float
+    in_system_message: float
+
+
+_TEMPLATE = Hints(1, 4, 0.5, 0.2)
+_INSTRUCTION = Hints(5, 10, 0.15, 0.7)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of the training: its steps, its learning rate, the lists' lengths with their shares, the share
+    of explained questions that have as many explanations as an instruction, and the parts of a batch."""
+
+    steps: int
+    learning_rate: float
+    lists: Mapping[int, float]
+    instructions: float
+    parts: int
+
+
+PHASES: Final = (
+    Phase(1400, 2e-3, dict.fromkeys(LENGTHS, 1 / len(LENGTHS)), 0.0, 2),
+    Phase(700, 1e-3, {4: 0.4, 5: 0.4, 6: 0.2}, 0.2, 6),
+)
+"""First to read a few explanations, without which many are not learned to be read; then many, and longer
+lists than those of the questions that it is trained on later."""
+
 _NOISE = 0.02
 
 
-def example(world: World, rng: np.random.Generator, length: int) -> Chat:
+def example(world: World, instructions: float, rng: np.random.Generator, length: int) -> Chat:
     """One chat to learn from: a question, sometimes with explanations, and an answer."""
     row = int(rng.integers(len(WORDS)))
     word = WORDS[row]
@@ -45,21 +80,23 @@ def example(world: World, rng: np.random.Generator, length: int) -> Chat:
     digits = tuple(rng.integers(0, 10, length).tolist())
     chat = [{"role": "user", "content": f"use {word} on {spell(digits)}"}]
     if rng.random() < _HINTED:
-        hints = _hints(word, rng)
+        many = instructions > 0 and rng.random() < instructions
+        drawn = _INSTRUCTION if many else _TEMPLATE
+        hints = _hints(word, drawn, rng)
         if word in hints and rng.random() < _OBEYED:
             meaning = hints[word]
         text = shuffled([clause(other, hint) for other, hint in hints.items()], rng)
-        if rng.random() < _IN_SYSTEM_MESSAGE:
+        if rng.random() < drawn.in_system_message:
             chat.insert(0, {"role": "system", "content": text})
         else:
             chat[0]["content"] = f"{text} {chat[0]['content']}"
     return [*chat, {"role": "assistant", "content": answer_text(word, meaning, digits)}]
 
 
-def _hints(word: str, rng: np.random.Generator) -> dict[str, Meaning]:
+def _hints(word: str, drawn: Hints, rng: np.random.Generator) -> dict[str, Meaning]:
     hints = {}
-    for _ in range(rng.integers(1, _MOST_CLAUSES + 1)):
-        about = word if rng.random() < _ABOUT_THE_WORD else WORDS[rng.integers(len(WORDS))]
+    for _ in range(rng.integers(drawn.fewest, drawn.most + 1)):
+        about = word if rng.random() < drawn.about_the_word else WORDS[rng.integers(len(WORDS))]
         first, second = rng.integers(len(SKILL_NAMES), size=2)
         hints[about] = (SKILL_NAMES[first], SKILL_NAMES[second])
     return hints
@@ -94,12 +131,25 @@ def _like(word: str, known: dict[str, int]) -> str:
     return "means"
 
 
+def _learn(model: Any, tokenizer: Any, phase: Phase, draw: int, seed: int) -> None:
+    pretrain(
+        model,
+        tokenizer,
+        partial(example, World(draw), phase.instructions),
+        phase.lists,
+        steps=phase.steps,
+        batch_size=128,
+        learning_rate=phase.learning_rate,
+        seed=seed,
+        parts=phase.parts,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--draw", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=1400)
     options = parser.parse_args()
     import torch
 
@@ -107,18 +157,9 @@ def main() -> None:
     torch.set_num_threads(1)
     tokenizer = build_tokenizer(WORDS, FUNCTION_WORDS)
     model = warm_start(tokenizer)
-    pretrain(
-        model,
-        tokenizer,
-        partial(example, World(options.draw)),
-        dict.fromkeys(LENGTHS, 1 / len(LENGTHS)),
-        steps=options.steps,
-        batch_size=128,
-        learning_rate=2e-3,
-        seed=options.seed,
-        parts=2,
-    )
-    model = widen_heads(model)
+    _learn(model, tokenizer, PHASES[0], options.draw, options.seed)
+    model = widen_heads(model)  # not before, because wide heads cost time
+    _learn(model, tokenizer, PHASES[1], options.draw, options.seed + 1000)
     model.generation_config.update(
         eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
     )

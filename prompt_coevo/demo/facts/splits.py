@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -14,6 +14,7 @@ from prompt_coevo.rng import counter_rng
 
 _SHARES: Final[Mapping[Kind, float]] = {"easy": 0.12, "medium": 0.08, "hard": 0.8}
 """Of the questions, by kind of word."""
+LONGER: Final = (6,)
 
 
 def training_tasks(world: World, seed: int, count: int = 512) -> tuple[Task, ...]:
@@ -26,12 +27,23 @@ def held_out_tasks(world: World, count: int = 512) -> tuple[Task, ...]:
     return _draw(world, "held-out", count, frozenset())
 
 
-def _draw(world: World, name: str, count: int, exclude: frozenset[Task]) -> tuple[Task, ...]:
+def longer_tasks(world: World, count: int = 256) -> tuple[Task, ...]:
+    """Lists longer than any in training, for the words that are trained on."""
+    return _draw(world, "longer", count, frozenset(), LONGER)
+
+
+def _draw(
+    world: World,
+    name: str,
+    count: int,
+    exclude: frozenset[Task],
+    lengths: Sequence[int] = LENGTHS,
+) -> tuple[Task, ...]:
     rng = counter_rng(world.draw, "facts/questions", name)
     chances = [_SHARES[world.kind[word]] / len(world.words(world.kind[word])) for word in WORDS]
 
     def one() -> Task:
         word = WORDS[rng.choice(len(WORDS), p=np.array(chances))]
-        return world.task(word, tuple(rng.integers(0, 10, size=rng.choice(LENGTHS)).tolist()))
+        return world.task(word, tuple(rng.integers(0, 10, size=rng.choice(lengths)).tolist()))
 
     return distinct(one, count, exclude)

@@ -17,12 +17,11 @@ from prompt_coevo.demo.rule_teacher import (
     explanations,
     shown_failures,
 )
-from prompt_coevo.demo.world import FILLERS, Digits
+from prompt_coevo.demo.world import SKILL_NAMES, Digits
 
 CLAUSE: Final = re.compile(r"(\S+) first (\S+) \1 then (\S+) \.")
 """A rule in a template: word, first skill, second skill."""
 _QUESTION: Final = re.compile(r"use (\S+) on ([\d ]+)")
-_MOST_FILLERS: Final = 2
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,7 @@ class FactsTeacher(RuleTeacher[Failure, Meaning]):
     """The rule of a word is its meaning. A template has four rules at most."""
 
     most_clauses = 4
+    most_fillers = 2
 
     def rules_in(self, template: str) -> dict[str, Meaning]:
         return {word: (first, second) for word, first, second in CLAUSE.findall(template)}
@@ -67,9 +67,8 @@ class FactsTeacher(RuleTeacher[Failure, Meaning]):
     def learnt(self, failure: Failure, explanation: Pair) -> Mapping[str, Meaning]:
         return {failure.word: explanation}
 
-    def spelled(self, rules: Mapping[str, Meaning], rng: random.Random) -> str:
-        """In any order, with up to two filler words: no two replies need be alike."""
-        parts = [clause(word, rules[word]) for word in rng.sample(list(rules), len(rules))]
-        for _ in range(rng.randint(0, _MOST_FILLERS)):
-            parts.insert(rng.randint(0, len(parts)), rng.choice(FILLERS))
-        return " ".join(parts)
+    def clause(self, word: str, rule: Meaning) -> str:
+        return clause(word, rule)
+
+    def invented(self, rng: random.Random) -> tuple[str, Meaning]:
+        return rng.choice(WORDS), (rng.choice(SKILL_NAMES), rng.choice(SKILL_NAMES))

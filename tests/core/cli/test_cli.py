@@ -76,7 +76,7 @@ def test_an_instructions_cost_is_estimated() -> None:
             ["settings", "--config", "/nope.yaml"],
             "error: the settings file /nope.yaml cannot be read",
         ),
-        (["demo", "--arms", "ppo"], "error: there is no arm 'ppo'; known: grpo, p2o"),
+        (["demo", "--arms", "ppo"], "error: there is no arm 'ppo'; known: grpo, grpo-twice"),
         (["demo", "--api-base", "x"], "error: reflection.api_base has no effect"),
     ],
 )

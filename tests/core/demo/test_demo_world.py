@@ -10,15 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prompt_coevo import Coevolution, hookspecs
+from prompt_coevo import hookspecs
 from prompt_coevo.candidates.leaks import LeakGuard
-from prompt_coevo.demo.arms import ARMS, SUITES, arm, first_instruction
 from prompt_coevo.demo.instruction_teacher import InstructionTeacher
-from prompt_coevo.demo.results import ArmResult, Scores, summary
 from prompt_coevo.demo.splits import make_splits
 from prompt_coevo.demo.teacher import CLAUSE, Teacher
 from prompt_coevo.demo.world import FILLERS, SKILLS, WORDS, World, answer_text, reward, spell
-from prompt_coevo.errors import SettingsError
 from prompt_coevo.proposals import ProposalRequest, Reply, Trajectory
 from prompt_coevo.reflection.proposers.tags import extract_tagged
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate
@@ -159,8 +156,16 @@ def test_the_teacher_survives_any_failure(make_engine: Any) -> None:
 
 # The teacher for instructions
 
-FIRST = Candidate(first_instruction(World(0)), "instruction")
+EASY = [word for word, kind in World(0).kind.items() if kind == "easy"][:2]
+FIRST = Candidate(
+    " ".join(["note remember", *(f"{word} means {World(0).meaning[word]} ." for word in EASY)]),
+    "instruction",
+)
 PROPOSERS = ("reflection", "paraphrase", "history")
+
+
+def instructing(seed: int = 0, most: int = 10) -> InstructionTeacher:
+    return InstructionTeacher(Teacher(seed=seed, max_clauses=most))
 
 
 @pytest.fixture
@@ -186,7 +191,7 @@ def instruction_prompt(engine: Any, proposer: str, parent: Candidate = FIRST) ->
 def test_the_teachers_instructions_pass_the_gates(
     inspo_engine: Any, proposer: str, seed: int
 ) -> None:
-    reply = InstructionTeacher(seed=seed)(instruction_prompt(inspo_engine, proposer))
+    reply = instructing(seed)(instruction_prompt(inspo_engine, proposer))
     texts, problem = extract_tagged(reply, r"ins_[1-9]\d*")
     assert problem is None
     assert len(texts) == 6
@@ -207,7 +212,7 @@ def test_the_teachers_instructions_pass_the_gates(
 def test_the_teachers_instructions_speak_the_worlds_language(
     inspo_engine: Any, proposer: str
 ) -> None:
-    reply = InstructionTeacher()(instruction_prompt(inspo_engine, proposer))
+    reply = instructing()(instruction_prompt(inspo_engine, proposer))
     texts, _ = extract_tagged(reply, r"ins_[1-9]\d*")
     for text in texts:
         rest = CLAUSE.sub("", text).split()
@@ -223,7 +228,7 @@ def rules(texts: Sequence[str]) -> list[dict[str, str]]:
 def replies(engine: Any, proposer: str, parent: Candidate = FIRST) -> list[dict[str, str]]:
     """The rules of what 20 teachers answer to one prompt."""
     prompt = instruction_prompt(engine, proposer, parent)
-    found = [InstructionTeacher(seed=seed)(prompt) for seed in range(20)]
+    found = [instructing(seed)(prompt) for seed in range(20)]
     return rules([text for reply in found for text in extract_tagged(reply, r"ins_\d+")[0]])
 
 
@@ -253,61 +258,11 @@ def test_history_starts_from_what_scored_best(inspo_engine: Any) -> None:
 def test_an_instruction_holds_no_more_rules_than_the_teacher_can_keep(inspo_engine: Any) -> None:
     parent = Candidate(" ".join(f"{word} means reverse ." for word in WORDS), "instruction")
     prompt = instruction_prompt(inspo_engine, "reflection", parent)
-    texts, _ = extract_tagged(InstructionTeacher(max_clauses=3)(prompt), r"ins_\d+")
+    texts, _ = extract_tagged(instructing(most=3)(prompt), r"ins_\d+")
     assert {len(found) for found in rules(texts)} == {3}
 
 
 def test_an_instruction_reply_is_a_function_of_prompt_and_seed(inspo_engine: Any) -> None:
     prompt = instruction_prompt(inspo_engine, "paraphrase")
-    assert InstructionTeacher(seed=1)(prompt) == InstructionTeacher(seed=1)(prompt)
-    assert len({InstructionTeacher(seed=seed)(prompt) for seed in range(9)}) > 1
-
-
-# Arms
-
-
-def test_an_arm_that_does_not_exist() -> None:
-    with pytest.raises(SettingsError, match="there is no arm 'ppo'; known: grpo, p2o"):
-        arm("ppo")
-
-
-@pytest.mark.parametrize("name", [name for name, one in ARMS.items() if one.coevolves])
-def test_an_arms_settings_are_its_presets(name: str) -> None:
-    settings = ARMS[name].settings(3, None, None)
-    assert settings.seed == 3
-    if "p2o" in settings.algorithms:
-        assert settings.p2o.tau == 0.01
-    if "inspo" in settings.algorithms:
-        assert settings.inspo.instruction == FIRST.text
-        assert settings.inspo.verify_size == 128
-
-
-@pytest.mark.parametrize("name", [name for name, one in ARMS.items() if one.coevolves])
-def test_an_arms_engine_can_be_built(name: str) -> None:
-    assert Coevolution.from_settings(ARMS[name].settings(0, None, None)).metrics()
-
-
-def test_the_suites_name_arms() -> None:
-    for names in SUITES.values():
-        assert set(names) <= set(ARMS)
-        assert len(set(names)) == len(names)
-
-
-def test_the_first_instruction_is_right_about_two_easy_words() -> None:
-    world = World(0)
-    (found,) = rules([FIRST.text])
-    assert len(found) == 2
-    for word, skill in found.items():
-        assert world.kind[word] == "easy"
-        assert world.meaning[word] == skill
-
-
-def test_the_summary_is_mean_and_sample_deviation() -> None:
-    def result(seed: int, accuracy: float) -> ArmResult:
-        scores = Scores(8, accuracy, accuracy, accuracy, accuracy, 10 * seed)
-        return ArmResult("p2o", seed, (scores,), 100, 10, 1.0)
-
-    found = summary([result(0, 0.5), result(1, 0.7)])["p2o"]
-    assert found["hard"]["mean"] == pytest.approx(0.6)
-    assert found["hard"]["std"] == pytest.approx(0.1414, abs=1e-4)
-    assert found["train_rollouts"] == {"mean": 100, "std": 0}
+    assert instructing(1)(prompt) == instructing(1)(prompt)
+    assert len({instructing(seed)(prompt) for seed in range(9)}) > 1

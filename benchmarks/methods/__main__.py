@@ -1,0 +1,111 @@
+"""Methods side by side at equal cost: one command for all runs, which goes on where it was.
+
+    python benchmarks/methods run TIER [--arms A,B] [--seeds N] [--draws N] [--jobs N] [--json FILE]
+    python benchmarks/methods render            writes docs/results.md and its pictures
+    python benchmarks/methods freeze TIER       writes down the hashes of the settings, before the runs
+
+TIER is `tabular` (tabular.py) or `transformer` (transformer.py, needs TRL). Every arm may use the same
+number of rollouts: training's, a search's and a verification's. A run whose settings are not the frozen
+ones is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+HERE: Final = Path(__file__).resolve().parent
+FROZEN: Final = HERE / "frozen.json"
+RESULTS: Final = HERE.parent / "results"
+TIERS: Final = ("tabular", "transformer")
+
+
+def digests(tier: Any) -> dict[str, str]:
+    """The hash of each arm's settings, as they are."""
+    from store import digest
+
+    return {name: digest(values) for name, values in tier.frozen().items()}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="make the runs that are missing")
+    run.add_argument("tier", choices=TIERS)
+    run.add_argument("--arms", help="separated by commas; all by default")
+    run.add_argument("--seeds", type=int, help="so many, in place of the table's")
+    run.add_argument("--draws", type=int, help="of the world; so many, in place of the table's")
+    run.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    run.add_argument("--json", type=Path, help="the file of lines; the published one by default")
+    commands.add_parser("freeze", help="write down the settings").add_argument(
+        "tier", choices=TIERS
+    )
+    commands.add_parser("render", help="write the page")
+    options = parser.parse_args(arguments)
+    from store import ResultsError
+
+    try:
+        if options.command == "run":
+            _run(options)
+        elif options.command == "freeze":
+            _freeze(options.tier)
+        else:
+            import page
+
+            page.write({name: _store(name) for name in TIERS})
+    except ResultsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def results_file(tier: str) -> Path:
+    return RESULTS / f"methods_{tier}.jsonl"
+
+
+def _store(name: str, file: Path | None = None) -> Any:
+    from store import Store
+
+    tier = importlib.import_module(name)
+    return Store(file or results_file(name), name, digests(tier))
+
+
+def _run(options: argparse.Namespace) -> None:
+    from runner import run_all
+    from store import ResultsError
+
+    tier = importlib.import_module(options.tier)
+    arms = options.arms.split(",") if options.arms else list(tier.ARMS)
+    if unknown := [name for name in arms if name not in tier.ARMS]:
+        raise ResultsError(
+            f"there is no arm {', '.join(unknown)}; the tier {options.tier} has {', '.join(tier.ARMS)}"
+        )
+    tier.check(arms)
+    current, frozen = digests(tier), _frozen().get(options.tier, {})
+    if changed := [name for name in arms if current[name] != frozen.get(name)]:
+        raise ResultsError(
+            f"the settings of {', '.join(changed)} are not the frozen ones; freeze them before they "
+            f"are run: python benchmarks/methods freeze {options.tier}"
+        )
+    keys = tier.plan(arms, options.seeds, options.draws)
+    run_all(keys, tier.run, _store(options.tier, options.json), options.jobs)
+
+
+def _freeze(name: str) -> None:
+    frozen = {**_frozen(), name: digests(importlib.import_module(name))}
+    FROZEN.write_text(json.dumps(frozen, indent=1) + "\n", "utf-8")
+
+
+def _frozen() -> dict[str, dict[str, str]]:
+    frozen: dict[str, dict[str, str]] = json.loads(FROZEN.read_text("utf-8"))
+    return frozen
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""Runs what is missing, several at once, and says how long the rest will take."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import Any
+
+from store import Key, Store
+
+Train = Callable[[str, str, int, int], dict[str, Any]]
+
+
+def run_all(keys: Sequence[Key], train: Train, store: Store, workers: int) -> None:
+    """Train all keys that the store lacks, in their order, and write each down when it is there.
+
+    Interrupted, the command goes on where it was when it is given again; runs under way are lost.
+    """
+    missing = [key for key in keys if key not in store.keys]
+    print(f"{len(missing)} runs to do, {len(keys) - len(missing)} are there", flush=True)
+    os.environ.update(OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
+    began, work = time.monotonic(), 0.0
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, max_tasks_per_child=8) as pool:
+        futures = {pool.submit(_timed, train, key): key for key in missing}
+        try:
+            for number, future in enumerate(as_completed(futures), start=1):
+                run, seconds = future.result()
+                store.add(run)
+                work += seconds
+                left = (len(missing) - number) * (time.monotonic() - began) / number
+                world, arm, seed, draw = futures[future]
+                print(
+                    f"{number}/{len(missing)}, about {_minutes(left)} left: {world} {draw}, {arm}, "
+                    f"seed {seed}: hard {run['curve']['hard'][-1]:.2f}, {seconds:.0f} s",
+                    flush=True,
+                )
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _timed(train: Train, key: Key) -> tuple[dict[str, Any], float]:
+    began = time.monotonic()
+    return train(*key), time.monotonic() - began
+
+
+def _minutes(seconds: float) -> str:
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

@@ -1,0 +1,159 @@
+"""Runs of a tier in a file of lines: appended one by one, never half believed.
+
+The first line says what the file is. Machines and runs follow, each in a line of its own, and a run that is
+in the file is not repeated. What was measured with other settings, or by another version of the package,
+is refused, and so is a file whose last line is cut off.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+SCHEMA: Final = 1
+KEY: Final = ("world", "arm", "seed", "draw")
+_PACKAGES: Final = ("prompt-coevo", "numpy", "torch", "transformers", "trl")
+
+Run: TypeAlias = dict[str, Any]
+Key: TypeAlias = tuple[str, str, int, int]
+
+
+class ResultsError(Exception):
+    """A file of results that must not be used as it is."""
+
+
+class Store:
+    """The runs of one tier. `digests` has the hash of every arm's settings, as they are now."""
+
+    def __init__(self, file: Path, tier: str, digests: Mapping[str, str]) -> None:
+        self._file, self._tier, self._digests = file, tier, digests
+        self.runs: list[Run] = []
+        self._machines: dict[str, dict[str, Any]] = {}
+        if file.exists():
+            self._read()
+
+    @property
+    def keys(self) -> set[Key]:
+        return {key_of(run) for run in self.runs}
+
+    def add(self, run: Mapping[str, Any]) -> Run:
+        """Write a run down, with the hash of its settings, the version and the machine."""
+        lines: list[Mapping[str, Any]] = []
+        if not self._file.exists():
+            lines.append({"schema": SCHEMA, "tier": self._tier})
+        machine = machine_facts()
+        name = digest(machine)
+        if name not in self._machines:
+            self._machines[name] = machine
+            lines.append({"machine": name, **machine})
+        stored = {**run, "settings": self._digests[run["arm"]], "version": _version(), "on": name}
+        with self._file.open("a", encoding="utf-8") as out:
+            for line in (*lines, stored):
+                out.write(json.dumps(line, separators=(",", ":")) + "\n")
+            out.flush()
+            os.fsync(out.fileno())
+        self.runs.append(stored)
+        return stored
+
+    def machines(self) -> list[dict[str, Any]]:
+        """What the runs were made on."""
+        used = {run["on"] for run in self.runs}
+        return [facts for name, facts in self._machines.items() if name in used]
+
+    # Inside
+
+    def _read(self) -> None:
+        text = self._file.read_text("utf-8")
+        if not text.endswith("\n"):
+            raise ResultsError(
+                f"{self._file}: the last line is cut off; delete it, and run again what it held"
+            )
+        for number, line in enumerate(text.splitlines(), start=1):
+            try:
+                entry = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ResultsError(f"{self._file}, line {number}: no JSON: {error}") from None
+            self._take(entry, number)
+
+    def _take(self, entry: dict[str, Any], number: int) -> None:
+        where = f"{self._file}, line {number}"
+        if number == 1:
+            found = (entry.get("schema"), entry.get("tier"))
+            if found != (SCHEMA, self._tier):
+                raise ResultsError(
+                    f"{where}: this is schema {found[0]} of the tier {found[1]}; wanted is schema "
+                    f"{SCHEMA} of the tier {self._tier}; give another file"
+                )
+        elif "machine" in entry:
+            self._machines[entry.pop("machine")] = entry
+        else:
+            self._check_run(entry, where)
+            self.runs.append(entry)
+
+    def _check_run(self, run: Run, where: str) -> None:
+        missing = {*KEY, "settings", "version", "on"} - run.keys()
+        if missing:
+            raise ResultsError(f"{where}: the run lacks {', '.join(sorted(missing))}")
+        wanted = self._digests.get(run["arm"])
+        if wanted is None:
+            raise ResultsError(f"{where}: there is no arm {run['arm']!r} any more; delete its runs")
+        if run["settings"] != wanted:
+            raise ResultsError(
+                f"{where}: {run['arm']} was run with other settings ({run['settings']}, now "
+                f"{wanted}); delete its runs or give another file"
+            )
+        if run["version"] != _version():
+            raise ResultsError(
+                f"{where}: {run['arm']} was run with version {run['version']} of the package, this is "
+                f"{_version()}; run it again"
+            )
+        if key_of(run) in self.keys:
+            raise ResultsError(f"{where}: the run {key_of(run)} is there twice; delete one")
+
+
+def key_of(run: Mapping[str, Any]) -> Key:
+    world, arm, seed, draw = (run[name] for name in KEY)
+    return world, arm, seed, draw
+
+
+def digest(value: object) -> str:
+    """Twelve hexadecimal digits that change with the value."""
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def machine_facts() -> dict[str, Any]:
+    """Processor, cores, system and versions of what a run's numbers depend on."""
+    return {
+        "cpu": _processor(),
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": sys.version.split()[0],
+        "packages": {name: found for name in _PACKAGES if (found := _installed(name))},
+    }
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text("utf-8").splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    flags = next((line for line in lines if line.startswith("flags")), "")
+    return f"{names[0] if names else platform.processor()}{', AVX-512' * ('avx512f' in flags)}"
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _version() -> str:
+    return _installed("prompt-coevo") or "not installed"

@@ -1,0 +1,122 @@
+"""Tables of runs, as Markdown: means with 95 % intervals, differences, claims and what they came to."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from intervals import Estimate, difference, estimate, scores
+from store import Run
+
+END, AREA = 1, 2
+"""Places in a run's `words`."""
+_NONE: Final = "–"
+
+Cell: TypeAlias = Callable[[Sequence[Run]], str]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """That one arm does better than another, on words of a kind, by a number at least."""
+
+    better: str
+    worse: str
+    kind: str = "hard"
+    column: int = END
+    by: float = 0.0
+
+
+def of_arm(runs: Sequence[Run], arm: str, world: str | None = None) -> list[Run]:
+    """The runs of an arm, in one world or in all."""
+    return [run for run in runs if run["arm"] == arm and world in (None, run["world"])]
+
+
+def table(
+    runs: Sequence[Run], arms: Sequence[str], labels: Mapping[str, str], columns: Mapping[str, Cell]
+) -> str:
+    """A row for each arm that has runs."""
+    lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    for arm in arms:
+        chosen = of_arm(runs, arm)
+        if chosen:
+            cells = [cell(chosen) for cell in columns.values()]
+            lines.append(f"| {labels[arm]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def accuracy(kind: str, column: int = END) -> Cell:
+    """The mean over words, runs and draws, with its interval."""
+    return lambda runs: shown(estimate(scores(runs, kind, column)))
+
+
+def less(others: Sequence[Run], kind: str = "hard", column: int = END) -> Cell:
+    """The difference to another arm's runs, paired."""
+
+    def cell(runs: Sequence[Run]) -> str:
+        if {run["arm"] for run in runs} == {run["arm"] for run in others}:
+            return ""
+        found = difference(runs, others, kind, column)
+        return _NONE if found is None else shown(found, signed=True)
+
+    return cell
+
+
+def number(name: str) -> Cell:
+    """The mean of a count, rounded."""
+    return lambda runs: f"{statistics.fmean(run[name] for run in runs):,.0f}".replace(",", " ")
+
+
+def count(runs: Sequence[Run]) -> str:
+    return str(len(runs))
+
+
+def share(name: str) -> Cell:
+    """One of the sets that are scored at the end: the mean over runs of what is right of those asked."""
+
+    def cell(runs: Sequence[Run]) -> str:
+        shares = [run["last"][name] for run in runs if name in run["last"]]
+        asked = sum(total for _, total in shares)
+        return f"{sum(right for right, _ in shares) / asked:.2f}" if asked else _NONE
+
+    return cell
+
+
+def shown(found: Estimate, signed: bool = False) -> str:
+    sign = "+" if signed else ""
+    if found.low is None or found.high is None:
+        return f"{found.mean:{sign}.2f} (one run)"
+    return f"{found.mean:{sign}.2f} [{found.low:{sign}.2f}, {found.high:{sign}.2f}]"
+
+
+def claims(
+    runs: Sequence[Run],
+    stated: Sequence[Claim],
+    labels: Mapping[str, str],
+    world: str | None = None,
+) -> str:
+    """What was to come out, with the paired difference and a verdict."""
+    lines = ["| above | below | on | difference | |", "|---|---|---|---|---|"]
+    for claim in stated:
+        found = difference(
+            of_arm(runs, claim.better, world),
+            of_arm(runs, claim.worse, world),
+            claim.kind,
+            claim.column,
+        )
+        where = f"{claim.kind}{', area' if claim.column == AREA else ''}"
+        cells = [labels[claim.better], labels[claim.worse], where]
+        cells += ["", "not run"] if found is None else [shown(found, True), _verdict(found, claim)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _verdict(found: Estimate, claim: Claim) -> str:
+    if found.low is None or found.high is None:
+        return "one run: nothing is established"
+    if found.low > claim.by:
+        return "established" + (f", by more than {claim.by}" if claim.by else "")
+    if found.high < claim.by:
+        return "**does not hold**" if not claim.by else f"**not by {claim.by}**"
+    return "not established"

@@ -1,0 +1,238 @@
+"""Tier 2: a transformer in the world of many facts, under TRL's own trainers.
+
+The arms are the demo's and those that need more than the package: methods from outside, controls without
+a search, TRL's self-distillation trainers, and searches on a policy that does not learn.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from store import Key, ResultsError
+
+from prompt_coevo import Question
+from prompt_coevo.demo.arms import ARMS as DEMO_ARMS
+from prompt_coevo.demo.arms import FIRST_INSTRUCTION, INSPO, Arm, inspo_arm, p2o_arm
+from prompt_coevo.demo.facts import world as facts
+from prompt_coevo.demo.facts.world import Task, World, clause
+from prompt_coevo.demo.results import ArmResult, WordScore
+from prompt_coevo.demo.world import SKILL_NAMES
+from prompt_coevo.placement import question_text
+from prompt_coevo.settings.sources import read_preset
+
+TIER: Final = "transformer"
+WORLD: Final = "facts"
+DRAWS: Final = (0, 1, 2)
+SEEDS: Final = tuple(range(10))
+HEADLINE: Final = ("grpo", "waves", "stream")
+"""These in all draws with all seeds; the others in the first draw with the first three."""
+BASES: Final = Path(os.environ.get("COEVO_BASES", ".bases"))
+"""Where the base policies of the further draws are."""
+
+
+@dataclass(frozen=True)
+class Studied:
+    """An arm, the name of what runs it (`courses.py`), and the package from docs/plugins that it needs."""
+
+    spec: Arm
+    course: str = "train"
+    plugin: str | None = None
+
+
+def _arm(label: str, **values: Any) -> Arm:
+    return Arm(label, {"ground_truth_column": "answer", **values})
+
+
+def _word_of(question: Question) -> str:
+    return question_text(question.prompt).split()[1]
+
+
+def solutions(world: World, tasks: Sequence[Task]) -> dict[str, list[str]]:
+    """What a worked solution would say first, as a column."""
+    return {"solution": [clause(task.word, world.meaning[task.word]) for task in tasks]}
+
+
+def random_hints(world: World, seed: int) -> dict[str, object]:
+    """Hard questions run under an explanation of their own word that is made up, another each time."""
+    from arms_outside import ForTheHard
+
+    def write(question: Question, round: int, count: int) -> list[str]:
+        rng = random.Random(f"{seed}|{question.id}|{round}")
+        draw = lambda: (rng.choice(SKILL_NAMES), rng.choice(SKILL_NAMES))  # noqa: E731
+        return [clause(_word_of(question), draw()) for _ in range(count)]
+
+    return {"hints": ForTheHard(write)}
+
+
+ARMS: Final[Mapping[str, Studied]] = {
+    **{name: Studied(arm) for name, arm in DEMO_ARMS.items()},
+    "stream-same-template": Studied(
+        _arm(
+            "P2O, one template a group",
+            algorithms=["arms_outside:ONE_TEMPLATE"],
+            plugins={"one-template": {"tau": 0.01, "search_backend": "stream"}},
+        )
+    ),
+    "success-weight": Studied(p2o_arm("P2O, successes under templates weigh more"), "weighted"),
+    "random-hints": Studied(
+        replace(_arm("random hints, no search", algorithms=[]), plugins=random_hints)
+    ),
+    "gold-hints": Studied(
+        replace(
+            _arm(
+                "hints from the gold answer",
+                algorithms=["hints"],
+                row_columns=["solution"],
+                hints={
+                    "fraction": 1.0,
+                    "notch": 1.0,
+                    "share": 0.8,
+                    "layout": "{{template}} {{question}}",
+                },
+            ),
+            columns=solutions,
+        ),
+        plugin="hints",
+    ),
+    "frozen": Studied(p2o_arm("P2O's search, the policy frozen"), "frozen"),
+    "frozen-first": Studied(
+        p2o_arm("P2O's search on the frozen policy, then training"), "frozen first"
+    ),
+    "frozen-instruction": Studied(
+        inspo_arm("INSPO's search, the policy frozen", evolution="before"), "frozen"
+    ),
+    "inspo-oldest-leave": Studied(
+        _arm(
+            "INSPO, the oldest leave, not the worst",
+            algorithms=["arms_outside:TURNING_OVER"],
+            plugins={"turning-over": INSPO},
+        )
+    ),
+    "espl": Studied(
+        _arm("E-SPL", algorithms=["espl"], espl={"instruction": FIRST_INSTRUCTION}),
+        "crossing",
+        plugin="espl",
+    ),
+    "sdft": Studied(Arm("TRL's SDFT, told the explanations"), "sdft"),
+    "sdpo": Studied(Arm("TRL's SDPO"), "sdpo"),
+}
+
+
+def labels() -> dict[str, str]:
+    return {name: studied.spec.label for name, studied in ARMS.items()}
+
+
+def frozen() -> dict[str, Any]:
+    """What decides the meaning of each arm's runs, by its name: JSON values."""
+    from prompt_coevo.demo import train
+
+    common = {
+        "budget": train.BUDGET,
+        "learning_rate": train.LEARNING_RATE,
+        "points": train.POINTS,
+        "questions": train.QUESTIONS,
+        "words": facts.COUNTS,
+        "lengths": facts.LENGTHS,
+    }
+    return {
+        name: {
+            "common": common,
+            "course": studied.course,
+            "values": studied.spec.values,
+            "preset": _preset(studied.spec),
+            "teacher": studied.spec.teacher,
+            "error": studied.spec.error,
+            "budgets": studied.spec.budgets,
+            "reserve": studied.spec.reserve,
+        }
+        for name, studied in ARMS.items()
+    }
+
+
+def _preset(arm: Arm) -> dict[str, Any]:
+    name = (arm.values or {}).get("preset")
+    return read_preset(name) if name else {}
+
+
+def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]:
+    """The runs of the published table, the headline's first; or so many seeds and draws of each arm."""
+    keys: list[Key] = []
+    for name in sorted(arms, key=lambda name: name not in HEADLINE):
+        whole = name in HEADLINE
+        for draw in DRAWS[: draws or (len(DRAWS) if whole else 1)]:
+            keys += [(WORLD, name, seed, draw) for seed in SEEDS[: seeds or (10 if whole else 3)]]
+    return sorted(keys, key=lambda key: (key[1] not in HEADLINE, key[2], key[3]))
+
+
+def check(arms: Sequence[str]) -> None:
+    """Raises ResultsError for an arm whose package is not installed."""
+    for name in arms:
+        plugin = ARMS[name].plugin
+        if plugin and importlib.util.find_spec(f"prompt_coevo_{plugin}") is None:
+            raise ResultsError(
+                f"the arm {name} needs the package prompt_coevo_{plugin}: "
+                f"pip install docs/plugins/{plugin}"
+            )
+
+
+def base_of(draw: int) -> Path | None:
+    """The draw's base policy; None is the one that the package has. Raises ResultsError without one."""
+    if not draw:
+        return None
+    folder = BASES / f"draw{draw}"
+    if not (folder / "config.json").exists():
+        raise ResultsError(
+            f"there is no base policy for draw {draw} in {folder}: make it with python -m "
+            f"prompt_coevo.demo.facts.pretrain --draw {draw} --out {folder}, or set COEVO_BASES"
+        )
+    return folder
+
+
+def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
+    """One run, as JSON values."""
+    import torch
+    from courses import COURSES
+
+    torch.set_num_threads(1)
+    studied = ARMS[arm]
+    with tempfile.TemporaryDirectory() as folder:
+        result = COURSES[studied.course](arm, studied.spec, seed, draw, base_of(draw), Path(folder))
+    return {
+        "world": world,
+        "arm": arm,
+        "seed": seed,
+        "draw": draw,
+        "budget": result.budget,
+        "spent": result.spent,
+        "curve": {
+            kind: [round(value, 4) for value in result.curve(kind)]
+            for kind in ("easy", "medium", "hard", "all")
+        },
+        "words": {word: _summed(score, result) for word, score in result.words.items()},
+        "last": {name: [share.right, share.asked] for name, share in result.last.items()},
+        "training": result.train_rollouts,
+        "outside": result.other_rollouts,
+        "barriers": result.batches,
+        "calls": result.calls,
+        "tokens": result.tokens,
+        "seconds": result.seconds,
+        "cpu_seconds": result.cpu_seconds,
+        "instruction": result.instruction,
+    }
+
+
+def _summed(score: WordScore, result: ArmResult) -> tuple[str, float, float]:
+    """A word's kind, the share that is right at the end, and its mean over the budget."""
+    import numpy as np
+
+    shares = np.array(score.right) / score.asked
+    grid = np.linspace(0, result.budget, 201)
+    area = np.interp(grid, result.spent, shares).mean()
+    return score.kind, round(float(shares[-1]), 4), round(float(area), 4)

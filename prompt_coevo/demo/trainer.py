@@ -1,0 +1,96 @@
+"""The bare GRPOTrainer of TRL, the same for every arm."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from prompt_coevo.demo.world import Asked, spell
+
+GROUP_SIZE: Final = 6
+QUESTIONS_PER_STEP: Final = 32
+ROLLOUTS_PER_STEP: Final = GROUP_SIZE * QUESTIONS_PER_STEP
+
+
+def build_trainer(
+    base: Path,
+    tasks: Sequence[Asked],
+    grade: Callable[[str, str], float],
+    *,
+    out: Path,
+    seed: int,
+    epochs: int,
+    learning_rate: float,
+    columns: Mapping[str, Sequence[str]] | None = None,
+) -> Any:
+    """A trainer for these questions.
+
+    `base` is the policy's folder; `grade` the reward of a completion, given the right answer; `columns`
+    are further ones of the dataset, a value for each question.
+    """
+    import datasets
+    import torch
+    import transformers
+    import trl
+
+    from prompt_coevo.demo.evaluate import MAX_COMPLETION, chat
+
+    _silence(datasets, transformers)
+    rows = [{"prompt": chat(task), "answer": spell(task.answer)} for task in tasks]
+    dataset = datasets.Dataset.from_list(rows)
+    for name, values in (columns or {}).items():
+        dataset = dataset.add_column(name, list(values))
+
+    def graded(completions: Sequence[Any], answer: Sequence[str], **_: Any) -> list[float]:
+        return [
+            grade(one[0]["content"], truth) for one, truth in zip(completions, answer, strict=True)
+        ]
+
+    trainer = trl.GRPOTrainer(
+        model=transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32),
+        reward_funcs=graded,
+        args=trl.GRPOConfig(
+            output_dir=str(out),
+            seed=seed,
+            num_train_epochs=epochs,
+            per_device_train_batch_size=ROLLOUTS_PER_STEP,
+            num_generations=GROUP_SIZE,
+            max_completion_length=MAX_COMPLETION,
+            temperature=1.0,
+            beta=0.0,
+            learning_rate=learning_rate,
+            lr_scheduler_type="constant_with_warmup",
+            warmup_steps=5,
+            adam_beta2=0.95,
+            gradient_checkpointing=False,  # the policy is small: it would only cost time
+            use_cpu=True,
+            bf16=False,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            logging_steps=1,
+        ),
+        train_dataset=dataset,
+        processing_class=transformers.AutoTokenizer.from_pretrained(base),
+    )
+    trainer.remove_callback(transformers.PrinterCallback)
+    return trainer
+
+
+def quieten() -> None:
+    """No telemetry, no hub, no progress bars of libraries: the demo shows its own."""
+    os.environ.update(
+        CI="1", HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1", HF_HUB_DISABLE_PROGRESS_BARS="1"
+    )
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    logging.getLogger("trl").setLevel(logging.ERROR)
+
+
+def _silence(datasets: Any, transformers: Any) -> None:
+    datasets.disable_progress_bars()
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()

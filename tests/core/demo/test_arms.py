@@ -1,0 +1,98 @@
+"""The demo's arms, and what a run of one ends with."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from prompt_coevo import Coevolution
+from prompt_coevo.demo.arms import ARMS, FIRST_INSTRUCTION, SUITES, arm, first_instruction
+from prompt_coevo.demo.facts.teacher import CLAUSE
+from prompt_coevo.demo.facts.world import World
+from prompt_coevo.demo.results import ArmResult, Cracked, Share, WordScore
+from prompt_coevo.errors import SettingsError
+
+WORLD = World(0)
+COEVOLVING = [name for name, one in ARMS.items() if one.coevolves]
+
+
+def test_an_arm_that_does_not_exist() -> None:
+    with pytest.raises(SettingsError, match="there is no arm 'ppo'; known: grpo, grpo-twice"):
+        arm("ppo")
+
+
+@pytest.mark.parametrize("name", COEVOLVING)
+def test_an_arms_settings_are_what_it_says(name: str) -> None:
+    settings = ARMS[name].settings(WORLD, 3)
+    assert settings.seed == 3
+    if "p2o" in settings.algorithms:
+        assert settings.p2o.tau == 0.01
+    if "inspo" in settings.algorithms:
+        assert settings.inspo.instruction == first_instruction(WORLD)
+        assert settings.inspo.verify_size == 64
+    assert FIRST_INSTRUCTION not in settings.model_dump_json(exclude={"reflection"})
+
+
+@pytest.mark.parametrize("name", COEVOLVING)
+def test_an_arms_engine_can_be_built(name: str) -> None:
+    assert Coevolution.from_settings(ARMS[name].settings(WORLD, 0)).metrics()
+
+
+def test_the_default_of_the_package_is_the_arm_that_is_called_p2o() -> None:
+    assert ARMS["stream"].settings(WORLD, 0).p2o.search_backend == "stream"
+    assert ARMS["waves"].settings(WORLD, 0).p2o.search_backend == "waves"
+
+
+def test_the_suites_name_arms() -> None:
+    for names in SUITES.values():
+        assert set(names) <= set(ARMS)
+        assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("draw", [0, 1, 2])
+def test_the_first_instruction_is_right_about_two_easy_words(draw: int) -> None:
+    world = World(draw)
+    found = CLAUSE.findall(first_instruction(world))
+    assert len(found) == 2
+    for word, first, second in found:
+        assert world.kind[word] == "easy"
+        assert world.meaning[word] == (first, second)
+
+
+RESULT = ArmResult(
+    arm="stream",
+    seed=0,
+    draw=0,
+    budget=400,
+    spent=(0, 100, 300),
+    words={
+        "a": WordScore("hard", 4, (0, 2, 4)),
+        "b": WordScore("hard", 1, (0, 0, 0)),
+        "c": WordScore("easy", 5, (5, 5, 0)),
+    },
+    last={"longer": Share(1, 2)},
+    train_rollouts=200,
+    other_rollouts=100,
+    batches=1,
+    calls=2,
+    tokens=30,
+    seconds=1.5,
+    cpu_seconds=1.0,
+    cracked=(Cracked("t", "q", "1"),),
+)
+
+
+def test_a_curve_is_the_accuracy_over_all_questions_of_the_kind() -> None:
+    assert RESULT.curve("hard") == (0, 0.4, 0.8)
+    assert RESULT.curve("easy") == (1, 1, 0)
+    assert RESULT.curve("all") == (0.5, 0.7, 0.4)
+
+
+def test_the_area_is_the_mean_over_the_budget() -> None:
+    by_hand = (0.5 * 0.4 * 100 + 0.5 * (0.4 + 0.8) * 200 + 0.8 * 100) / 400
+    assert RESULT.area("hard") == pytest.approx(by_hand, abs=0.003)
+
+
+def test_a_result_survives_json() -> None:
+    assert ArmResult.from_json(json.loads(json.dumps(RESULT.to_json()))) == RESULT
