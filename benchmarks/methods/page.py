@@ -1,0 +1,287 @@
+"""Fills the tables of the documentation from the files of runs, and draws the pictures.
+
+A table stands in a page between `<!-- methods: NAME -->` and `<!-- end -->`; what is between is replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import plots
+import tabular
+import transformer
+from store import ResultsError, Run, Store
+from tables import (
+    AREA,
+    Cell,
+    Claim,
+    accuracy,
+    claims,
+    count,
+    less,
+    number,
+    of_arm,
+    share,
+    table,
+)
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGES: Final = ("README.md", "docs/results.md", "docs/demo.md")
+PICTURES: Final = ROOT / "docs" / "results"
+_BLOCK: Final = re.compile(r"(<!-- methods: (\S+) -->\n).*?(\n<!-- end -->)", re.DOTALL)
+
+COSTS: Final[Mapping[str, Cell]] = {
+    "training": number("training"),
+    "other rollouts": number("outside"),
+    "batches waited for": number("barriers"),
+    "calls": number("calls"),
+    "tokens": number("tokens"),
+    "CPU seconds": number("cpu_seconds"),
+}
+BY_KIND: Final[Mapping[str, Cell]] = {
+    "hard": accuracy("hard"),
+    "medium": accuracy("medium"),
+    "easy": accuracy("easy"),
+    "hard, area": accuracy("hard", AREA),
+}
+HELD_OUT: Final[Mapping[str, Cell]] = {
+    "longer lists": share("longer"),
+    "explained in training": share("explained"),
+    "never explained": share("not explained"),
+    "templated questions": share("templated"),
+    "never templated": share("never templated"),
+    "under its templates": share("under templates"),
+}
+INSPO: Final = (
+    *("static", "inspo", "inspo-before", "inspo-after", "inspo-oldest-leave", "inspo-constant"),
+    *("inspo-no-verify", "inspo-paraphrase", "inspo-history"),
+)
+TEACHERS: Final = ("exact-teacher", "stream", "poor-teacher", "random-teacher", "filler-teacher")
+CONTROLS: Final = ("grpo", "grpo-twice", "random-hints", *TEACHERS, "gold-hints")
+VARIANTS: Final = (
+    *("stream", "stream-same-template", "success-weight", "no-distillation", "band", "templated"),
+    *("waves", "waves-bare", "same-template"),
+)
+FROZEN: Final = ("frozen", "frozen-instruction", "frozen-first", "stream", "inspo")
+OTHERS: Final = ("grpo", "sdpo", "sdft", "espl", "gold-hints", "stream", "inspo", "both")
+
+HEADLINE_CLAIMS: Final = (
+    Claim("stream", "grpo"),
+    Claim("waves", "grpo"),
+    Claim("stream", "waves"),
+    Claim("stream", "waves", column=AREA),
+    Claim("grpo", "stream", "medium"),
+    Claim("grpo", "stream", "easy"),
+    Claim("grpo", "waves", "easy"),
+)
+CONTROL_CLAIMS: Final = (
+    Claim("stream", "grpo-twice"),
+    Claim("stream", "random-hints"),
+    Claim("stream", "random-teacher"),
+    Claim("stream", "filler-teacher"),
+    Claim("exact-teacher", "stream", column=AREA),
+    Claim("stream", "poor-teacher", column=AREA),
+    Claim("poor-teacher", "random-teacher", column=AREA),
+    Claim("gold-hints", "stream", column=AREA),
+)
+VARIANT_CLAIMS: Final = (
+    Claim("stream", "stream-same-template"),
+    Claim("stream", "no-distillation"),
+    Claim("stream", "band"),
+    Claim("stream", "templated"),
+    Claim("success-weight", "stream", column=AREA),
+    Claim("waves-bare", "waves"),
+    Claim("waves", "same-template"),
+    Claim("stream", "frozen-first"),
+)
+INSPO_CLAIMS: Final = tuple(Claim("inspo", other, "all") for other in INSPO if other != "inspo")
+"""The orderings of the paper's Table 1 and Figure 3, as far as they are about INSPO itself."""
+
+
+def write(stores: Mapping[str, Store], pages: Sequence[str] = PAGES) -> None:
+    """Fill all pages and draw all pictures. Raises ResultsError for a table that nobody knows."""
+    blocks = _blocks(stores["tabular"].runs, stores["transformer"].runs, stores)
+    for name in pages:
+        page = ROOT / name
+        page.write_text(filled(page.read_text("utf-8"), blocks, name), "utf-8")
+    PICTURES.mkdir(exist_ok=True)
+    _draw(stores["tabular"].runs, stores["transformer"].runs)
+
+
+def filled(text: str, blocks: Mapping[str, Callable[[], str]], name: str) -> str:
+    """The page with its tables made anew."""
+
+    def made(found: re.Match[str]) -> str:
+        if found[2] not in blocks:
+            raise ResultsError(
+                f"{name}: there is no table {found[2]!r}; known: {', '.join(blocks)}"
+            )
+        return f"{found[1]}{blocks[found[2]]()}{found[3]}"
+
+    return _BLOCK.sub(made, text)
+
+
+def _blocks(
+    tabular_runs: Sequence[Run], runs: Sequence[Run], stores: Mapping[str, Store]
+) -> dict[str, Callable[[], str]]:
+    names = transformer.labels()
+    headline = [run for run in runs if run["arm"] in transformer.HEADLINE]
+    few = [run for run in runs if run["draw"] == 0 and run["seed"] < 3]
+    grpo = of_arm(runs, "grpo")
+    few_grpo = of_arm(few, "grpo")
+    start = {"runs": count}
+    against = {"hard, less GRPO's": less(grpo), "area, less GRPO's": less(grpo, column=AREA)}
+    few_against = {"hard, less GRPO's": less(few_grpo)}
+    of_all = {
+        "all words": accuracy("all"),
+        "hard": accuracy("hard"),
+        "all, area": accuracy("all", AREA),
+        "hard, without the instruction": share("without instruction"),
+    }
+    blocks: dict[str, Callable[[], str]] = {
+        "headline": lambda: table(
+            headline, transformer.HEADLINE, names, {**start, **BY_KIND, **against}
+        ),
+        "headline-costs": lambda: table(headline, transformer.HEADLINE, names, COSTS),
+        "headline-claims": lambda: claims(headline, HEADLINE_CLAIMS, names),
+        "held-out": lambda: table(headline, transformer.HEADLINE, names, HELD_OUT),
+        "controls": lambda: table(
+            few, CONTROLS, names, {**start, **BY_KIND, **few_against, "calls": number("calls")}
+        ),
+        "controls-claims": lambda: claims(few, CONTROL_CLAIMS, names),
+        "variants": lambda: table(few, VARIANTS, names, {**start, **BY_KIND, **COSTS}),
+        "variants-claims": lambda: claims(few, VARIANT_CLAIMS, names),
+        "frozen": lambda: table(
+            few,
+            FROZEN,
+            names,
+            {
+                **start,
+                "hard": accuracy("hard"),
+                "all words": accuracy("all"),
+                "hard, under its templates": share("under templates"),
+                "hard, without the instruction": share("without instruction"),
+                **COSTS,
+            },
+        ),
+        "inspo": lambda: table(few, INSPO, names, {**start, **of_all, **COSTS}),
+        "inspo-claims": lambda: claims(few, INSPO_CLAIMS, names),
+        "others": lambda: table(
+            few,
+            OTHERS,
+            names,
+            {**start, **BY_KIND, "without the instruction": share("without instruction"), **COSTS},
+        ),
+        "machines": lambda: _machines(stores),
+    }
+    for world in tabular.WORLDS_USED:
+        blocks |= _tabular_blocks(world, of_world(tabular_runs, world))
+    return blocks
+
+
+def of_world(runs: Sequence[Run], world: str) -> list[Run]:
+    return [run for run in runs if run["world"] == world]
+
+
+def _tabular_blocks(world: str, runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
+    names = {name: arm.label for name, arm in tabular.ARMS.items()}
+    templates = [name for name, arm in tabular.ARMS.items() if arm.inspo is None]
+    instructions = [name for name, arm in tabular.ARMS.items() if arm.inspo is not None]
+    costs = {name: cell for name, cell in COSTS.items() if name != "CPU seconds"}
+    return {
+        f"tabular-{world}": lambda: table(
+            runs, templates, names, {"runs": count, **BY_KIND, **costs}
+        ),
+        f"tabular-{world}-claims": lambda: claims(runs, tabular_claims(templates), names),
+        f"tabular-{world}-inspo": lambda: table(
+            runs,
+            instructions,
+            names,
+            {
+                "runs": count,
+                "all words": accuracy("all"),
+                "all, area": accuracy("all", AREA),
+                "without the instruction": without,
+                **costs,
+            },
+        ),
+        f"tabular-{world}-inspo-claims": lambda: claims(
+            runs,
+            [Claim("inspo", one, "all") for one in instructions if one != "inspo"],
+            names,
+        ),
+    }
+
+
+def tabular_claims(templates: Sequence[str]) -> list[Claim]:
+    """The stream above every other arm without an instruction; above one template a group by .3."""
+    others = [name for name in templates if name != "stream"]
+    return [Claim("stream", name, by=0.3 if name == "grpo" else 0.0) for name in others]
+
+
+def without(runs: Sequence[Run]) -> str:
+    """The accuracy on all questions when the instruction is taken away."""
+    return f"{sum(run['without']['all'] for run in runs) / len(runs):.2f}"
+
+
+def _machines(stores: Mapping[str, Store]) -> str:
+    lines = []
+    for tier, store in stores.items():
+        for facts in store.machines():
+            versions = ", ".join(f"{name} {found}" for name, found in facts["packages"].items())
+            lines.append(
+                f"- {tier}: {facts['cpu']}, {facts['cores']} cores, {facts['system']}, "
+                f"Python {facts['python']}, {versions}"
+            )
+    return "\n".join(lines)
+
+
+def _draw(tabular_runs: Sequence[Run], runs: Sequence[Run]) -> None:
+    names = transformer.labels()
+    panels = {
+        f"draw {draw}, ten seeds": {
+            names[arm]: [run for run in of_arm(runs, arm) if run["draw"] == draw]
+            for arm in transformer.HEADLINE
+        }
+        for draw in transformer.DRAWS
+    }
+    plots.curves(panels, PICTURES / "headline.svg")
+    few = [run for run in runs if run["draw"] == 0 and run["seed"] < 3]
+    plots.curves(
+        {
+            "teachers": {names[arm]: of_arm(few, arm) for arm in TEACHERS},
+            "no search": {
+                names[arm]: of_arm(few, arm)
+                for arm in ("grpo", "random-hints", "gold-hints", "sdft", "sdpo", "stream")
+            },
+        },
+        PICTURES / "controls.svg",
+    )
+    labels = {name: arm.label for name, arm in tabular.ARMS.items()}
+    plots.curves(
+        {
+            f"world {world}": {
+                labels[arm]: of_arm(tabular_runs, arm, world)
+                for arm in (
+                    *("grpo", "random hints", "stream, random teacher"),
+                    *("stream, one template", "waves", "stream"),
+                )
+            }
+            for world in tabular.WORLDS_USED
+        },
+        PICTURES / "tabular.svg",
+    )
+    plots.curves(
+        {
+            f"world {world}": {
+                labels[arm]: of_arm(tabular_runs, arm, world)
+                for arm in ("static", "inspo", "inspo, before", "inspo, after", "inspo, history")
+            }
+            for world in tabular.WORLDS_USED
+        },
+        PICTURES / "tabular-inspo.svg",
+        "all",
+    )
