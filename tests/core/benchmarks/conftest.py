@@ -1,0 +1,9 @@
+"""The benchmarks' modules are siblings in a folder that is run, so that folder is on the path here."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[3] / "benchmarks" / "methods"
+sys.path.insert(0, str(FOLDER))

@@ -1,0 +1,95 @@
+"""Files of runs: nothing is lost, nothing is believed that was measured otherwise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from store import ResultsError, Store, digest, key_of, machine_facts
+
+DIGESTS = {"grpo": "aaa", "stream": "bbb"}
+
+
+def run(arm: str = "grpo", seed: int = 0) -> dict[str, Any]:
+    return {"world": "B", "arm": arm, "seed": seed, "draw": 0, "words": {"w": ["hard", 1, 0.5]}}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    store = Store(tmp_path / "runs.jsonl", "tabular", DIGESTS)
+    store.add(run())
+    store.add(run("stream"))
+    return tmp_path / "runs.jsonl"
+
+
+def opened(file: Path, **digests: str) -> Store:
+    return Store(file, "tabular", {**DIGESTS, **digests})
+
+
+def test_what_was_added_is_there_again(file: Path) -> None:
+    store = opened(file)
+    assert [key_of(one) for one in store.runs] == [("B", "grpo", 0, 0), ("B", "stream", 0, 0)]
+    assert store.runs[0]["words"] == {"w": ["hard", 1, 0.5]}
+    assert store.keys == {("B", "grpo", 0, 0), ("B", "stream", 0, 0)}
+    assert store.machines() == [machine_facts()]
+    store.add(run("grpo", 1))
+    assert len(opened(file).runs) == 3
+    assert len(file.read_text().splitlines()) == 1 + 1 + 3  # what it is, one machine, three runs
+
+
+def test_other_settings_are_refused(file: Path) -> None:
+    with pytest.raises(
+        ResultsError, match=r"line 4: stream was run with other settings \(bbb, now"
+    ):
+        opened(file, stream="ccc")
+
+
+def test_an_arm_that_is_gone_is_refused(file: Path) -> None:
+    with pytest.raises(ResultsError, match="there is no arm 'stream' any more"):
+        Store(file, "tabular", {"grpo": "aaa"})
+
+
+def test_another_version_is_refused(file: Path) -> None:
+    found = json.loads(file.read_text().splitlines()[2])["version"]
+    file.write_text(file.read_text().replace(f'"version":"{found}"', '"version":"0.0.0"'))
+    with pytest.raises(ResultsError, match="run with version 0.0.0 of the package, this is"):
+        opened(file)
+
+
+@pytest.mark.parametrize("missing", [1, 30, 60])
+def test_a_file_that_was_cut_off_is_refused(file: Path, missing: int) -> None:
+    file.write_text(file.read_text()[:-missing])
+    with pytest.raises(ResultsError, match="the last line is cut off"):
+        opened(file)
+
+
+def test_a_damaged_line_is_named(file: Path) -> None:
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines[:2], "{", *lines[2:]]) + "\n")
+    with pytest.raises(ResultsError, match="line 3: no JSON"):
+        opened(file)
+
+
+def test_another_tier_or_schema_is_refused(file: Path) -> None:
+    with pytest.raises(ResultsError, match="this is schema 1 of the tier tabular"):
+        Store(file, "transformer", DIGESTS)
+
+
+def test_a_run_without_its_key_is_refused(file: Path) -> None:
+    text = file.read_text().replace('"seed":0,', "", 1)
+    file.write_text(text)
+    with pytest.raises(ResultsError, match="the run lacks seed"):
+        opened(file)
+
+
+def test_a_run_that_is_there_twice_is_refused(file: Path) -> None:
+    file.write_text(file.read_text() + file.read_text().splitlines()[-1] + "\n")
+    with pytest.raises(ResultsError, match="is there twice"):
+        opened(file)
+
+
+def test_a_hash_changes_with_the_value_and_with_nothing_else() -> None:
+    assert digest({"a": 1, "b": [2]}) == digest({"b": [2], "a": 1})
+    assert digest({"a": 1}) != digest({"a": 2})
