@@ -17,7 +17,7 @@ import numpy as np
 import tabular_plugins
 from numpy.typing import NDArray
 from tabular_plugins import ForTheHard, Found, Tally, random_hints, true_hints
-from tabular_world import WORLDS, Knobs, TabularPolicy, Teacher, TeacherKind, World
+from tabular_world import WORLDS, TabularPolicy, Teacher, TeacherKind, World
 
 from prompt_coevo import Coevolution, Method, Settings
 from prompt_coevo.types import Assignment, Rollout, RolloutRequest
@@ -185,7 +185,7 @@ def _short(number: float) -> float:
 
 
 def _words(world: World, meter: Meter) -> dict[str, tuple[str, int, float]]:
-    """Of every word: its kind, whether it is answered right at the end, and at which share of the points."""
+    """Of every word: its kind, whether it is right at the end, and at which share of the points."""
     right = np.array(meter.right)
     return {
         f"w{word}": (KINDS[kind], int(right[-1, word]), round(float(right[:, word].mean()), 3))

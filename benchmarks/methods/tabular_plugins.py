@@ -1,4 +1,4 @@
-"""The arms that are no setting of the package: small plugins through its public hooks, and two subclasses."""
+"""Arms that are no setting of the package: small plugins through its hooks, and two subclasses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-
 from prompt_coevo import Candidate, MemberPlan, Method, Policy, hookimpl
 from prompt_coevo.algorithms.inspo.plugin import Inspo
 from prompt_coevo.algorithms.inspo.settings import InspoSettings
@@ -19,7 +18,6 @@ from prompt_coevo.algorithms.p2o.cover import TemplateCover
 from prompt_coevo.algorithms.p2o.search import SearchResult
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.algorithms.p2o.stream.plugin import Stream
-from prompt_coevo.context import Context
 from prompt_coevo.types import EMPTY_TEMPLATE, Group, Question, Rollout
 
 Writer: TypeAlias = Callable[[Question, int, int], Sequence[str]]

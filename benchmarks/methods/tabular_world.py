@@ -12,8 +12,10 @@ import math
 import random
 import re
 import threading
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -139,7 +141,8 @@ class TabularPolicy:
         self._random = random.Random(seed)
         self._logits = np.log(world.first_beliefs)
         self._trust = np.array([math.log(world.knobs.obeys / (1 - world.knobs.obeys))])
-        self._beliefs = softmax(self._logits)
+        self._settle()
+        self._truth = world.meanings.tolist()
         self._moments: dict[str, tuple[NDArray[Any], NDArray[Any], int]] = {}
         self.version = PolicyVersion()
         self.rollouts = 0
@@ -171,21 +174,6 @@ class TabularPolicy:
             self._learn(rollouts)
         return rollouts
 
-    def _learn(self, rollouts: Sequence[Rollout]) -> None:
-        rewards = np.array([rollout.reward for rollout in rollouts])
-        groups = rewards.reshape(-1, self._world.knobs.group)
-        spread = groups.std(axis=1, ddof=1, keepdims=True) + 1e-4
-        advantages = ((groups - groups.mean(axis=1, keepdims=True)) / spread).ravel()
-        logits, trust = np.zeros_like(self._logits), np.zeros(1)
-        for rollout, advantage in zip(rollouts, advantages, strict=True):
-            if self._success_weight and rollout.reward and rollout.assignment.distilled:
-                advantage += self._success_weight
-            if advantage:
-                self._add_gradient(rollout, float(advantage), logits, trust)
-        self._step("logits", self._logits, logits / len(rollouts), self.rate)
-        self._step("trust", self._trust, trust / len(rollouts), 0.02)
-        self._beliefs = softmax(self._logits)
-
     def accuracies(self, instruction: str = "") -> tuple[float, float, float]:
         """On new questions, greedy, without a hint or under an instruction: easy, medium, hard."""
         right = self.right(instruction)[self._test].all(axis=1)
@@ -208,6 +196,12 @@ class TabularPolicy:
 
     # Inside
 
+    def _settle(self) -> None:
+        """What follows from the weights, once for every update of them."""
+        self._beliefs = softmax(self._logits)
+        self._cumulated = np.cumsum(self._beliefs, axis=1).tolist()
+        self._obeys = 1 / (1 + math.exp(-self._trust[0]))
+
     def _told(self, instruction: str) -> NDArray[Any]:
         """What is said of every word under an instruction: chances."""
         told = self._beliefs.copy()
@@ -223,26 +217,21 @@ class TabularPolicy:
         words = self._words(assignment.question_id)
         hints = hints_of(assignment.instruction, assignment.template)
         said = [self._say(word, hints, temperature == 0) for word in words]
-        right = all(
-            meaning == self._world.meanings[word] for word, meaning in zip(words, said, strict=True)
-        )
+        right = all(self._truth[word] == told for word, told in zip(words, said, strict=True))
         return Rollout(assignment, spelled(said), float(right), policy_version=self.version)
 
     def _say(self, word: int, hints: Hints, greedy: bool) -> int:
-        beliefs, trust = self._beliefs[word], self._obeys
+        trust = self._obeys
         if greedy:
+            beliefs = self._beliefs[word]
             beliefs = beliefs * (1 - trust) if word in hints else beliefs.copy()
             if word in hints:
                 beliefs[hints[word]] += trust
             return int(beliefs.argmax())
         if word in hints and self._random.random() < trust:
             return hints[word]
-        drawn = self._random.random() * 0.999999
-        return min(int(np.searchsorted(np.cumsum(beliefs), drawn)), len(beliefs) - 1)
-
-    @property
-    def _obeys(self) -> float:
-        return 1 / (1 + math.exp(-self._trust[0]))
+        cumulated = self._cumulated[word]
+        return min(bisect_left(cumulated, self._random.random() * 0.999999), len(cumulated) - 1)
 
     def _add_gradient(
         self, rollout: Rollout, advantage: float, logits: NDArray[Any], trust: NDArray[Any]
@@ -262,6 +251,21 @@ class TabularPolicy:
             direction = -beliefs * own
             direction[meaning] += own
             logits[word] += advantage * direction
+
+    def _learn(self, rollouts: Sequence[Rollout]) -> None:
+        rewards = np.array([rollout.reward for rollout in rollouts])
+        groups = rewards.reshape(-1, self._world.knobs.group)
+        spread = groups.std(axis=1, ddof=1, keepdims=True) + 1e-4
+        advantages = ((groups - groups.mean(axis=1, keepdims=True)) / spread).ravel()
+        logits, trust = np.zeros_like(self._logits), np.zeros(1)
+        for rollout, advantage in zip(rollouts, advantages, strict=True):
+            if self._success_weight and rollout.reward and rollout.assignment.distilled:
+                advantage += self._success_weight
+            if advantage:
+                self._add_gradient(rollout, float(advantage), logits, trust)
+        self._step("logits", self._logits, logits / len(rollouts), self.rate)
+        self._step("trust", self._trust, trust / len(rollouts), 0.02)
+        self._settle()
 
     def _step(self, name: str, values: NDArray[Any], gradient: NDArray[Any], rate: float) -> None:
         """Adam."""
@@ -386,12 +390,17 @@ def _numbered(texts: Iterable[str]) -> str:
 
 def clauses(text: str) -> dict[int, int]:
     """What a template explains: word to meaning."""
-    return {int(word): int(meaning) for word, meaning in _CLAUSE.findall(text)}
+    return dict(_read(text))
+
+
+@lru_cache(10_000)
+def _read(text: str) -> tuple[tuple[int, int], ...]:
+    return tuple((int(word), int(meaning)) for word, meaning in _CLAUSE.findall(text))
 
 
 def hints_of(*texts: Candidate | None) -> dict[int, int]:
     """What an instruction and a template explain together; the template has the last word."""
-    return {word: told for text in texts if text for word, told in clauses(text.text).items()}
+    return {word: told for text in texts if text for word, told in _read(text.text)}
 
 
 def spelled(meanings: Sequence[int] | NDArray[Any]) -> str:
