@@ -53,6 +53,9 @@ INSPO: Final[Mapping[str, Any]] = {
 SEARCH_AFTER: Final[Mapping[str, int]] = {"B": 22_800, "C": 24_200, "E": 22_100}
 """Rollouts that are kept for a search after training, by world: its mean cost on draws 10, 11 and 12."""
 
+CALLS: Final[Mapping[str, int]] = {"B": 150, "C": 200, "E": 350}
+"""What the stream's calls come to with a teacher that reads, rounded up, by world, on draw 10."""
+
 
 @dataclass(frozen=True)
 class Arm:
@@ -72,6 +75,8 @@ class Arm:
     course: Course = "train"
     hints: Hints = "none"
     success_weight: float = 0.0
+    few_calls: bool = False
+    """Whether the teacher is asked no more often than one that reads."""
     instead: Mapping[str, str] = field(default_factory=dict)
     """Methods of `tabular_plugins` in the place of the package's, by the names of these."""
 
@@ -108,6 +113,12 @@ ARMS: Final[Mapping[str, Arm]] = {
     "stream, teacher errs 0.3": _erring("P2O, stream, a teacher that errs in 30 %", 0.3),
     "stream, teacher errs 0.6": _erring("P2O, stream, a teacher that errs in 60 %", 0.6),
     "stream, random teacher": _stream("P2O, stream, a teacher that guesses", "guesses"),
+    "stream, random teacher, few calls": Arm(
+        "P2O, stream, a teacher that guesses, as many calls",
+        STREAM,
+        teacher="guesses",
+        few_calls=True,
+    ),
     "stream, filler teacher": _stream("P2O, stream, a teacher that says nothing", "says nothing"),
     "random hints": Arm("random hints, no search", hints="random"),
     "true hints": Arm("hints from the answers, no search", hints="true"),
@@ -139,6 +150,7 @@ def frozen() -> dict[str, Any]:
         "rules": RULES,
         "evolving": EVOLVING,
         "search_after": dict(SEARCH_AFTER),
+        "calls": dict(CALLS),
         "points": POINTS,
     }
 
@@ -361,6 +373,7 @@ class _Run:
                 algorithms.append(name)
                 values[name] = dict(section)
         if algorithms:
-            values["reflection"] = {"function": self.teacher}
+            most = {"max_calls": CALLS[self._name]} if arm.few_calls else {}
+            values["reflection"] = {"function": self.teacher, **most}
         settings = Settings(algorithms=tuple(algorithms), **values)
         return Coevolution.from_settings(settings, plugins=dict(plugins))

@@ -20,7 +20,13 @@ ARMS = (
     *("grpo", "grpo, 2 x", "waves", "waves, one template", "waves, bare", "stream"),
     *("stream, one template", "stream, no distillation", "stream, success weight"),
     *("stream, exact teacher", "stream, teacher errs 0.3", "stream, teacher errs 0.6"),
-    *("stream, random teacher", "stream, filler teacher", "random hints", "true hints"),
+    *(
+        "stream, random teacher",
+        "stream, random teacher, few calls",
+        "stream, filler teacher",
+        "random hints",
+        "true hints",
+    ),
     *("search only", "search, then train", "static", "inspo", "inspo, before", "inspo, after"),
     *("inspo, oldest leave", "inspo, constant", "inspo, no verify", "inspo, paraphrase"),
     *("inspo, history", "both"),
@@ -38,6 +44,7 @@ def tabular(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     )
     monkeypatch.setitem(worlds.WORLDS, "tiny", tiny)
     monkeypatch.setitem(module.SEARCH_AFTER, "tiny", BUDGET // 2)
+    monkeypatch.setitem(module.CALLS, "tiny", 9)
     yield module
     logging.disable(logging.NOTSET)
 
@@ -74,6 +81,10 @@ def test_a_run_spends_the_budget_and_says_what_came_of_it(tabular: Any, arm: str
     assert ("with_templates" in one) == (arm == "search only")
     asks = tabular.ARMS[arm].p2o is not None or tabular.ARMS[arm].inspo is not None
     assert (one["calls"] > 0) == (one["tokens"] > 0) == (asks and arm != "static")
+
+
+def test_a_teacher_may_be_asked_a_few_times_alone(tabular: Any) -> None:
+    assert tabular.run("tiny", "stream, random teacher, few calls", 1, 10)["calls"] == 9
 
 
 def test_a_run_comes_out_again(tabular: Any) -> None:
