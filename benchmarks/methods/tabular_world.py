@@ -337,8 +337,8 @@ class Teacher:
             for question, response in _FAILURE.findall(prompt)
             if (number := _NUMBER.search(question))
         ]
-        for number, response in rng.sample(failures, min(self._knobs.explained, len(failures))):
-            self._explain(f"q{number}", response, known, rng)
+        for failed, response in rng.sample(failures, min(self._knobs.explained, len(failures))):
+            self._explain(f"q{failed}", response, known, rng)
         while len(known) > most:  # the oldest, as a rule
             del known[next(iter(known)) if rng.random() < 0.7 else rng.choice(list(known))]
         texts = [f"w{word} means s{meaning} ." for word, meaning in known.items()]
