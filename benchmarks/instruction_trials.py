@@ -8,7 +8,7 @@ are spent, training's and verification's together; `area` is its mean over the b
 the candidate was truly better than its parent when the verdict fell, by the exact mean reward of all
 training questions under the weights of that moment; `error` is the root mean square of the measured less
 the true difference, `bias` its mean. Barriers are batches that training waits for. See
-`tabular_world.py` for the worlds.
+`methods/tabular_world.py` for the worlds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from tabular_world import WORLDS, Knobs, TabularPolicy, Teacher, World
+from methods.tabular_world import WORLDS, Knobs, TabularPolicy, Teacher, World
 
 from prompt_coevo import Coevolution, Settings, hookimpl
 from prompt_coevo.candidates.trials import Trial

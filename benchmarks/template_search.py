@@ -5,7 +5,7 @@
 
 `hard` is the accuracy on new questions with a hard word, without any template, when all rollouts of the
 world's budget are spent, training and search together; `area` is its mean over the budget. Barriers are
-batches that training waits for. See `tabular_world.py` for the worlds.
+batches that training waits for. See `methods/tabular_world.py` for the worlds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from tabular_world import WORLDS, TabularPolicy, Teacher, TeacherKind, World
+from methods.tabular_world import WORLDS, TabularPolicy, Teacher, TeacherKind, World
 
 from prompt_coevo import Coevolution, Settings
 

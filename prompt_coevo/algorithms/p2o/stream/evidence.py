@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,6 +17,8 @@ Floats = NDArray[np.float32]
 _FRESHNESS: Final = 0.995
 """What an outcome is worth after a weight update, of what it was worth before: the policy learns."""
 _ROWS: Final = 16_384
+_AROUND: Final = 1_024
+"""Answers that are kept: more than there are templates."""
 _FORGOTTEN: Final = 0.01
 _HOPE: Final = 0.7
 _DOUBT: Final = 0.05
@@ -56,6 +59,9 @@ class Evidence:
         self._anywhere_updated = 0
         self._shown: dict[int, tuple[int, ...]] = {}
         self._written_for: dict[int, set[int]] = {}
+        # As often asked for as a template on trial is rolled out, and always the same.
+        self.around: Callable[[tuple[int, ...]], Sequence[int]] = lru_cache(_AROUND)(self._around)
+        """Questions like some of them, without these; the most alike first."""
 
     def near(self, question: int) -> Alike:
         """The questions most like this one, itself first. Raises PluginError for a likeness that errs."""
@@ -77,6 +83,15 @@ class Evidence:
                 "and up to 1"
             )
         return alike
+
+    def _around(self, shown: tuple[int, ...]) -> tuple[int, ...]:
+        likeness: dict[int, float] = {}
+        for one in shown:
+            alike = self.near(one)
+            for number, weight in zip(alike.numbers.tolist(), alike.weights.tolist(), strict=True):
+                likeness[number] = max(likeness.get(number, 0.0), weight)
+        others = set(likeness).difference(shown)
+        return tuple(sorted(others, key=lambda number: (-likeness[number], number)))
 
     def open(self, slot: int, shown: Sequence[int]) -> None:
         """A template takes the slot, which may have been another's; it was written for `shown`."""
@@ -171,10 +186,13 @@ class Evidence:
 
     def _hope(self, alike: Alike) -> Floats:
         """How like this question is to the nearest one that a template was written for, by slot."""
-        hope = np.zeros(self._anywhere.shape[1], dtype=np.float32)
+        known: dict[int, float] = {}  # faster to write to than an array
         for number, weight in zip(alike.numbers.tolist(), alike.weights.tolist(), strict=True):
             for slot in self._written_for.get(number, ()):
-                hope[slot] = max(hope[slot], weight)
+                if weight > known.get(slot, 0.0):
+                    known[slot] = weight
+        hope = np.zeros(self._anywhere.shape[1], dtype=np.float32)
+        hope[list(known)] = list(known.values())
         return hope
 
     def _row(self, question: int, step: int) -> int:

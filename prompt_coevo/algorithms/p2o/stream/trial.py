@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Final
 
 from prompt_coevo.algorithms.p2o.stream.evidence import Evidence
@@ -22,12 +22,12 @@ def concerns(template: Template, question: int, evidence: Evidence) -> bool:
     if question in template.shown:
         return True
     near = set(evidence.near(question).numbers.tolist())
-    return bool(near.intersection(template.shown)) or not _alike(template, evidence)
+    return bool(near.intersection(template.shown)) or not evidence.around(template.shown)
 
 
 def unseen(template: Template, hard: Collection[int], evidence: Evidence) -> list[int]:
     """The hard questions most like those that the proposer saw fail, which it did not see."""
-    return [question for question in _alike(template, evidence) if question in hard]
+    return [question for question in evidence.around(template.shown) if question in hard]
 
 
 def verdict(template: Template, *, proof: bool, rides: bool, stale: bool) -> bool | None:
@@ -46,14 +46,3 @@ def verdict(template: Template, *, proof: bool, rides: bool, stale: bool) -> boo
     if not proof:
         return None
     return False if template.tried_unseen >= (RIDERS_UNSEEN if by_riders else _TRIES) else None
-
-
-def _alike(template: Template, evidence: Evidence) -> Sequence[int]:
-    """Questions like those shown, without these; the most alike first."""
-    likeness: dict[int, float] = {}
-    for shown in template.shown:
-        alike = evidence.near(shown)
-        for number, weight in zip(alike.numbers.tolist(), alike.weights.tolist(), strict=True):
-            likeness[number] = max(likeness.get(number, 0.0), weight)
-    others = set(likeness).difference(template.shown)
-    return sorted(others, key=lambda number: (-likeness[number], number))

@@ -3,7 +3,7 @@
 A question names one or more words, and is answered by what every word means. The policy has a belief
 about each word, which it may not hold for a hard word, and obeys an explanation in its prompt (`dax means
 3`) with some probability. Policy gradient changes the table. The reflection model is a rule that reads
-the real reflection prompt, and explains some of the failures that it is shown; it errs now and then.
+the real reflection prompts, and explains some of the failures that it is shown; it errs now and then.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import math
 import random
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -40,6 +42,11 @@ _NUMBER: Final = re.compile(r" on n(\d+)")
 _PARENT: Final = re.compile(r"<current_template>(.*?)</current_template>", re.DOTALL)
 _INSTRUCTION: Final = re.compile(r"<ins_0>(.*?)</ins_0>", re.DOTALL)
 _WANTED: Final = re.compile(r"write (\d+) improved instructions")
+_REWORDED: Final = re.compile(r"Write (\d+) other versions")
+_RECOMBINED: Final = re.compile(r"write (\d+) new instructions")
+_SCORED: Final = re.compile(r"<ins_(\d+)>(.*?)</ins_\1>\s*<score_\1>(\d+)</score_\1>", re.DOTALL)
+_FILLERS: Final = ("note", "please", "remember", "first")
+_INVENTS: Final = 0.3
 _TEST_QUESTIONS: Final = 1_500
 
 
@@ -121,15 +128,21 @@ class World:
 class TabularPolicy:
     """The policy of one run: `prompt_coevo.policy.Policy`, with a trainer."""
 
-    def __init__(self, world: World, seed: int, rate: float = 0.15) -> None:
-        self._world, self._rate = world, rate
+    def __init__(
+        self, world: World, seed: int, rate: float = 0.15, success_weight: float = 0.0
+    ) -> None:
+        """`success_weight` is added to the advantage of a distilled rollout that succeeded."""
+        self._world, self._success_weight = world, success_weight
+        self.rate = rate
+        """The step size; 0 freezes the policy."""
         self._questions = world.questions(np.random.default_rng([seed, 1]), world.knobs.questions)
         self._test = np.array(world.questions(np.random.default_rng(99), _TEST_QUESTIONS))
         self._kinds = world.kinds[self._test].max(axis=1)
         self._random = random.Random(seed)
         self._logits = np.log(world.first_beliefs)
         self._trust = np.array([math.log(world.knobs.obeys / (1 - world.knobs.obeys))])
-        self._beliefs = softmax(self._logits)
+        self._settle()
+        self._truth = world.meanings.tolist()
         self._moments: dict[str, tuple[NDArray[Any], NDArray[Any], int]] = {}
         self.version = PolicyVersion()
         self.rollouts = 0
@@ -157,30 +170,24 @@ class TabularPolicy:
     def train(self, plan: Sequence[Assignment]) -> list[Rollout]:
         """One batch, and one update of the weights: group-relative advantages, on the train prompt."""
         rollouts = [self._answered(assignment, None) for assignment in plan]
-        rewards = np.array([rollout.reward for rollout in rollouts])
-        groups = rewards.reshape(-1, self._world.knobs.group)
-        spread = groups.std(axis=1, ddof=1, keepdims=True) + 1e-4
-        advantages = ((groups - groups.mean(axis=1, keepdims=True)) / spread).ravel()
-        logits, trust = np.zeros_like(self._logits), np.zeros(1)
-        for rollout, advantage in zip(rollouts, advantages, strict=True):
-            if advantage:
-                self._add_gradient(rollout, float(advantage), logits, trust)
-        self._step("logits", self._logits, logits / len(rollouts), self._rate)
-        self._step("trust", self._trust, trust / len(rollouts), 0.02)
-        self._beliefs = softmax(self._logits)
+        if self.rate:
+            self._learn(rollouts)
         return rollouts
 
     def accuracies(self, instruction: str = "") -> tuple[float, float, float]:
         """On new questions, greedy, without a hint or under an instruction: easy, medium, hard."""
-        beliefs = self._told(instruction)
-        right = (beliefs.argmax(axis=1) == self._world.meanings)[self._test].all(axis=1)
+        right = self.right(instruction)[self._test].all(axis=1)
         easy, medium, hard = (float(right[self._kinds == kind].mean()) for kind in range(3))
         return easy, medium, hard
 
     def accuracy(self, instruction: str) -> float:
         """On new questions of all kinds, greedy, under an instruction."""
-        right = (self._told(instruction).argmax(axis=1) == self._world.meanings)[self._test]
-        return float(right.all(axis=1).mean())
+        return float(self.right(instruction)[self._test].all(axis=1).mean())
+
+    def right(self, instruction: str) -> NDArray[np.bool_]:
+        """Whether each word is answered right, greedy, under an instruction."""
+        right: NDArray[np.bool_] = self._told(instruction).argmax(axis=1) == self._world.meanings
+        return right
 
     def worth(self, instruction: str) -> float:
         """The mean reward of the training questions under an instruction, exactly."""
@@ -188,6 +195,12 @@ class TabularPolicy:
         return float(chances[np.array(self._questions)].prod(axis=1).mean())
 
     # Inside
+
+    def _settle(self) -> None:
+        """What follows from the weights, once for every update of them."""
+        self._beliefs = softmax(self._logits)
+        self._cumulated = np.cumsum(self._beliefs, axis=1).tolist()
+        self._obeys = 1 / (1 + math.exp(-self._trust[0]))
 
     def _told(self, instruction: str) -> NDArray[Any]:
         """What is said of every word under an instruction: chances."""
@@ -204,26 +217,21 @@ class TabularPolicy:
         words = self._words(assignment.question_id)
         hints = hints_of(assignment.instruction, assignment.template)
         said = [self._say(word, hints, temperature == 0) for word in words]
-        right = all(
-            meaning == self._world.meanings[word] for word, meaning in zip(words, said, strict=True)
-        )
+        right = all(self._truth[word] == told for word, told in zip(words, said, strict=True))
         return Rollout(assignment, spelled(said), float(right), policy_version=self.version)
 
     def _say(self, word: int, hints: Hints, greedy: bool) -> int:
-        beliefs, trust = self._beliefs[word], self._obeys
+        trust = self._obeys
         if greedy:
+            beliefs = self._beliefs[word]
             beliefs = beliefs * (1 - trust) if word in hints else beliefs.copy()
             if word in hints:
                 beliefs[hints[word]] += trust
             return int(beliefs.argmax())
         if word in hints and self._random.random() < trust:
             return hints[word]
-        drawn = self._random.random() * 0.999999
-        return min(int(np.searchsorted(np.cumsum(beliefs), drawn)), len(beliefs) - 1)
-
-    @property
-    def _obeys(self) -> float:
-        return 1 / (1 + math.exp(-self._trust[0]))
+        cumulated = self._cumulated[word]
+        return min(bisect_left(cumulated, self._random.random() * 0.999999), len(cumulated) - 1)
 
     def _add_gradient(
         self, rollout: Rollout, advantage: float, logits: NDArray[Any], trust: NDArray[Any]
@@ -244,6 +252,21 @@ class TabularPolicy:
             direction[meaning] += own
             logits[word] += advantage * direction
 
+    def _learn(self, rollouts: Sequence[Rollout]) -> None:
+        rewards = np.array([rollout.reward for rollout in rollouts])
+        groups = rewards.reshape(-1, self._world.knobs.group)
+        spread = groups.std(axis=1, ddof=1, keepdims=True) + 1e-4
+        advantages = ((groups - groups.mean(axis=1, keepdims=True)) / spread).ravel()
+        logits, trust = np.zeros_like(self._logits), np.zeros(1)
+        for rollout, advantage in zip(rollouts, advantages, strict=True):
+            if self._success_weight and rollout.reward and rollout.assignment.distilled:
+                advantage += self._success_weight
+            if advantage:
+                self._add_gradient(rollout, float(advantage), logits, trust)
+        self._step("logits", self._logits, logits / len(rollouts), self.rate)
+        self._step("trust", self._trust, trust / len(rollouts), 0.02)
+        self._settle()
+
     def _step(self, name: str, values: NDArray[Any], gradient: NDArray[Any], rate: float) -> None:
         """Adam."""
         first, second, count = self._moments.get(name, (0 * values, 0 * values, 0))
@@ -256,26 +279,57 @@ class TabularPolicy:
 class Teacher:
     """The reflection model: it adds explanations to the current template, and forgets old ones.
 
-    Asked for instructions it does so as often as it is asked for one, with other failures each time.
+    Asked for instructions it does so as often as it is asked for one, with other failures each time;
+    `rules` of them fit into one, as many as into a template if None. Without failures to read it does
+    what the demo's does: a paraphrase has the same rules in another order, a history's best ones are
+    recombined, and three times in ten a rule is made up.
     """
 
-    def __init__(self, policy: TabularPolicy, knobs: Knobs, kind: TeacherKind, seed: int) -> None:
+    def __init__(
+        self,
+        policy: TabularPolicy,
+        knobs: Knobs,
+        kind: TeacherKind,
+        seed: int,
+        rules: int | None = None,
+    ) -> None:
         self._policy, self._knobs, self._kind, self._seed = policy, knobs, kind, seed
+        self._rules = knobs.clauses if rules is None else rules
         self._lock = threading.Lock()
         self.calls = 0
+        self.tokens = 0
+        """Words of prompts and replies."""
 
     def __call__(self, prompt: str) -> str:
+        reply = self._reply(prompt)
         with self._lock:
             self.calls += 1
+            self.tokens += len(prompt.split()) + len(reply.split())
+        return reply
+
+    def _reply(self, prompt: str) -> str:
         if self._kind == "says nothing":
             return "<template>please note</template>"
         rng = random.Random(f"{self._seed}|{prompt}")
         if wanted := _WANTED.search(prompt):
-            texts = [self._improved(prompt, _INSTRUCTION, rng) for _ in range(int(wanted[1]))]
-            return "\n".join(f"<ins_{n}>{text}</ins_{n}>" for n, text in enumerate(texts, 1))
-        return f"<template>{self._improved(prompt, _PARENT, rng)}</template>"
+            return _numbered(
+                self._improved(prompt, _INSTRUCTION, self._rules, rng)
+                for _ in range(int(wanted[1]))
+            )
+        if wanted := _REWORDED.search(prompt):
+            parent = _INSTRUCTION.search(prompt)
+            rules = clauses(parent[1] if parent else "")
+            return _numbered(self._varied(dict(rules), rng) for _ in range(int(wanted[1])))
+        if wanted := _RECOMBINED.search(prompt):
+            scored = [(int(one[3]), clauses(one[2])) for one in _SCORED.finditer(prompt)]
+            return _numbered(
+                self._varied(_recombined(scored, rng), rng) for _ in range(int(wanted[1]))
+            )
+        return f"<template>{self._improved(prompt, _PARENT, self._knobs.clauses, rng)}</template>"
 
-    def _improved(self, prompt: str, parents: re.Pattern[str], rng: random.Random) -> str:
+    def _improved(
+        self, prompt: str, parents: re.Pattern[str], most: int, rng: random.Random
+    ) -> str:
         parent = parents.search(prompt)
         known = clauses(parent[1] if parent else "")
         failures = [
@@ -283,13 +337,26 @@ class Teacher:
             for question, response in _FAILURE.findall(prompt)
             if (number := _NUMBER.search(question))
         ]
-        for number, response in rng.sample(failures, min(self._knobs.explained, len(failures))):
-            self._explain(f"q{number}", response, known, rng)
-        while len(known) > self._knobs.clauses:  # the oldest, as a rule
+        for failed, response in rng.sample(failures, min(self._knobs.explained, len(failures))):
+            self._explain(f"q{failed}", response, known, rng)
+        while len(known) > most:  # the oldest, as a rule
             del known[next(iter(known)) if rng.random() < 0.7 else rng.choice(list(known))]
         texts = [f"w{word} means s{meaning} ." for word, meaning in known.items()]
         rng.shuffle(texts)
         return " ".join([*texts, "note"])
+
+    def _varied(self, rules: dict[int, int], rng: random.Random) -> str:
+        """The rules in any order, with some filler words and now and then a rule that is made up."""
+        knobs = self._knobs
+        if rng.random() < _INVENTS:
+            word = rng.randrange(knobs.easy + knobs.medium + knobs.hard)
+            rules[word] = rng.randrange(knobs.meanings)
+        while len(rules) > self._rules:
+            del rules[rng.choice(list(rules))]
+        parts = [f"w{word} means s{rules[word]} ." for word in rng.sample(list(rules), len(rules))]
+        for _ in range(rng.randrange(4)):
+            parts.insert(rng.randint(0, len(parts)), rng.choice(_FILLERS))
+        return " ".join(parts)
 
     def _explain(
         self, question_id: str, response: str, known: dict[int, int], rng: random.Random
@@ -306,14 +373,34 @@ class Teacher:
                 known[word] = told
 
 
+def _recombined(scored: Sequence[tuple[int, Hints]], rng: random.Random) -> dict[int, int]:
+    """The best instruction with some rules of two others that did well."""
+    ranked = [rules for _, rules in sorted(scored, key=lambda entry: -entry[0])[:6]]
+    rules = dict(ranked[0]) if ranked else {}
+    for other in rng.sample(ranked, min(2, len(ranked))):
+        rules |= {word: told for word, told in other.items() if rng.random() < 0.5}
+    if rules and rng.random() < 0.5:
+        del rules[rng.choice(list(rules))]
+    return rules
+
+
+def _numbered(texts: Iterable[str]) -> str:
+    return "\n".join(f"<ins_{n}>{text}</ins_{n}>" for n, text in enumerate(texts, 1))
+
+
 def clauses(text: str) -> dict[int, int]:
     """What a template explains: word to meaning."""
-    return {int(word): int(meaning) for word, meaning in _CLAUSE.findall(text)}
+    return dict(_read(text))
+
+
+@lru_cache(10_000)
+def _read(text: str) -> tuple[tuple[int, int], ...]:
+    return tuple((int(word), int(meaning)) for word, meaning in _CLAUSE.findall(text))
 
 
 def hints_of(*texts: Candidate | None) -> dict[int, int]:
     """What an instruction and a template explain together; the template has the last word."""
-    return {word: told for text in texts if text for word, told in clauses(text.text).items()}
+    return {word: told for text in texts if text for word, told in _read(text.text)}
 
 
 def spelled(meanings: Sequence[int] | NDArray[Any]) -> str:

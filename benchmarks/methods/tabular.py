@@ -1,0 +1,379 @@
+"""Tier 1: methods side by side in worlds of facts whose policy is a table, at equal cost.
+
+`run` trains one arm until all rollouts of the world's budget are spent, training's, a search's, a
+verification's and riders' together, and says what the policy can do at points of the budget, on new
+questions, greedy, without any template, and under the method's evaluation instruction where it has one.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import tabular_plugins
+from numpy.typing import NDArray
+from tabular_plugins import ForTheHard, Found, Tally, random_hints, true_hints
+from tabular_world import WORLDS, TabularPolicy, Teacher, TeacherKind, World
+
+from prompt_coevo import Coevolution, Method, Settings
+from prompt_coevo.types import Assignment, Rollout, RolloutRequest
+
+Course: TypeAlias = Literal["train", "search", "search, then train"]
+Hints: TypeAlias = Literal["none", "random", "true"]
+
+WORLDS_USED: Final = ("B", "C", "E")
+POINTS: Final = 21
+RULES: Final = 10
+"""So many clauses fit into an instruction."""
+EVOLVING: Final = 0.78
+"""Evolution ends after this part of the steps that training alone could make."""
+
+STREAM: Final[Mapping[str, Any]] = {"tau": 0.01, "search_backend": "stream"}
+WAVES: Final[Mapping[str, Any]] = {
+    "tau": 0.01,
+    "search_backend": "waves",
+    "calls_per_hard": "unlimited",
+    "beam_width": 4,
+    "front_fill": True,
+    "minibatch_size": 8,
+    "dev_size": 64,
+    "search_budget": 1200,
+    "minibatch_temperature": 1.0,
+}
+INSPO: Final[Mapping[str, Any]] = {
+    "instruction": "remember note",
+    "paraphrase": False,
+    "verify_size": 128,
+    "rounds": 2,
+}
+SEARCH_AFTER: Final[Mapping[str, int]] = {"B": 22_800, "C": 24_200, "E": 22_100}
+"""Rollouts that are kept for a search after training, by world: its mean cost on draws 10, 11 and 12."""
+
+CALLS: Final[Mapping[str, int]] = {"B": 150, "C": 200, "E": 350}
+"""What the stream's calls come to with a teacher that reads, rounded up, by world, on draw 10."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to spend a budget. Without settings of P2O or INSPO that method is off.
+
+    `settings` are those outside the methods' sections, `knobs` change the world's teacher or budget.
+    """
+
+    label: str
+    p2o: Mapping[str, Any] | None = None
+    inspo: Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    teacher: TeacherKind = "explains"
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    budgets: int = 1
+    """How many times the world's budget."""
+    course: Course = "train"
+    hints: Hints = "none"
+    success_weight: float = 0.0
+    few_calls: bool = False
+    """Whether the teacher is asked no more often than one that reads."""
+    instead: Mapping[str, str] = field(default_factory=dict)
+    """Methods of `tabular_plugins` in the place of the package's, by the names of these."""
+
+    @property
+    def after(self) -> bool:
+        return self.inspo is not None and self.inspo.get("evolution") == "after"
+
+
+def _stream(label: str, teacher: TeacherKind = "explains", **changes: Any) -> Arm:
+    return Arm(label, {**STREAM, **changes}, teacher=teacher)
+
+
+def _erring(label: str, errors: float) -> Arm:
+    return Arm(label, STREAM, knobs={"errors": errors})
+
+
+ARMS: Final[Mapping[str, Arm]] = {
+    "grpo": Arm("GRPO"),
+    "grpo, 2 x": Arm("GRPO, twice the budget", budgets=2),
+    "waves": Arm("P2O, waves (the paper's)", WAVES),
+    "waves, one template": Arm(
+        "P2O, waves, one template a group", {**WAVES, "group_templates": "same"}
+    ),
+    "waves, bare": Arm("P2O, waves, hardness bare", {**WAVES, "hardness": "bare"}),
+    "stream": _stream("P2O, stream"),
+    "stream, one template": Arm(
+        "P2O, stream, one template a group", STREAM, instead={"p2o": "ONE_TEMPLATE"}
+    ),
+    "stream, no distillation": Arm(
+        "P2O, stream, without distillation", STREAM, settings={"context_distillation": False}
+    ),
+    "stream, success weight": Arm("P2O, stream, success weight 1", STREAM, success_weight=1.0),
+    "stream, exact teacher": _erring("P2O, stream, a teacher that never errs", 0.0),
+    "stream, teacher errs 0.3": _erring("P2O, stream, a teacher that errs in 30 %", 0.3),
+    "stream, teacher errs 0.6": _erring("P2O, stream, a teacher that errs in 60 %", 0.6),
+    "stream, random teacher": _stream("P2O, stream, a teacher that guesses", "guesses"),
+    "stream, random teacher, few calls": Arm(
+        "P2O, stream, a teacher that guesses, as many calls",
+        STREAM,
+        teacher="guesses",
+        few_calls=True,
+    ),
+    "stream, filler teacher": _stream("P2O, stream, a teacher that says nothing", "says nothing"),
+    "random hints": Arm("random hints, no search", hints="random"),
+    "true hints": Arm("hints from the answers, no search", hints="true"),
+    "search only": Arm("search on the frozen policy, no training", WAVES, course="search"),
+    "search, then train": Arm(
+        "search on the frozen policy, then training", WAVES, course="search, then train"
+    ),
+    "static": Arm("a static instruction", inspo={"evolution": "off"}),
+    "inspo": Arm("INSPO", inspo={}),
+    "inspo, before": Arm("INSPO, before training", inspo={"evolution": "before"}),
+    "inspo, after": Arm("INSPO, after training", inspo={"evolution": "after"}),
+    "inspo, oldest leave": Arm(
+        "INSPO, the oldest leave", inspo={}, instead={"inspo": "TURNING_OVER"}
+    ),
+    "inspo, constant": Arm("INSPO, nobody ever leaves", inspo={"prune": False}),
+    "inspo, no verify": Arm("INSPO, no verification", inspo={"verify": "off"}),
+    "inspo, paraphrase": Arm("INSPO, paraphrases", inspo={"proposer": "paraphrase"}),
+    "inspo, history": Arm("INSPO, from the history", inspo={"proposer": "history"}),
+    "both": Arm("INSPO and P2O, stream", STREAM, inspo={}),
+}
+
+
+def frozen() -> dict[str, Any]:
+    """Everything here that decides what a run means, as JSON values."""
+    return {
+        "worlds": {name: asdict(WORLDS[name]) for name in WORLDS_USED},
+        "arms": {name: _plain(arm) for name, arm in ARMS.items()},
+        "inspo": dict(INSPO),
+        "rules": RULES,
+        "evolving": EVOLVING,
+        "search_after": dict(SEARCH_AFTER),
+        "calls": dict(CALLS),
+        "points": POINTS,
+    }
+
+
+def _plain(arm: Arm) -> dict[str, Any]:
+    plain = {name: getattr(arm, name) for name in arm.__dataclass_fields__}
+    return {
+        name: dict(value) if isinstance(value, Mapping) else value for name, value in plain.items()
+    }
+
+
+def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
+    """One run, as JSON values. `seed` decides questions and sampling, `draw` what words mean."""
+    logging.disable(logging.WARNING)
+    began = time.process_time()
+    one = _Run(world, ARMS[arm], seed, draw)
+    one.go()
+    policy, meter = one.policy, one.meter
+    return {
+        "world": world,
+        "arm": arm,
+        "seed": seed,
+        "draw": draw,
+        "budget": one.budget,
+        "spent": meter.grid.tolist(),
+        "curve": {name: [_short(point[name]) for point in meter.points] for name in KINDS},
+        "words": _words(one.world, meter),
+        "without": {name: _short(policy.scores("")[name]) for name in ("hard", "all")},
+        **({"with_templates": one.with_templates()} if one.arm.course == "search" else {}),
+        "training": policy.trained,
+        "outside": policy.rollouts,
+        "calls": one.teacher.calls,
+        "tokens": one.teacher.tokens,
+        "barriers": policy.barriers,
+        "cpu_seconds": round(time.process_time() - began, 2),
+    }
+
+
+KINDS: Final = ("easy", "medium", "hard", "all")
+
+
+def _short(number: float) -> float:
+    return round(float(number), 4)
+
+
+def _words(world: World, meter: Meter) -> dict[str, tuple[str, int, float]]:
+    """Of every word: its kind, whether it is right at the end, and at which share of the points."""
+    right = np.array(meter.right)
+    return {
+        f"w{word}": (KINDS[kind], int(right[-1, word]), round(float(right[:, word].mean()), 3))
+        for word, kind in enumerate(world.kinds.tolist())
+    }
+
+
+class Meter:
+    """What the policy can do when so much of the budget is spent: by the weights of that moment."""
+
+    def __init__(self, policy: MeteredPolicy, budget: int) -> None:
+        self._policy = policy
+        self.engine: Coevolution | None = None
+        self.grid = np.linspace(0, budget, POINTS).round().astype(int)
+        self.points: list[dict[str, float]] = []
+        self.right: list[NDArray[np.bool_]] = []
+
+    def before(self, count: int) -> None:
+        """So many rollouts are about to be made, with weights that none of them has changed."""
+        passed = min(int(np.searchsorted(self.grid, self._policy.spent + count)), POINTS - 1)
+        if passed > len(self.points):
+            self._take(passed - len(self.points))
+
+    def end(self) -> None:
+        """The run is over, at most a batch or a search beyond the budget."""
+        self._take(POINTS - len(self.points))
+
+    def _take(self, count: int) -> None:
+        instruction = self.engine.evaluation_instruction() if self.engine else None
+        text = instruction.text if instruction else ""
+        self.points += [self._policy.scores(text)] * count
+        self.right += [self._policy.right(text)] * count
+
+
+class MeteredPolicy(TabularPolicy):
+    """Knows what was spent, and which templates solved what outside training."""
+
+    def __init__(self, world: World, seed: int, success_weight: float, budget: int) -> None:
+        super().__init__(world, seed, success_weight=success_weight)
+        self.trained = 0
+        self.meter = Meter(self, budget)
+        self.tally = Tally(len(world.kinds))
+
+    @property
+    def spent(self) -> int:
+        return self.trained + self.rollouts
+
+    def sample(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
+        self.meter.before(len(requests))
+        rollouts = super().sample(requests)
+        if not self.rate:
+            for one in rollouts:
+                self.tally.count(one, self._words(one.assignment.question_id))
+        return rollouts
+
+    def train(self, plan: Sequence[Assignment]) -> list[Rollout]:
+        self.meter.before(len(plan))
+        self.trained += len(plan)
+        return super().train(plan)
+
+    def scores(self, instruction: str) -> dict[str, float]:
+        """Accuracies on new questions, greedy: of every kind, and of all."""
+        return self._accuracies(self.right(instruction)[self._test].all(axis=1))
+
+    def solved_with(self, found: Found) -> dict[str, float]:
+        """The same if every question runs under the template that is likeliest to solve it."""
+        right = {text: self.right(text) for text in ("", *found.texts)}
+        solved = [
+            right[(found.best(words, 1) or [""])[0]][words].all() for words in self._test.tolist()
+        ]
+        return self._accuracies(np.array(solved))
+
+    def _accuracies(self, solved: NDArray[np.bool_]) -> dict[str, float]:
+        kinds = {
+            name: float(solved[self._kinds == kind].mean()) for kind, name in enumerate(KINDS[:3])
+        }
+        return {**kinds, "all": float(solved.mean())}
+
+
+class _Run:
+    """One run, on its way."""
+
+    def __init__(self, world: str, arm: Arm, seed: int, draw: int) -> None:
+        self.arm, self._name, self._seed = arm, world, seed
+        self._knobs = replace(WORLDS[world], **arm.knobs)
+        self.budget = arm.budgets * self._knobs.rollouts
+        self.world = World(self._knobs, draw)
+        self.policy = MeteredPolicy(self.world, seed, arm.success_weight, self.budget)
+        self.teacher = Teacher(self.policy, self._knobs, arm.teacher, seed, RULES)
+        self.meter = self.policy.meter
+        self._order = np.random.default_rng([seed, 3])
+        self._found = Found(self.policy.tally)
+
+    def go(self) -> None:
+        if self.arm.course == "train":
+            until = self.budget - (SEARCH_AFTER[self._name] if self.arm.after else 0)
+            self._train(self._engine(self._plugins()), until)
+        else:
+            self._search(self.budget if self.arm.course == "search" else self.budget // 2)
+            if self.arm.course == "search, then train":
+                plugin = ForTheHard(self._found.write)
+                engine = self._engine({"found": plugin}, search=False)
+                self._train(engine, self.budget)
+        self.meter.end()
+
+    def with_templates(self) -> float:
+        return _short(self.policy.solved_with(self._found)["hard"])
+
+    def _search(self, until: int) -> None:
+        """An epoch that only measures, and a search with all the rest; again if the search ends early."""
+        rate, self.policy.rate = self.policy.rate, 0.0
+        measuring = self._knobs.questions * self._knobs.group
+        while (left := until - self.policy.spent) > measuring:
+            engine = self._engine({"found": self._found}, search_budget=left - measuring)
+            self._begin(engine)
+            self._epoch(engine, until)
+            engine.epoch_end(self.policy)
+            engine.end(self.policy)
+        self._found.close()
+        self.policy.rate = rate
+
+    def _train(self, engine: Coevolution, until: int) -> None:
+        """Whole steps, until so much of the budget is spent, and what the method does at the end."""
+        self._begin(engine)
+        while self._epoch(engine, until):
+            engine.epoch_end(self.policy)
+        engine.end(self.policy)
+
+    def _begin(self, engine: Coevolution) -> None:
+        self.meter.engine = engine
+        engine.begin(self.policy)
+
+    def _epoch(self, engine: Coevolution, until: int) -> bool:
+        """Every question once; whether that was not too much."""
+        policy, knobs = self.policy, self._knobs
+        ids = policy.question_ids()
+        shuffled = [ids[number] for number in self._order.permutation(len(ids))]
+        for start in range(0, len(ids), knobs.batch):
+            if policy.spent >= until:
+                return False
+            plan = engine.plan(shuffled[start : start + knobs.batch], knobs.group)
+            policy.version = engine.policy_version
+            riders = policy.sample(engine.wanted(len(plan)))
+            engine.observe(policy.train(plan))
+            engine.observe(riders)
+            engine.step_end(policy)
+        return policy.spent < until
+
+    def _plugins(self) -> dict[str, object]:
+        if self.arm.hints == "none":
+            return {}
+        if self.arm.hints == "true":
+            return {"hints": ForTheHard(true_hints)}
+        return {"hints": ForTheHard(random_hints(self._seed, self._knobs.meanings))}
+
+    def _engine(
+        self, plugins: Mapping[str, object], *, search: bool = True, **changes: Any
+    ) -> Coevolution:
+        arm, sections = self.arm, dict[str, Mapping[str, Any]]()
+        if arm.inspo is not None:
+            steps = self._knobs.rollouts // (self._knobs.batch * self._knobs.group)
+            sections["inspo"] = {**INSPO, "evolve_until": int(EVOLVING * steps), **arm.inspo}
+        if arm.p2o is not None and search:
+            sections["p2o"] = {**arm.p2o, **changes}
+        values: dict[str, Any] = {"seed": self._seed, "plugins": {}, **arm.settings}
+        algorithms = []
+        for name, section in sections.items():
+            if name in arm.instead:
+                method: Method = getattr(tabular_plugins, arm.instead[name])
+                algorithms.append(f"tabular_plugins:{arm.instead[name]}")
+                values["plugins"][method.name] = dict(section)
+            else:
+                algorithms.append(name)
+                values[name] = dict(section)
+        if algorithms:
+            most = {"max_calls": CALLS[self._name]} if arm.few_calls else {}
+            values["reflection"] = {"function": self.teacher, **most}
+        settings = Settings(algorithms=tuple(algorithms), **values)
+        return Coevolution.from_settings(settings, plugins=dict(plugins))
