@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from arms_outside import ForTheHard
+from outside import ForTheHard
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from prompt_coevo import Question

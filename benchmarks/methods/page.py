@@ -187,7 +187,7 @@ def of_world(runs: Sequence[Run], world: str) -> list[Run]:
 
 
 def _tabular_blocks(world: str, runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
-    names = {name: arm.label for name, arm in tabular.ARMS.items()}
+    names = tabular.labels()
     templates = [name for name, arm in tabular.ARMS.items() if arm.inspo is None]
     instructions = [name for name, arm in tabular.ARMS.items() if arm.inspo is not None]
     costs = {name: cell for name, cell in COSTS.items() if name != "CPU seconds"}
@@ -260,7 +260,7 @@ def _draw(tabular_runs: Sequence[Run], runs: Sequence[Run]) -> None:
         },
         PICTURES / "controls.svg",
     )
-    labels = {name: arm.label for name, arm in tabular.ARMS.items()}
+    labels = tabular.labels()
     plots.curves(
         {
             f"world {world}": {

@@ -14,9 +14,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
-import tabular_plugins
+import outside
 from numpy.typing import NDArray
-from tabular_plugins import ForTheHard, Found, Tally, random_hints, true_hints
+from outside import ForTheHard
+from store import Key
+from tabular_plugins import Found, Tally, random_hints, true_hints
 from tabular_world import WORLDS, TabularPolicy, Teacher, TeacherKind, World
 
 from prompt_coevo import Coevolution, Method, Settings
@@ -26,6 +28,8 @@ Course: TypeAlias = Literal["train", "search", "search, then train"]
 Hints: TypeAlias = Literal["none", "random", "true"]
 
 WORLDS_USED: Final = ("B", "C", "E")
+DRAWS: Final = (0, 1, 2)
+SEEDS: Final = tuple(range(100, 110))
 POINTS: Final = 21
 RULES: Final = 10
 """So many clauses fit into an instruction."""
@@ -54,7 +58,7 @@ SEARCH_AFTER: Final[Mapping[str, int]] = {"B": 22_800, "C": 24_200, "E": 22_100}
 """Rollouts that are kept for a search after training, by world: its mean cost on draws 10, 11 and 12."""
 
 CALLS: Final[Mapping[str, int]] = {"B": 150, "C": 200, "E": 350}
-"""What the stream's calls come to with a teacher that reads, rounded up, by world, on draw 10."""
+"""What the stream's calls come to with a teacher that reads, rounded up, by world (`docs/streaming.md`)."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class Arm:
     few_calls: bool = False
     """Whether the teacher is asked no more often than one that reads."""
     instead: Mapping[str, str] = field(default_factory=dict)
-    """Methods of `tabular_plugins` in the place of the package's, by the names of these."""
+    """Methods of `outside` in the place of the package's, by the names of these."""
 
     @property
     def after(self) -> bool:
@@ -141,11 +145,14 @@ ARMS: Final[Mapping[str, Arm]] = {
 }
 
 
+def labels() -> dict[str, str]:
+    return {name: arm.label for name, arm in ARMS.items()}
+
+
 def frozen() -> dict[str, Any]:
-    """Everything here that decides what a run means, as JSON values."""
-    return {
+    """What decides the meaning of each arm's runs, by its name: JSON values."""
+    common = {
         "worlds": {name: asdict(WORLDS[name]) for name in WORLDS_USED},
-        "arms": {name: _plain(arm) for name, arm in ARMS.items()},
         "inspo": dict(INSPO),
         "rules": RULES,
         "evolving": EVOLVING,
@@ -153,6 +160,26 @@ def frozen() -> dict[str, Any]:
         "calls": dict(CALLS),
         "points": POINTS,
     }
+    return {name: {"common": common, "arm": _plain(arm)} for name, arm in ARMS.items()}
+
+
+def check(arms: Sequence[str]) -> None:
+    """All arms run with what the package needs anyway."""
+
+
+def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]:
+    """The runs of the published table, seed by seed; or of so many seeds and draws.
+
+    An arm whose teacher errs as the world's does is that world's `stream`, and is not run again.
+    """
+    return [
+        (world, arm, seed, draw)
+        for seed in SEEDS[: seeds or len(SEEDS)]
+        for draw in DRAWS[: draws or len(DRAWS)]
+        for world in WORLDS_USED
+        for arm in arms
+        if ARMS[arm].knobs != {"errors": WORLDS[world].errors}
+    ]
 
 
 def _plain(arm: Arm) -> dict[str, Any]:
@@ -366,8 +393,8 @@ class _Run:
         algorithms = []
         for name, section in sections.items():
             if name in arm.instead:
-                method: Method = getattr(tabular_plugins, arm.instead[name])
-                algorithms.append(f"tabular_plugins:{arm.instead[name]}")
+                method: Method = getattr(outside, arm.instead[name])
+                algorithms.append(f"outside:{arm.instead[name]}")
                 values["plugins"][method.name] = dict(section)
             else:
                 algorithms.append(name)

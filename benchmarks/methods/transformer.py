@@ -61,7 +61,7 @@ def solutions(world: World, tasks: Sequence[Task]) -> dict[str, list[str]]:
 
 def random_hints(world: World, seed: int) -> dict[str, object]:
     """Hard questions run under an explanation of their own word that is made up, another each time."""
-    from arms_outside import ForTheHard
+    from outside import ForTheHard
 
     def write(question: Question, round: int, count: int) -> list[str]:
         rng = random.Random(f"{seed}|{question.id}|{round}")
@@ -76,7 +76,7 @@ ARMS: Final[Mapping[str, Studied]] = {
     "stream-same-template": Studied(
         _arm(
             "P2O, one template a group",
-            algorithms=["arms_outside:ONE_TEMPLATE"],
+            algorithms=["outside:ONE_TEMPLATE"],
             plugins={"one-template": {"tau": 0.01, "search_backend": "stream"}},
         )
     ),
@@ -111,7 +111,7 @@ ARMS: Final[Mapping[str, Studied]] = {
     "inspo-oldest-leave": Studied(
         _arm(
             "INSPO, the oldest leave, not the worst",
-            algorithms=["arms_outside:TURNING_OVER"],
+            algorithms=["outside:TURNING_OVER"],
             plugins={"turning-over": INSPO},
         )
     ),

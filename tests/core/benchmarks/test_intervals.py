@@ -64,7 +64,7 @@ def test_runs_without_a_partner_do_not_count() -> None:
 
 
 def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
-    """Words and seeds both vary; of 200 such studies the interval must hold the truth in 9 of 10 at least."""
+    """Words and seeds both vary; the interval must hold the truth in 9 of 10 such studies."""
     rng = np.random.default_rng(1)
     held = 0
     for _ in range(200):

@@ -56,9 +56,19 @@ def test_the_arms_are_these(tabular: Any) -> None:
 
 def test_what_decides_a_run_can_be_written_down(tabular: Any) -> None:
     written = json.loads(json.dumps(tabular.frozen()))
-    assert set(written["worlds"]) == set(tabular.WORLDS_USED) == {"B", "C", "E"}
-    assert written["arms"]["grpo, 2 x"]["budgets"] == 2
-    assert written["arms"]["stream, exact teacher"]["knobs"] == {"errors": 0.0}
+    assert set(written) == set(ARMS)
+    assert set(written["grpo"]["common"]["worlds"]) == {"B", "C", "E"}
+    assert written["grpo, 2 x"]["arm"]["budgets"] == 2
+    assert written["stream, exact teacher"]["arm"]["knobs"] == {"errors": 0.0}
+
+
+def test_the_plan_has_no_arm_twice_under_two_names(tabular: Any) -> None:
+    keys = tabular.plan(list(ARMS), 2, 1)
+    assert len(set(keys)) == len(keys)
+    erring = {(world, arm) for world, arm, *_ in keys if "errs" in arm}
+    assert ("B", "stream, teacher errs 0.6") in erring
+    assert ("E", "stream, teacher errs 0.3") in erring
+    assert ("E", "stream, teacher errs 0.6") not in erring  # it is that world's stream
 
 
 @pytest.mark.parametrize("arm", ARMS)

@@ -1,0 +1,94 @@
+"""What is no setting of the package: plugins through its public hooks, and two methods changed a little."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from prompt_coevo import Candidate, MemberPlan, Method, Policy, hookimpl
+from prompt_coevo.algorithms.inspo.plugin import Inspo
+from prompt_coevo.algorithms.inspo.settings import InspoSettings
+from prompt_coevo.algorithms.p2o.settings import P2OSettings
+from prompt_coevo.algorithms.p2o.stream.plugin import Stream
+from prompt_coevo.types import EMPTY_TEMPLATE, Group, Question
+
+Writer: TypeAlias = Callable[[Question, int, int], Sequence[str]]
+"""From a question, the round and a number: so many templates for it."""
+
+
+class ForTheHard:
+    """Templates for questions whose bare rollouts all failed when they were last asked.
+
+    The first member of such a group stays bare, because it says whether the question is still hard.
+    """
+
+    def __init__(self, write: Writer, hard: Sequence[str] = ()) -> None:
+        self._write = write
+        self.hard = set(hard)
+        self._policy: Policy | None = None
+
+    @hookimpl
+    def coevo_train_begin(self, policy: Policy) -> None:
+        self._policy = policy
+
+    @hookimpl
+    def coevo_plan_group(
+        self, question_id: str, round: int, group_size: int
+    ) -> Sequence[MemberPlan] | None:
+        if question_id not in self.hard:
+            return None
+        assert self._policy is not None
+        texts = self._write(self._policy.question(question_id), round, group_size - 1)
+        templates = [Candidate(text, "template", origin="benchmark") for text in texts]
+        return [MemberPlan(template=template) for template in (EMPTY_TEMPLATE, *templates)]
+
+    @hookimpl
+    def coevo_observe(self, groups: Sequence[Group]) -> None:
+        for group in groups:
+            mean = group.bare.mean_reward
+            if mean is not None:
+                (self.hard.discard if mean else self.hard.add)(group.question_id)
+
+
+class TurningOver(Inspo):
+    """INSPO whose population is renewed as often, but not by weight: the oldest half goes, not the worst.
+
+    Of instructions that joined in the same evolution any goes first. Who has children, and who joins, is
+    decided as ever.
+    """
+
+    def _prune(self) -> None:
+        population = self._population
+        by_age = sorted(population.members, key=lambda one: (one.created, one.id))
+        leaving = min(len(by_age) // 2, len(by_age) - self._settings.parents)
+        gone = {one.id for one in by_age[: max(leaving, 0)] if population.seen(one.id)}
+        removed = population.keep_only(one.id for one in by_age if one.id not in gone)
+        if removed:
+            self._tell_changed(removed=removed)
+
+
+class OneTemplate(Stream):
+    """The stream whose members of a group, but the bare one, run under one template, drawn for all.
+
+    (`p2o.group_templates = "same"` is a setting of the search in waves alone.)
+    """
+
+    @hookimpl
+    def coevo_plan_group(
+        self, question_id: str, round: int, group: int, group_size: int
+    ) -> Sequence[MemberPlan] | None:
+        bare = self._settings.bare_members
+        plans = super().coevo_plan_group(question_id, round, group, bare + 1)
+        return None if plans is None else [*plans[:bare], *[plans[bare]] * (group_size - bare)]
+
+
+TURNING_OVER: Final = Method(
+    "turning-over", plugin=TurningOver, section=InspoSettings, provides=frozenset({"instruction"})
+)
+ONE_TEMPLATE: Final = Method(
+    "one-template",
+    plugin=OneTemplate,
+    section=P2OSettings,
+    provides=frozenset({"template"}),
+    may_distil=True,
+)
