@@ -25,9 +25,12 @@ _ARMS_HELP = (
 
 
 def demo(
-    quick: bool = typer.Option(False, "--quick", help="Half of the budget: 12 288 rollouts."),
+    quick: bool = typer.Option(False, "--quick", help="Half of the usual rollouts."),
     full: bool = typer.Option(
         False, "--full", help="All arms and three seeds: hours on two cores."
+    ),
+    budget: int | None = typer.Option(
+        None, min=192, help="Rollouts of every run, a search's included; 24 576 by default."
     ),
     seeds: int | None = typer.Option(None, min=1, help="How many seeds: 0, 1, ..."),
     arms: str | None = typer.Option(None, help=_ARMS_HELP),
@@ -44,8 +47,9 @@ def demo(
     Every arm has the same number of rollouts, those of a search included. Prints a table, two of the
     evolved templates, and writes a picture and the journal (coevo/events.jsonl) of every run.
     """
-    if full and quick:
-        raise SettingsError("--full and --quick contradict each other; give one of them")
+    if quick and (full or budget):
+        other = "--full" if full else "--budget"
+        raise SettingsError(f"--quick and {other} contradict each other; give one of them")
     names = _names(arms or (",".join(ARMS) if full else "grpo,stream"))
     reflection = _reflection(reflection_lm, api_base)
     for name in names:
@@ -63,7 +67,7 @@ def demo(
             spec=arm(name),
             seed=seed,
             out=folder / f"{name}-seed{seed}",
-            budget=BUDGET // 2 if quick else BUDGET,
+            budget=budget or (BUDGET // 2 if quick else BUDGET),
             reflection=reflection,
         )
         for seed in range(seeds or (3 if full else 1))

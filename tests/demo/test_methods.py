@@ -1,0 +1,101 @@
+"""The transformer tier of the benchmark of methods: a run of every kind, as small as it can be."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks" / "methods"
+STEP = 192
+
+
+@pytest.fixture
+def transformer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The module, with a budget of two steps."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    module = importlib.import_module("transformer")
+    courses = importlib.import_module("courses")
+    train = importlib.import_module("prompt_coevo.demo.train")
+    monkeypatch.setattr(train, "BUDGET", 2 * STEP)
+
+    def small(*run: Any, **more: Any) -> Any:
+        return train.Job(
+            run[0], run[1], run[2], run[5], run[3], run[4], **{"budget": 2 * STEP, **more}
+        )
+
+    monkeypatch.setattr(courses, "_job", small)
+    yield module
+
+
+# One arm of each course; what else they do is asserted where it is built.
+@pytest.mark.parametrize(
+    "arm", ["stream", "success-weight", "random-hints", "frozen", "frozen-first", "sdft", "sdpo"]
+)
+def test_a_run_spends_the_budget_and_says_what_came_of_it(transformer: Any, arm: str) -> None:
+    one = json.loads(json.dumps(transformer.run("facts", arm, 0, 0)))
+    assert one["training"] + one["outside"] == one["budget"] == 2 * STEP
+    assert one["spent"][0] == 0
+    assert one["spent"][-1] == 2 * STEP
+    assert all(len(curve) == len(one["spent"]) for curve in one["curve"].values())
+    assert one["curve"]["hard"][0] < 0.02
+    assert one["curve"]["easy"][0] > 0.9
+    assert len(one["words"]) == 40
+    assert one["last"]["longer"][1] > 100
+
+
+def test_the_headline_comes_first_and_in_all_draws(transformer: Any) -> None:
+    keys = transformer.plan(list(transformer.ARMS), None, None)
+    headline = [key for key in keys if key[1] in transformer.HEADLINE]
+    assert keys[: len(headline)] == headline
+    assert len(headline) == 3 * 3 * 10
+    others = {arm: [key for key in keys if key[1] == arm] for arm in transformer.ARMS}
+    assert {len(found) for arm, found in others.items() if arm not in transformer.HEADLINE} == {3}
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_draw_without_a_base_policy_is_refused(
+    transformer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transformer, "BASES", tmp_path)
+    with pytest.raises(transformer.ResultsError, match=r"no base policy for draw 1 in .*: make it"):
+        transformer.run("facts", "grpo", 0, 1)
+
+
+def test_an_arm_without_its_package_is_refused(transformer: Any) -> None:
+    with pytest.raises(transformer.ResultsError, match="pip install docs/plugins/espl"):
+        transformer.check(["grpo", "espl"])
+
+
+def test_the_hash_of_an_arm_knows_what_its_preset_says(transformer: Any) -> None:
+    frozen = transformer.frozen()
+    assert set(frozen) == set(transformer.ARMS)
+    assert frozen["waves"]["preset"]["p2o"]["dev_size"] == 64
+    assert frozen["grpo"]["common"]["budget"] > 0
+    json.dumps(frozen, default=dict)
+
+
+def test_a_base_policy_that_does_not_obey_is_refused_with_the_numbers(tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from prompt_coevo.demo.facts.checks import check
+    from prompt_coevo.demo.facts.world import World
+    from prompt_coevo.demo.held_out import base_path
+    from prompt_coevo.errors import SettingsError
+
+    base = base_path(World())
+    assert check(base, World())["hard, the right one among ten"] > 0.6
+    with pytest.raises(SettingsError, match=r"not fit for draw 1 .*easy, no hint: 0\.\d+"):
+        check(base, World(1))  # the policy of another draw
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    with torch.no_grad():
+        model.model.layers[1].self_attn.o_proj.weight.zero_()
+    model.save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(base).save_pretrained(tmp_path)
+    with pytest.raises(SettingsError, match="hard, the right explanation: 0"):
+        check(tmp_path, World())
