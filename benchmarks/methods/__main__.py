@@ -86,7 +86,6 @@ def _run(options: argparse.Namespace) -> None:
         raise ResultsError(
             f"there is no arm {', '.join(unknown)}; the tier {options.tier} has {', '.join(tier.ARMS)}"
         )
-    tier.check(arms)
     current, frozen = digests(tier), _frozen().get(options.tier, {})
     if changed := [name for name in arms if current[name] != frozen.get(name)]:
         raise ResultsError(
@@ -94,6 +93,7 @@ def _run(options: argparse.Namespace) -> None:
             f"are run: python benchmarks/methods freeze {options.tier}"
         )
     keys = tier.plan(arms, options.seeds, options.draws)
+    tier.check(keys)
     run_all(keys, tier.run, _store(options.tier, options.json), options.jobs)
 
 

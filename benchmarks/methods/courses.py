@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import torch
 from outside import ForTheHard
@@ -29,6 +29,8 @@ from prompt_coevo.demo.trainer import GROUP_SIZE, ROLLOUTS_PER_STEP, quieten
 from prompt_coevo.demo.under_templates import UnderTemplates
 from prompt_coevo.demo.world import spell
 from prompt_coevo.placement import question_text
+
+Change: TypeAlias = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 _PARENT: Final = re.compile(r"<current_[12]>(.*?)</current_[12]>", re.DOTALL)
 
@@ -130,27 +132,41 @@ def _one_after_the_other(first: ArmResult, second: ArmResult) -> ArmResult:
 
 def weighted(*run: Any) -> ArmResult:
     """Successes under templates weigh one more: their log-likelihood is added to the objective."""
+    return _with_advantages(
+        lambda advantages, solved, distilled: advantages + 1.0 * (solved & distilled), *run
+    )
+
+
+def successes_alone(*run: Any) -> ArmResult:
+    """What failed under a template is not trained on."""
+    return _with_advantages(
+        lambda advantages, solved, distilled: advantages * ~(distilled & ~solved), *run
+    )
+
+
+def _with_advantages(change: Change, *run: Any) -> ArmResult:
+    """`change` makes new advantages of the old ones, of who succeeded and of who ran under a template."""
     graded: list[float] = []
 
     def grade(completion: str, answer: str) -> float:
         graded.append(reward(completion, answer))
         return graded[-1]
 
-    with _weighted_successes(graded, 1.0):
+    with _changed_advantages(graded, change):
         return demo.train(_job(*run), _silent, grade=grade)
 
 
 @contextmanager
-def _weighted_successes(graded: Sequence[float], weight: float) -> Iterator[None]:
-    """Adds to the advantages of distilled rows that succeeded, whose rewards are the last ones graded."""
+def _changed_advantages(graded: Sequence[float], change: Change) -> Iterator[None]:
+    """In rounds with distilled rows; the rewards of a round are the last ones graded."""
     apply = DistilRatio.apply
 
-    def weighing(self: DistilRatio, output: Any, prompts: Any, distilled: list[bool]) -> None:
+    def changing(self: DistilRatio, output: Any, prompts: Any, distilled: list[bool]) -> None:
         apply(self, output, prompts, distilled)
         solved = torch.tensor(graded[-len(distilled) :]) >= 1.0
-        output["advantages"] += weight * (solved & torch.tensor(distilled))
+        output["advantages"] = change(output["advantages"], solved, torch.tensor(distilled))
 
-    DistilRatio.apply = weighing  # type: ignore[method-assign]
+    DistilRatio.apply = changing  # type: ignore[method-assign]
     try:
         yield
     finally:
@@ -275,6 +291,7 @@ COURSES: Final[Mapping[str, Any]] = {
     "train": plainly,
     "crossing": crossing,
     "weighted": weighted,
+    "successes alone": successes_alone,
     "frozen": frozen,
     "frozen first": frozen_first,
     "sdft": sdft,

@@ -29,9 +29,15 @@ from tables import (
 )
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PAGES: Final = ("README.md", "docs/results.md", "docs/demo.md")
+PAGES: Final = (
+    "README.md",
+    "docs/results.md",
+    "docs/demo.md",
+    "docs/inspo.md",
+    "docs/streaming.md",
+)
 PICTURES: Final = ROOT / "docs" / "results"
-_BLOCK: Final = re.compile(r"(<!-- methods: (\S+) -->\n).*?(\n<!-- end -->)", re.DOTALL)
+_BLOCK: Final = re.compile(r"(<!-- methods: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 COSTS: Final[Mapping[str, Cell]] = {
     "training": number("training"),
@@ -62,7 +68,8 @@ INSPO: Final = (
 TEACHERS: Final = ("exact-teacher", "stream", "poor-teacher", "random-teacher", "filler-teacher")
 CONTROLS: Final = ("grpo", "grpo-twice", "random-hints", *TEACHERS, "gold-hints")
 VARIANTS: Final = (
-    *("stream", "stream-same-template", "success-weight", "no-distillation", "band", "templated"),
+    *("stream", "kl", "grpo-kl", "successes-alone", "success-weight", "stream-same-template"),
+    *("no-distillation", "band", "templated"),
     *("waves", "waves-bare", "same-template"),
 )
 FROZEN: Final = ("frozen", "frozen-instruction", "frozen-first", "stream", "inspo")
@@ -93,6 +100,13 @@ VARIANT_CLAIMS: Final = (
     Claim("stream", "band"),
     Claim("stream", "templated"),
     Claim("success-weight", "stream", column=AREA),
+    Claim("successes-alone", "stream", column=AREA),
+    Claim("successes-alone", "stream", "easy", AREA),
+    Claim("kl", "stream", column=AREA),
+    Claim("kl", "stream", "easy", AREA),
+    Claim("kl", "stream", "medium", AREA),
+    Claim("grpo-kl", "kl", "easy"),
+    Claim("grpo-kl", "kl", "medium"),
     Claim("waves-bare", "waves"),
     Claim("waves", "same-template"),
     Claim("stream", "frozen-first"),
@@ -101,32 +115,30 @@ INSPO_CLAIMS: Final = tuple(Claim("inspo", other, "all") for other in INSPO if o
 """The orderings of the paper's Table 1 and Figure 3, as far as they are about INSPO itself."""
 
 
-def write(stores: Mapping[str, Store], pages: Sequence[str] = PAGES) -> None:
+def write(stores: Mapping[str, Store]) -> None:
     """Fill all pages and draw all pictures. Raises ResultsError for a table that nobody knows."""
-    blocks = _blocks(stores["tabular"].runs, stores["transformer"].runs, stores)
-    for name in pages:
+    known = blocks(stores)
+    for name in PAGES:
         page = ROOT / name
-        page.write_text(filled(page.read_text("utf-8"), blocks, name), "utf-8")
+        page.write_text(filled(page.read_text("utf-8"), known, name), "utf-8")
     PICTURES.mkdir(exist_ok=True)
     _draw(stores["tabular"].runs, stores["transformer"].runs)
 
 
-def filled(text: str, blocks: Mapping[str, Callable[[], str]], name: str) -> str:
+def filled(text: str, known: Mapping[str, Callable[[], str]], name: str) -> str:
     """The page with its tables made anew."""
 
     def made(found: re.Match[str]) -> str:
-        if found[2] not in blocks:
-            raise ResultsError(
-                f"{name}: there is no table {found[2]!r}; known: {', '.join(blocks)}"
-            )
-        return f"{found[1]}{blocks[found[2]]()}{found[3]}"
+        if found[2] not in known:
+            raise ResultsError(f"{name}: there is no table {found[2]!r}; known: {', '.join(known)}")
+        return f"{found[1]}\n{known[found[2]]()}\n\n{found[3]}"
 
     return _BLOCK.sub(made, text)
 
 
-def _blocks(
-    tabular_runs: Sequence[Run], runs: Sequence[Run], stores: Mapping[str, Store]
-) -> dict[str, Callable[[], str]]:
+def blocks(stores: Mapping[str, Store]) -> dict[str, Callable[[], str]]:
+    """All tables, by name."""
+    tabular_runs, runs = stores["tabular"].runs, stores["transformer"].runs
     names = transformer.labels()
     headline = [run for run in runs if run["arm"] in transformer.HEADLINE]
     few = [run for run in runs if run["draw"] == 0 and run["seed"] < 3]
@@ -141,7 +153,7 @@ def _blocks(
         "all, area": accuracy("all", AREA),
         "hard, without the instruction": share("without instruction"),
     }
-    blocks: dict[str, Callable[[], str]] = {
+    made: dict[str, Callable[[], str]] = {
         "headline": lambda: table(
             headline, transformer.HEADLINE, names, {**start, **BY_KIND, **against}
         ),
@@ -175,11 +187,30 @@ def _blocks(
             names,
             {**start, **BY_KIND, "without the instruction": share("without instruction"), **COSTS},
         ),
+        "readme-controls": lambda: table(
+            few,
+            ("grpo", "random-hints", "random-teacher", "frozen", "frozen-first", "stream"),
+            names,
+            {
+                "hard": accuracy("hard"),
+                "hard, under its templates": share("under templates"),
+                "medium": accuracy("medium"),
+                "easy": accuracy("easy"),
+                "calls": number("calls"),
+            },
+        ),
+        "readme-inspo": lambda: table(
+            few,
+            ("static", "inspo", "inspo-paraphrase", "inspo-before", "frozen-instruction"),
+            names,
+            of_all,
+        ),
         "machines": lambda: _machines(stores),
+        "base": _base,
     }
     for world in tabular.WORLDS_USED:
-        blocks |= _tabular_blocks(world, of_world(tabular_runs, world))
-    return blocks
+        made |= _tabular_blocks(world, of_world(tabular_runs, world))
+    return made
 
 
 def of_world(runs: Sequence[Run], world: str) -> list[Run]:
@@ -237,6 +268,17 @@ def _machines(stores: Mapping[str, Store]) -> str:
                 f"Python {facts['python']}, {versions}"
             )
     return "\n".join(lines)
+
+
+def _base() -> str:
+    """What the committed base policy knows."""
+    from prompt_coevo.demo.facts.checks import check
+    from prompt_coevo.demo.facts.world import World
+    from prompt_coevo.demo.held_out import base_path
+
+    found = check(base_path(World()), World())
+    rows = [f"| {name} | {value:.3f} |" for name, value in found.items()]
+    return "\n".join(["| held-out questions, greedy | right |", "|---|---|", *rows])
 
 
 def _draw(tabular_runs: Sequence[Run], runs: Sequence[Run]) -> None:

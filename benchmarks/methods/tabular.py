@@ -163,7 +163,7 @@ def frozen() -> dict[str, Any]:
     return {name: {"common": common, "arm": _plain(arm)} for name, arm in ARMS.items()}
 
 
-def check(arms: Sequence[str]) -> None:
+def check(keys: Sequence[Key]) -> None:
     """All arms run with what the package needs anyway."""
 
 

@@ -80,6 +80,11 @@ ARMS: Final[Mapping[str, Studied]] = {
             plugins={"one-template": {"tau": 0.01, "search_backend": "stream"}},
         )
     ),
+    "kl": Studied(replace(p2o_arm("P2O, with a KL penalty of 0.02"), trainer={"beta": 0.02})),
+    "grpo-kl": Studied(Arm("GRPO, with a KL penalty of 0.02", trainer={"beta": 0.02})),
+    "successes-alone": Studied(
+        p2o_arm("P2O, failures under templates left out"), "successes alone"
+    ),
     "success-weight": Studied(p2o_arm("P2O, successes under templates weigh more"), "weighted"),
     "random-hints": Studied(
         replace(_arm("random hints, no search", algorithms=[]), plugins=random_hints)
@@ -151,6 +156,7 @@ def frozen() -> dict[str, Any]:
             "error": studied.spec.error,
             "budgets": studied.spec.budgets,
             "reserve": studied.spec.reserve,
+            **({"trainer": studied.spec.trainer} if studied.spec.trainer else {}),
         }
         for name, studied in ARMS.items()
     }
@@ -171,15 +177,24 @@ def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]
     return sorted(keys, key=lambda key: (key[1] not in HEADLINE, key[2], key[3]))
 
 
-def check(arms: Sequence[str]) -> None:
-    """Raises ResultsError for an arm whose package is not installed."""
-    for name in arms:
+def check(keys: Sequence[Key]) -> None:
+    """Raises ResultsError for an arm whose package is missing, and for a base policy that is not fit."""
+    for name in dict.fromkeys(arm for _, arm, _, _ in keys):
         plugin = ARMS[name].plugin
         if plugin and importlib.util.find_spec(f"prompt_coevo_{plugin}") is None:
             raise ResultsError(
                 f"the arm {name} needs the package prompt_coevo_{plugin}: "
                 f"pip install docs/plugins/{plugin}"
             )
+    from prompt_coevo.demo.facts.checks import check as check_base
+    from prompt_coevo.demo.held_out import base_path
+    from prompt_coevo.errors import SettingsError
+
+    for draw in sorted({draw for *_, draw in keys}):
+        try:
+            check_base(base_of(draw) or base_path(World()), World(draw))
+        except SettingsError as error:
+            raise ResultsError(str(error)) from None
 
 
 def base_of(draw: int) -> Path | None:

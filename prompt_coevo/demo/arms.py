@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from prompt_coevo.demo.facts.teacher import FactsTeacher
@@ -40,6 +40,9 @@ class Arm:
 
     plugins: Callable[[World, int], Mapping[str, object]] | None = None
     """Further plugins of a run: from world and seed to plugins by name."""
+
+    trainer: Mapping[str, Any] = field(default_factory=dict)
+    """What the trainer's own configuration has otherwise."""
 
     columns: Callable[[World, Sequence[Task]], Mapping[str, Sequence[str]]] | None = None
     """Further columns of the training questions."""

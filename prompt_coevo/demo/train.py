@@ -80,6 +80,7 @@ def train(
         epochs=math.ceil(job.rollouts / (QUESTIONS * GROUP_SIZE)),
         learning_rate=learning_rate,
         columns=spec.columns(world, tasks) if spec.columns else None,
+        changes=spec.trainer,
     )
     seen, calls = UnderTemplates(), Counter[str]()
     coevo = _callback(job, trainer, world, seen, calls)

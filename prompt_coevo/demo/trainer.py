@@ -26,11 +26,13 @@ def build_trainer(
     epochs: int,
     learning_rate: float,
     columns: Mapping[str, Sequence[str]] | None = None,
+    changes: Mapping[str, Any] | None = None,
 ) -> Any:
     """A trainer for these questions.
 
-    `base` is the policy's folder; `grade` the reward of a completion, given the right answer; `columns`
-    are further ones of the dataset, a value for each question.
+    `base` is the policy's folder; `grade` the reward of a completion, given the right answer;
+    `columns` are further ones of the dataset, a value for each question; `changes` are made to the
+    trainer's configuration.
     """
     import datasets
     import torch
@@ -61,7 +63,6 @@ def build_trainer(
             num_generations=GROUP_SIZE,
             max_completion_length=MAX_COMPLETION,
             temperature=1.0,
-            beta=0.0,
             learning_rate=learning_rate,
             lr_scheduler_type="constant_with_warmup",
             warmup_steps=5,
@@ -73,6 +74,7 @@ def build_trainer(
             report_to="none",
             disable_tqdm=True,
             logging_steps=1,
+            **{"beta": 0.0, **(changes or {})},
         ),
         train_dataset=dataset,
         processing_class=transformers.AutoTokenizer.from_pretrained(base),
