@@ -38,14 +38,14 @@ _NOISE = 0.02
 
 def example(world: World, rng: np.random.Generator, length: int) -> Chat:
     """One chat to learn from: a question, sometimes with explanations, and an answer."""
-    row = int(rng.integers(len(WORDS)))
-    word = WORDS[row]
-    first, second = (rng.choice(SKILL_NAMES, p=world.prior[row, place]) for place in (0, 1))
-    meaning: Meaning = (str(first), str(second))
+    words = world.vocabulary
+    row = int(rng.integers(len(words)))
+    word = words[row]
+    meaning: Meaning = tuple(str(rng.choice(SKILL_NAMES, p=prior)) for prior in world.prior[row])
     digits = tuple(rng.integers(0, 10, length).tolist())
     chat = [{"role": "user", "content": f"use {word} on {spell(digits)}"}]
     if rng.random() < _HINTED:
-        hints = _hints(word, rng)
+        hints = _hints(word, world, rng)
         if word in hints and rng.random() < _OBEYED:
             meaning = hints[word]
         text = shuffled([clause(other, hint) for other, hint in hints.items()], rng)
@@ -56,12 +56,13 @@ def example(world: World, rng: np.random.Generator, length: int) -> Chat:
     return [*chat, {"role": "assistant", "content": answer_text(word, meaning, digits)}]
 
 
-def _hints(word: str, rng: np.random.Generator) -> dict[str, Meaning]:
-    hints = {}
+def _hints(word: str, world: World, rng: np.random.Generator) -> dict[str, Meaning]:
+    hints: dict[str, Meaning] = {}
+    words = world.vocabulary
     for _ in range(rng.integers(1, _MOST_CLAUSES + 1)):
-        about = word if rng.random() < _ABOUT_THE_WORD else WORDS[rng.integers(len(WORDS))]
-        first, second = rng.integers(len(SKILL_NAMES), size=2)
-        hints[about] = (SKILL_NAMES[first], SKILL_NAMES[second])
+        about = word if rng.random() < _ABOUT_THE_WORD else words[rng.integers(len(words))]
+        skills = rng.integers(len(SKILL_NAMES), size=world.size.skills)
+        hints[about] = tuple(SKILL_NAMES[skill] for skill in skills)
     return hints
 
 
