@@ -46,7 +46,8 @@ def undisturbed(model: Any) -> Iterator[None]:
     """Evaluation mode and a fixed random state inside; mode and random state as before outside."""
     was_training = model.training
     model.eval()
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    on_gpu = [model.device] if model.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=on_gpu), torch.no_grad():
         torch.manual_seed(0)
         yield
     model.train(was_training)
@@ -59,6 +60,7 @@ def rewards(
     temperature: float = 0.0,
     instruction: str | None = None,
     grade: Callable[[str, str], float] = reward,
+    max_completion: int = MAX_COMPLETION,
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
     """The reward of one answer per question; temperature 0 is greedy.
 
@@ -74,12 +76,12 @@ def rewards(
             return_dict=True,
             return_tensors="pt",
             padding=True,
-        )
+        ).to(model.device)
         output = model.generate(
             **batch,
             do_sample=temperature > 0,
             temperature=temperature or None,
-            max_new_tokens=MAX_COMPLETION,
+            max_new_tokens=max_completion,
         )
         completions = tokenizer.batch_decode(
             output[:, batch["input_ids"].shape[1] :], skip_special_tokens=True
