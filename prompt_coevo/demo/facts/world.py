@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from operator import eq
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -228,4 +229,4 @@ def reward(completion: str, answer: str) -> float:
 
 
 def _agreement(left: list[Digits], right: list[Digits]) -> float:
-    return float(np.mean([one == other for one, other in zip(left, right, strict=True)]))
+    return sum(map(eq, left, right)) / len(left)
