@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from operator import eq
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -229,4 +228,4 @@ def reward(completion: str, answer: str) -> float:
 
 
 def _agreement(left: list[Digits], right: list[Digits]) -> float:
-    return sum(map(eq, left, right)) / len(left)
+    return sum(one == other for one, other in zip(left, right, strict=True)) / len(left)
