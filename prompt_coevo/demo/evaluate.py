@@ -21,7 +21,8 @@ def undisturbed(model: Any) -> Iterator[None]:
     """Evaluation mode and a fixed random state inside; mode and random state as before outside."""
     was_training = model.training
     model.eval()
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    on_gpu = [model.device] if model.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=on_gpu), torch.no_grad():
         torch.manual_seed(0)
         yield
     model.train(was_training)
@@ -50,7 +51,7 @@ def rewards(
             return_dict=True,
             return_tensors="pt",
             padding=True,
-        )
+        ).to(model.device)
         output = model.generate(
             **batch,
             do_sample=temperature > 0,

@@ -96,7 +96,6 @@ def pretrain(
     A batch goes through the model in `parts` of about one length each: less padding.
     """
     import torch
-    from torch.nn import functional
 
     skill_ids = torch.tensor(tokenizer.convert_tokens_to_ids(list(SKILL_NAMES)))
     optimizer = torch.optim.AdamW(
@@ -107,24 +106,13 @@ def pretrain(
         rng = counter_rng(seed, "demo/pretrain", step)
         length = int(rng.choice(list(lengths), p=list(lengths.values())))
         chats = [example(rng, length) for _ in range(batch_size)]
-        if parts > 1:
-            chats.sort(key=lambda chat: sum(len(turn["content"].split()) for turn in chat))
-        batches = []
-        for part in np.array_split(np.arange(batch_size), parts):
-            ids, mask, target = _batch(tokenizer, [chats[row] for row in part])
-            weight = torch.where(torch.isin(target, skill_ids), _SKILL_WEIGHT, 1.0) * (target >= 0)
-            batches.append((ids, mask, target, weight))
+        batches = token_batches(tokenizer, chats, skill_ids, parts)
         for group in optimizer.param_groups:
-            decay = 0.5 * (1 + math.cos(math.pi * step / steps))
-            group["lr"] = learning_rate * min(1.0, (step + 1) / 100) * max(0.03, decay)
+            group["lr"] = learning_rate * scheduled(step, steps)
         optimizer.zero_grad()
         loss, whole = 0.0, sum(weight.sum() for *_, weight in batches)
-        for ids, mask, target, weight in batches:
-            logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1]
-            losses = functional.cross_entropy(
-                logits.reshape(-1, logits.shape[-1]), target.reshape(-1), reduction="none"
-            )
-            share = (losses * weight.reshape(-1)).sum() / whole
+        for batch in batches:
+            share = weighted_loss(model, *batch) / whole
             share.backward()
             loss += share.item()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -132,6 +120,39 @@ def pretrain(
         if step % 200 == 0 or step == steps - 1:
             print(f"step {step}: loss {loss:.3f}, {time.monotonic() - started:.0f} s", flush=True)
     model.eval()
+
+
+def scheduled(step: int, steps: int) -> float:
+    """The share of the learning rate in this step: it rises for 100 steps and falls as a cosine does."""
+    decay = 0.5 * (1 + math.cos(math.pi * step / steps))
+    return min(1.0, (step + 1) / 100) * max(0.03, decay)
+
+
+def token_batches(
+    tokenizer: Any, chats: list[Chat], skill_ids: Any, parts: int
+) -> list[tuple[Any, Any, Any, Any]]:
+    """Token ids, attention mask, what to predict and its weight, of each part of about one length."""
+    import torch
+
+    if parts > 1:
+        chats = sorted(chats, key=lambda chat: sum(len(turn["content"].split()) for turn in chat))
+    batches = []
+    for part in np.array_split(np.arange(len(chats)), parts):
+        ids, mask, target = _batch(tokenizer, [chats[row] for row in part])
+        weight = torch.where(torch.isin(target, skill_ids), _SKILL_WEIGHT, 1.0) * (target >= 0)
+        batches.append((ids, mask, target, weight))
+    return batches
+
+
+def weighted_loss(model: Any, ids: Any, mask: Any, target: Any, weight: Any) -> Any:
+    """The losses of a part, times their weights, summed up."""
+    from torch.nn import functional
+
+    logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1]
+    losses = functional.cross_entropy(
+        logits.reshape(-1, logits.shape[-1]), target.reshape(-1), reduction="none"
+    )
+    return (losses * weight.reshape(-1)).sum()
 
 
 def _batch(tokenizer: Any, chats: list[Chat]) -> tuple[Any, Any, Any]:

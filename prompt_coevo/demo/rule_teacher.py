@@ -17,7 +17,8 @@ from prompt_coevo.demo.world import FILLERS, SKILL_NAMES, SKILLS, Digits
 from prompt_coevo.rng import counter_rng
 
 TeacherKind: TypeAlias = Literal["reasoning", "random", "filler"]
-Pair: TypeAlias = tuple[str, str]
+Chain: TypeAlias = tuple[str, ...]
+"""Skills, one after the other."""
 
 _FAILURE: Final = re.compile(
     r"<failure_\d+>\s*<question>(.*?)</question>\s*<response>(.*?)</response>.*?"
@@ -31,8 +32,8 @@ class Explicable(Protocol):
     """A failed trajectory as it stands in a prompt."""
 
     @property
-    def explanations(self) -> list[Pair]:
-        """All pairs of skills that lead from the list to the answer, one after the other."""
+    def explanations(self) -> list[Chain]:
+        """All chains of skills that lead from the list to the answer."""
 
 
 FailureT = TypeVar("FailureT", bound=Explicable)
@@ -52,6 +53,9 @@ class RuleTeacher(ABC, Generic[FailureT, Rule]):
     """What fits into a template, if the caller does not say."""
     most_fillers: ClassVar[int] = 0
     """Filler words in a template, so that no two replies need be alike."""
+
+    skills: int = 2
+    """How many skills lead to an answer."""
 
     def __init__(
         self,
@@ -86,11 +90,11 @@ class RuleTeacher(ABC, Generic[FailureT, Rule]):
         """The failures that a reflection prompt shows, as far as they are questions of this world."""
 
     @abstractmethod
-    def votes(self, failure: FailureT, failures: Sequence[FailureT]) -> Callable[[Pair], float]:
-        """How much all failures speak for a pair of skills that explains this one."""
+    def votes(self, failure: FailureT, failures: Sequence[FailureT]) -> Callable[[Chain], float]:
+        """How much all failures speak for a chain of skills that explains this one."""
 
     @abstractmethod
-    def learnt(self, failure: FailureT, explanation: Pair) -> Mapping[str, Rule]:
+    def learnt(self, failure: FailureT, explanation: Chain) -> Mapping[str, Rule]:
         """The rules that follow from an explanation."""
 
     @abstractmethod
@@ -129,22 +133,26 @@ class RuleTeacher(ABC, Generic[FailureT, Rule]):
             known.pop(next(iter(known)) if oldest else rng.choice(list(known)))
         return known
 
-    def _explain(self, failure: FailureT, failures: Sequence[FailureT], rng: random.Random) -> Pair:
+    def _explain(
+        self, failure: FailureT, failures: Sequence[FailureT], rng: random.Random
+    ) -> Chain:
         possible = failure.explanations
         if self._kind == "random" or not possible or rng.random() < self._error:
-            return rng.choice(SKILL_NAMES), rng.choice(SKILL_NAMES)
+            return tuple(rng.choice(SKILL_NAMES) for _ in range(self.skills))
         votes = self.votes(failure, failures)
-        return max(possible, key=lambda pair: votes(pair) + 1e-3 * rng.random())
+        return max(possible, key=lambda chain: votes(chain) + 1e-3 * rng.random())
 
 
-def explanations(digits: Digits, answer: Digits) -> list[Pair]:
-    """All pairs of skills that lead from the list to the answer, one after the other."""
-    return [
-        (first, second)
-        for first in SKILL_NAMES
-        for second in SKILL_NAMES
-        if SKILLS[second](SKILLS[first](digits)) == answer
-    ]
+def explanations(digits: Digits, answer: Digits, skills: int = 2) -> list[Chain]:
+    """All chains of so many skills that lead from the list to the answer."""
+    found: list[tuple[Chain, Digits]] = [((), digits)]
+    for _ in range(skills):
+        found = [
+            ((*chain, name), skill(reached))
+            for chain, reached in found
+            for name, skill in SKILLS.items()
+        ]
+    return [chain for chain, reached in found if reached == answer]
 
 
 def shown_failures(prompt: str) -> list[tuple[str, str, str]]:

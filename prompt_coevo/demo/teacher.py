@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from prompt_coevo.demo.rule_teacher import (
-    Pair,
+    Chain,
     RuleTeacher,
     digits_in,
     explanations,
@@ -26,13 +26,13 @@ CLAUSE = re.compile(r"(\S+) means (\S+) \.")
 class Failure:
     """A failed trajectory as it stands in a prompt; `used` are the skills that the response named."""
 
-    words: Pair
+    words: tuple[str, str]
     digits: Digits
     answer: Digits
     used: tuple[str | None, str | None]
 
     @property
-    def explanations(self) -> list[Pair]:
+    def explanations(self) -> list[Chain]:
         return explanations(self.digits, self.answer)
 
 
@@ -47,7 +47,7 @@ class Teacher(RuleTeacher[Failure, str]):
     def failures_in(self, prompt: str) -> list[Failure]:
         return read_failures(prompt)
 
-    def votes(self, failure: Failure, failures: Sequence[Failure]) -> Callable[[Pair], float]:
+    def votes(self, failure: Failure, failures: Sequence[Failure]) -> Callable[[Chain], float]:
         votes: Counter[tuple[str, str]] = Counter()
         for other in failures:
             found = other.explanations
@@ -58,7 +58,7 @@ class Teacher(RuleTeacher[Failure, str]):
             votes[word, skill] for word, skill in zip(failure.words, pair, strict=True)
         )
 
-    def learnt(self, failure: Failure, explanation: Pair) -> Mapping[str, str]:
+    def learnt(self, failure: Failure, explanation: Chain) -> Mapping[str, str]:
         """Not of a word whose skill the response got right already.
 
         A word that stands twice in a question has the second skill, if that is news.

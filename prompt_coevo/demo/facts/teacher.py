@@ -1,4 +1,4 @@
-"""The reflection teacher of this world: what it explains is a word's two skills at once."""
+"""The reflection teacher of this world: what it explains is all of a word's skills at once."""
 
 from __future__ import annotations
 
@@ -9,18 +9,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from prompt_coevo.demo.facts.world import WORDS, Meaning, apply, clause
+from prompt_coevo.demo.facts.world import USUAL, Meaning, Size, apply, clause
 from prompt_coevo.demo.rule_teacher import (
-    Pair,
     RuleTeacher,
+    TeacherKind,
     digits_in,
     explanations,
     shown_failures,
 )
 from prompt_coevo.demo.world import SKILL_NAMES, Digits
 
-CLAUSE: Final = re.compile(r"(\S+) first (\S+) \1 then (\S+) \.")
-"""A rule in a template: word, first skill, second skill."""
+
+def clause_pattern(size: Size) -> re.Pattern[str]:
+    """A rule in a template: word, first skill, second skill, and so on."""
+    first, *others = size.markers
+    return re.compile(
+        rf"(\S+) {first} (\S+)" + "".join(rf" \1 {marker} (\S+)" for marker in others) + r" \."
+    )
+
+
+CLAUSE: Final = clause_pattern(USUAL)
 _QUESTION: Final = re.compile(r"use (\S+) on ([\d ]+)")
 
 
@@ -31,10 +39,11 @@ class Failure:
     word: str
     digits: Digits
     answer: Digits
+    skills: int = USUAL.skills
 
     @property
-    def explanations(self) -> list[Pair]:
-        return explanations(self.digits, self.answer)
+    def explanations(self) -> list[Meaning]:
+        return explanations(self.digits, self.answer, self.skills)
 
 
 class FactsTeacher(RuleTeacher[Failure, Meaning]):
@@ -43,32 +52,50 @@ class FactsTeacher(RuleTeacher[Failure, Meaning]):
     most_clauses = 4
     most_fillers = 2
 
+    def __init__(
+        self,
+        kind: TeacherKind = "reasoning",
+        *,
+        seed: int = 0,
+        error: float = 0.3,
+        explained: int = 2,
+        max_clauses: int | None = None,
+        size: Size = USUAL,
+    ) -> None:
+        super().__init__(kind, seed=seed, error=error, explained=explained, max_clauses=max_clauses)
+        self._size = size
+        self.skills = size.skills
+
     def rules_in(self, template: str) -> dict[str, Meaning]:
-        return {word: (first, second) for word, first, second in CLAUSE.findall(template)}
+        found = clause_pattern(self._size).findall(template)
+        return {word: tuple(skills) for word, *skills in found}
 
     def failures_in(self, prompt: str) -> list[Failure]:
         failures = []
         for question, _, answer in shown_failures(prompt):
             match = _QUESTION.search(question)
-            if match and match[1] in WORDS:
-                failures.append(Failure(match[1], digits_in(match[2]), digits_in(answer)))
+            if match and match[1] in self._size.words:
+                failures.append(
+                    Failure(match[1], digits_in(match[2]), digits_in(answer), self.skills)
+                )
         return failures
 
-    def votes(self, failure: Failure, failures: Sequence[Failure]) -> Callable[[Pair], float]:
+    def votes(self, failure: Failure, failures: Sequence[Failure]) -> Callable[[Meaning], float]:
         same = [other for other in failures if other.word == failure.word]
         votes = Counter(
-            pair
-            for pair in failure.explanations
+            meaning
+            for meaning in failure.explanations
             for other in same
-            if apply(pair, other.digits) == other.answer
+            if apply(meaning, other.digits) == other.answer
         )
-        return lambda pair: votes[pair]
+        return lambda meaning: votes[meaning]
 
-    def learnt(self, failure: Failure, explanation: Pair) -> Mapping[str, Meaning]:
+    def learnt(self, failure: Failure, explanation: Meaning) -> Mapping[str, Meaning]:
         return {failure.word: explanation}
 
     def clause(self, word: str, rule: Meaning) -> str:
         return clause(word, rule)
 
     def invented(self, rng: random.Random) -> tuple[str, Meaning]:
-        return rng.choice(WORDS), (rng.choice(SKILL_NAMES), rng.choice(SKILL_NAMES))
+        word = rng.choice(self._size.words)
+        return word, tuple(rng.choice(SKILL_NAMES) for _ in range(self.skills))

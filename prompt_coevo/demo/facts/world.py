@@ -3,6 +3,8 @@
 A question is `use dax on 3 1 4 1 5`, its answer `dax first reverse 5 1 4 1 3 dax then rotate 3 5 1 4 1`.
 A template explains words: `dax first reverse dax then rotate .`. There are 47 functions that a word can
 mean, no two of them alike, and an explanation that is half right is worth nothing.
+
+Other sizes (`Size`) have other numbers of words, and chains of three skills, with `last` for the third.
 """
 
 from __future__ import annotations
@@ -19,32 +21,61 @@ from numpy.typing import NDArray
 
 from prompt_coevo.demo.world import SKILL_NAMES, SKILLS, Digits, Kind, spell, strict_reward
 
-Meaning: TypeAlias = tuple[str, str]
-"""The first skill, then the second."""
+Meaning: TypeAlias = tuple[str, ...]
+"""The first skill, then the second, and so on."""
 
-_MEANINGS: Final = tuple(product(SKILL_NAMES, SKILL_NAMES))
-COUNTS: Final[Mapping[Kind, int]] = {"easy": 8, "medium": 8, "hard": 24}
-FUNCTION_WORDS: Final = ("use", "on", "first", "then", ".")
+MARKERS: Final = ("first", "then", "last")
+"""What stands in front of each skill."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many words of each kind a world has, and how many skills a word means, two or three."""
+
+    easy: int = 8
+    medium: int = 8
+    hard: int = 24
+    skills: int = 2
+
+    @property
+    def counts(self) -> Mapping[Kind, int]:
+        return {"easy": self.easy, "medium": self.medium, "hard": self.hard}
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        return MARKERS[: self.skills]
+
+    @property
+    def function_words(self) -> tuple[str, ...]:
+        return ("use", "on", *self.markers, ".")
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """Syllables, in alphabetical order. They are the same in every draw: they are the vocabulary."""
+        syllables = [
+            "".join(letters) for letters in product("bdfgklmnprstvz", "aeiou", "bdgklmnprtx")
+        ]
+        return tuple(sorted(random.Random(5).sample(syllables, sum(self.counts.values()))))
+
+
+USUAL: Final = Size()
+COUNTS: Final = USUAL.counts
+FUNCTION_WORDS: Final = USUAL.function_words
+WORDS: Final = USUAL.words
 LENGTHS: Final = (4, 5)
 """Of the lists."""
 
-# The base policy's chance of the right skill in each of the two places without a hint. Otherwise it
+# The base policy's chance of the right skill in each place of a chain without a hint. Otherwise it
 # falls for one of three traps, or, with the floor, for any skill.
-_RIGHT: Final[Mapping[Kind, float]] = {"easy": 0.67, "medium": 0.22, "hard": 1e-4}
+_RIGHT: Final[Mapping[int, Mapping[Kind, float]]] = {
+    2: {"easy": 0.67, "medium": 0.22, "hard": 1e-4},
+    3: {"easy": 0.77, "medium": 0.3, "hard": 1e-4},
+}
 _FLOOR: Final = 1e-4
 _TRAPS: Final = (0.5, 0.3, 0.2)
 _ALIKE, _NEARLY_NEVER = 0.3, 0.05
 """Functions that agree on more lists are taken for the same; a trap agrees with the truth on fewer."""
 _PROBES: Final = 40
-
-
-def _invented(count: int) -> tuple[str, ...]:
-    """Syllables, in alphabetical order. They are the same in every draw: they are the vocabulary."""
-    syllables = ["".join(letters) for letters in product("bdfgklmnprstvz", "aeiou", "bdgklmnprtx")]
-    return tuple(sorted(random.Random(5).sample(syllables, count)))
-
-
-WORDS: Final = _invented(sum(COUNTS.values()))
 
 
 @dataclass(frozen=True)
@@ -66,14 +97,20 @@ class World:
     """Which word means what, and what the base policy of this draw believes about it."""
 
     draw: int = 0
+    size: Size = USUAL
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The invented words."""
+        return self.size.words
 
     @cached_property
     def functions(self) -> tuple[Meaning, ...]:
         """What a word can mean: one meaning for every function that changes most lists."""
         rng = self._rng("functions")
         found: list[Meaning] = []
-        for number in rng.permutation(len(_MEANINGS)):
-            one = _MEANINGS[number]
+        for number in rng.permutation(len(self._meanings)):
+            one = self._meanings[number]
             outputs = self._outputs[one]
             others = (self._outputs[other] for other in found)
             if _agreement(outputs, self._probes) <= _ALIKE and all(
@@ -84,25 +121,31 @@ class World:
 
     @cached_property
     def meaning(self) -> Mapping[str, Meaning]:
-        """The hidden truth."""
+        """The hidden truth. Raises ValueError if there are more words than functions."""
+        words = self.vocabulary
+        if len(words) > len(self.functions):
+            raise ValueError(
+                f"{len(words)} words cannot all mean something else: chains of {self.size.skills} skills "
+                f"make {len(self.functions)} functions in draw {self.draw}; take fewer words"
+            )
         order = self._rng("meanings").permutation(len(self.functions))
-        chosen = [self.functions[number] for number in order[: len(WORDS)]]
-        return dict(zip(WORDS, chosen, strict=True))
+        chosen = [self.functions[number] for number in order[: len(words)]]
+        return dict(zip(words, chosen, strict=True))
 
     @cached_property
     def kind(self) -> Mapping[str, Kind]:
         """How well the base policy knows each word."""
-        kinds: list[Kind] = [kind for kind, count in COUNTS.items() for _ in range(count)]
-        order = self._rng("kinds").permutation(len(WORDS))
-        return {word: kinds[place] for word, place in zip(WORDS, order, strict=True)}
+        kinds: list[Kind] = [kind for kind, count in self.size.counts.items() for _ in range(count)]
+        order = self._rng("kinds").permutation(len(self.vocabulary))
+        return {word: kinds[place] for word, place in zip(self.vocabulary, order, strict=True)}
 
     @cached_property
     def prior(self) -> NDArray[np.float64]:
-        """P(skill | word, place) of the base policy without a hint, (40 words x 2 places x 8 skills)."""
+        """P(skill | word, place) of the base policy without a hint, (words x places x 8 skills)."""
         rng = self._rng("beliefs")
-        prior = np.full((len(WORDS), 2, len(SKILLS)), _FLOOR)
-        for row, word in enumerate(WORDS):
-            right = _RIGHT[self.kind[word]]
+        prior = np.full((len(self.vocabulary), self.size.skills, len(SKILLS)), _FLOOR)
+        for row, word in enumerate(self.vocabulary):
+            right = _RIGHT[self.size.skills][self.kind[word]]
             traps = self._traps(self.meaning[word], rng)
             for place, skill in enumerate(self.meaning[word]):
                 for trap, share in zip(traps[place], _TRAPS, strict=True):
@@ -112,17 +155,26 @@ class World:
         return prior
 
     def words(self, kind: Kind) -> list[str]:
-        return [word for word in WORDS if self.kind[word] == kind]
+        return [word for word in self.vocabulary if self.kind[word] == kind]
 
     def task(self, word: str, digits: Digits) -> Task:
         """A question with its right answer."""
         return Task(word, digits, apply(self.meaning[word], digits), self.kind[word])
+
+    def reward(self, completion: str, answer: str) -> float:
+        """1 iff the format is strict and the last list is right."""
+        heads = [(self.vocabulary, (marker,), SKILLS) for marker in self.size.markers]
+        return strict_reward(completion, answer, heads)
 
     # Inside
 
     def _rng(self, name: str) -> np.random.Generator:
         names = ("probes", "functions", "meanings", "kinds", "beliefs")
         return np.random.default_rng([self.draw, names.index(name)])
+
+    @cached_property
+    def _meanings(self) -> tuple[Meaning, ...]:
+        return tuple(product(SKILL_NAMES, repeat=self.size.skills))
 
     @cached_property
     def _probes(self) -> list[Digits]:
@@ -132,7 +184,7 @@ class World:
 
     @cached_property
     def _outputs(self) -> Mapping[Meaning, list[Digits]]:
-        return {one: [apply(one, digits) for digits in self._probes] for one in _MEANINGS}
+        return {one: [apply(one, digits) for digits in self._probes] for one in self._meanings}
 
     def _traps(self, truth: Meaning, rng: np.random.Generator) -> list[list[str]]:
         """Three wrong skills for each place that together do not do what the word means, either."""
@@ -142,34 +194,38 @@ class World:
                 for skill in truth
             ]
             if all(
-                _agreement(self._outputs[first, second], self._outputs[truth]) < _NEARLY_NEVER
-                for first, second in product(*traps)
+                _agreement(self._outputs[one], self._outputs[truth]) < _NEARLY_NEVER
+                for one in product(*traps)
             ):
                 return traps
 
 
 def apply(meaning: Meaning, digits: Digits) -> Digits:
-    """Both skills, one after the other."""
-    return SKILLS[meaning[1]](SKILLS[meaning[0]](digits))
+    """All skills, one after the other."""
+    for skill in meaning:
+        digits = SKILLS[skill](digits)
+    return digits
 
 
 def clause(word: str, meaning: Meaning) -> str:
     """An explanation as it stands in a template."""
-    return f"{word} first {meaning[0]} {word} then {meaning[1]} ."
+    parts = [f"{word} {marker} {skill}" for marker, skill in zip(MARKERS, meaning, strict=False)]
+    return " ".join([*parts, "."])
 
 
 def answer_text(word: str, meaning: Meaning, digits: Digits) -> str:
     """What the policy writes if it takes the word to mean this and makes no slip."""
-    half = SKILLS[meaning[0]](digits)
-    last = SKILLS[meaning[1]](half)
-    return f"{word} first {meaning[0]} {spell(half)} {word} then {meaning[1]} {spell(last)}"
+    parts = []
+    for marker, skill in zip(MARKERS, meaning, strict=False):
+        digits = SKILLS[skill](digits)
+        parts.append(f"{word} {marker} {skill} {spell(digits)}")
+    return " ".join(parts)
 
 
 def reward(completion: str, answer: str) -> float:
-    """1 iff the format is strict and the last list is right."""
-    heads = [(WORDS, ("first",), SKILLS), (WORDS, ("then",), SKILLS)]
-    return strict_reward(completion, answer, heads)
+    """The reward in worlds of the usual size."""
+    return World().reward(completion, answer)
 
 
 def _agreement(left: list[Digits], right: list[Digits]) -> float:
-    return float(np.mean([one == other for one, other in zip(left, right, strict=True)]))
+    return sum(one == other for one, other in zip(left, right, strict=True)) / len(left)
