@@ -24,7 +24,7 @@ def run_all(keys: Sequence[Key], train: Train, store: Store, workers: int) -> No
     os.environ.update(OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
     began, work = time.monotonic(), 0.0
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, max_tasks_per_child=8) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
         futures = {pool.submit(_timed, train, key): key for key in missing}
         try:
             for number, future in enumerate(as_completed(futures), start=1):

@@ -136,7 +136,7 @@ def test_examples_have_chains_of_three(full: Any) -> None:
     rng = np.random.default_rng(0)
     told = 0
     for _ in range(60):
-        *asked, answer = (turn["content"] for turn in example(full, rng, 4))
+        *asked, answer = (turn["content"] for turn in example(full, 0.0, rng, 4))
         match = re.fullmatch(
             r"(\w+) first (\S+) [\d ]+ \1 then (\S+) [\d ]+ \1 last (\S+) [\d ]+", answer
         )
