@@ -2,8 +2,9 @@
 
 A word is learned or it is not, so the questions about it are no independent observations: the unit is the
 word. Runs differ, too, so seeds are resampled as well, both at once and independently of each other (the
-pigeonhole bootstrap, Owen 2007, which errs on the side of wide intervals). Draws of the world are kept
-as they are: three are too few to be resampled.
+pigeonhole bootstrap, Owen 2007). With few seeds a bootstrap is too sure of itself, so its deviations are
+widened as Student's t is against the normal distribution, for the degrees of freedom that seeds and words
+have together (Satterthwaite). Draws of the world are kept as they are: three are too few to be resampled.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from numpy.typing import NDArray
 
 _REPLICATES: Final = 4_000
 _TAIL: Final = 2.5
+_FEWEST: Final = 2
+_INVERSE_FREEDOM: Final = (0.0, 1 / 60, 1 / 30, 1 / 15, 1 / 9, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 1.0)
+_STUDENT: Final = (1.960, 2.000, 2.042, 2.131, 2.262, 2.447, 2.776, 3.182, 4.303, 12.706)
+"""Where 97.5 % of Student's distribution lie below, by one over its degrees of freedom."""
 
 Scores = dict[int, NDArray[np.float64]]
 """By draw: a row for each seed, a column for each word."""
@@ -30,14 +35,6 @@ class Estimate:
     low: float | None
     high: float | None
     runs: int
-
-    @property
-    def above_zero(self) -> bool:
-        return self.low is not None and self.low > 0
-
-    @property
-    def below_zero(self) -> bool:
-        return self.high is not None and self.high < 0
 
 
 def scores(runs: Sequence[Mapping[str, Any]], kind: str, column: int) -> Scores:
@@ -60,12 +57,29 @@ def estimate(values: Scores) -> Estimate:
     """The mean over words, seeds and draws."""
     runs = sum(len(rows) for rows in values.values())
     mean = float(np.mean([rows.mean() for rows in values.values()]))
-    if min(len(rows) for rows in values.values()) < 2:
+    if min(min(rows.shape) for rows in values.values()) < _FEWEST:
         return Estimate(mean, None, None, runs)
     rng = np.random.default_rng(0)
     drawn = np.mean([_resampled(rows, rng) for rows in values.values()], axis=0)
     low, high = np.percentile(drawn, [_TAIL, 100 - _TAIL])
-    return Estimate(mean, float(low), float(high), runs)
+    wider = _widening(list(values.values()))
+    return Estimate(mean, mean + wider * (low - mean), mean + wider * (high - mean), runs)
+
+
+def _widening(tables: Sequence[NDArray[np.float64]]) -> float:
+    """What a bootstrap's deviations lack with so few: 1/n of a variance, and Student's for the normal."""
+    parts = []
+    for rows in tables:
+        seeds, words = rows.shape
+        parts.append((rows.mean(axis=1).var(ddof=1) / seeds, seeds - 1))
+        parts.append((rows.mean(axis=0).var(ddof=1) / words, words - 1))
+    total = sum(variance for variance, _ in parts)
+    if not total:
+        return 1.0
+    freedom = total**2 / sum(variance**2 / count for variance, count in parts)
+    short = sum(variance * count / (count + 1) for variance, count in parts)
+    student = np.interp(1 / freedom, _INVERSE_FREEDOM, _STUDENT) / _STUDENT[0]
+    return float(student * np.sqrt(total / short))
 
 
 def difference(

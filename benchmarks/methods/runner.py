@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
-from store import Key, Store
+from store import Key, ResultsError, Store
 
 Train = Callable[[str, str, int, int], dict[str, Any]]
 
@@ -19,20 +19,25 @@ def run_all(keys: Sequence[Key], train: Train, store: Store, workers: int) -> No
 
     Interrupted, the command goes on where it was when it is given again; runs under way are lost.
     """
+    store.keep_to_oneself()
     missing = [key for key in keys if key not in store.keys]
     print(f"{len(missing)} runs to do, {len(keys) - len(missing)} are there", flush=True)
     os.environ.update(OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
-    began, work = time.monotonic(), 0.0
+    began, failed = time.monotonic(), list[str]()
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         futures = {pool.submit(_timed, train, key): key for key in missing}
         try:
             for number, future in enumerate(as_completed(futures), start=1):
-                run, seconds = future.result()
-                store.add(run)
-                work += seconds
-                left = (len(missing) - number) * (time.monotonic() - began) / number
                 world, arm, seed, draw = futures[future]
+                try:
+                    run, seconds = future.result()
+                except Exception as error:  # the others are worth their time
+                    failed.append(f"{world} {draw}, {arm}, seed {seed}: {error!r}")
+                    print(f"{number}/{len(missing)} failed: {failed[-1]}", flush=True)
+                    continue
+                store.add(run)
+                left = (len(missing) - number) * (time.monotonic() - began) / number
                 print(
                     f"{number}/{len(missing)}, about {_minutes(left)} left: {world} {draw}, {arm}, "
                     f"seed {seed}: hard {run['curve']['hard'][-1]:.2f}, {seconds:.0f} s",
@@ -41,6 +46,8 @@ def run_all(keys: Sequence[Key], train: Train, store: Store, workers: int) -> No
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+    if failed:
+        raise ResultsError(f"{len(failed)} runs failed; the first: {failed[0]}")
 
 
 def _timed(train: Train, key: Key) -> tuple[dict[str, Any], float]:

@@ -7,6 +7,7 @@ is refused, and so is a file whose last line is cut off.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -36,17 +37,34 @@ class Store:
         self._file, self._tier, self._digests = file, tier, digests
         self.runs: list[Run] = []
         self._machines: dict[str, dict[str, Any]] = {}
-        if file.exists():
+        self._lock: Any = None
+        if not self._is_new:
             self._read()
 
     @property
     def keys(self) -> set[Key]:
         return {key_of(run) for run in self.runs}
 
+    @property
+    def _is_new(self) -> bool:
+        return not self._file.exists() or not self._file.stat().st_size
+
+    def keep_to_oneself(self) -> None:
+        """Nobody else may add runs while this process lives. Raises ResultsError if somebody does."""
+        if not self._file.absolute().parent.is_dir():
+            raise ResultsError(f"{self._file}: there is no folder {self._file.absolute().parent}")
+        self._lock = self._file.open("a", encoding="utf-8")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ResultsError(
+                f"{self._file}: another command is adding runs to it; wait for it, or give another file"
+            ) from None
+
     def add(self, run: Mapping[str, Any]) -> Run:
         """Write a run down, with the hash of its settings, the version and the machine."""
         lines: list[Mapping[str, Any]] = []
-        if not self._file.exists():
+        if self._is_new:
             lines.append({"schema": SCHEMA, "tier": self._tier})
         machine = machine_facts()
         name = digest(machine)

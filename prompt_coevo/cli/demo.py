@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from prompt_coevo.demo.arms import ARMS, SUITES, arm
+from prompt_coevo.demo.arms import ARMS, BUDGET, SUITES, arm
 from prompt_coevo.demo.facts.world import World
 from prompt_coevo.engine.state import write_json
 from prompt_coevo.errors import SettingsError
@@ -50,16 +50,23 @@ def demo(
     if quick and (full or budget):
         other = "--full" if full else "--budget"
         raise SettingsError(f"--quick and {other} contradict each other; give one of them")
+    if api_base is not None and reflection_lm is None:
+        raise SettingsError("--api-base needs --reflection-lm: the model that is served there")
     names = _names(arms or (",".join(ARMS) if full else "grpo,stream"))
     reflection = _reflection(reflection_lm, api_base)
     for name in names:
+        if reflection and arm(name).needs_own_teacher:
+            raise SettingsError(
+                f"the arm {name} is about the built-in teacher, so --reflection-lm cannot take its place"
+            )
         if arm(name).coevolves:
             arm(name).settings(World(), 0, reflection)  # a bad option shows at once
     require("trl", "matplotlib", extra="demo", purpose="the demo")
     folder = _new_folder(out)
+    _check_file(json_file)
     from prompt_coevo.demo.show import as_json, draw, print_cracked, print_instructions, print_table
     from prompt_coevo.demo.side_by_side import run_all
-    from prompt_coevo.demo.train import BUDGET, Job
+    from prompt_coevo.demo.train import Job
 
     jobs = [
         Job(
@@ -73,11 +80,18 @@ def demo(
         for seed in range(seeds or (3 if full else 1))
         for name in names
     ]
+    for job in jobs:
+        if job.rollouts <= job.spec.reserve:
+            raise SettingsError(
+                f"the arm {job.arm} leaves {job.spec.reserve} rollouts for its search after training; "
+                "give a larger --budget"
+            )
     console = Console()
     if not console.is_terminal:
         console = Console(width=_LOG_WIDTH)  # a log has no right edge to wrap at
     console.print(
-        f"{len(jobs)} runs of {jobs[0].budget} rollouts on CPU; evaluation is without any template."
+        f"{len(jobs)} runs of {jobs[0].budget} rollouts each on CPU, but for arms that say otherwise; "
+        "evaluation is without any template."
     )
     results = run_all(jobs, min(len(jobs), workers or os.cpu_count() or 1), console)
     print_table(results, console)
@@ -105,8 +119,19 @@ def _names(arms: str) -> list[str]:
     names: list[str] = []
     for part in (part.strip() for part in arms.split(",")):
         suite = part.removeprefix("suite:")
-        names += SUITES[suite] if suite != part and suite in SUITES else [part]
+        if suite == part:
+            names.append(part)
+        elif suite in SUITES:
+            names += SUITES[suite]
+        else:
+            raise SettingsError(f"there is no set of arms {suite!r}; known: {', '.join(SUITES)}")
     return list(dict.fromkeys(names))
+
+
+def _check_file(path: Path | None) -> None:
+    """The numbers are written after everything else, which may be hours."""
+    if path is not None and not path.absolute().parent.is_dir():
+        raise SettingsError(f"--json {path}: there is no folder {path.absolute().parent}")
 
 
 def _new_folder(out: Path | None) -> Path:

@@ -13,6 +13,16 @@ from prompt_coevo.demo.rule_teacher import TeacherKind
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import Settings
 
+BUDGET: Final = 24_576
+"""Rollouts of a run: 128 steps, eight epochs, if all are training's."""
+LEARNING_RATE: Final = 4e-4
+POINTS: Final = 8
+"""Of a curve, beside the one at the beginning."""
+QUESTIONS: Final = 512
+GROUP_SIZE: Final = 6
+QUESTIONS_PER_STEP: Final = 32
+ROLLOUTS_PER_STEP: Final = GROUP_SIZE * QUESTIONS_PER_STEP
+
 FIRST_INSTRUCTION: Final = "<first instruction>"
 """Stands in an arm's values for what INSPO begins with, which depends on the world."""
 RULES: Final = 10
@@ -50,6 +60,11 @@ class Arm:
     @property
     def coevolves(self) -> bool:
         return self.values is not None
+
+    @property
+    def needs_own_teacher(self) -> bool:
+        """Whether the arm is about the teacher, so that no other model can take its place."""
+        return (self.teacher, self.error) != ("reasoning", ERROR)
 
     def settings(
         self,

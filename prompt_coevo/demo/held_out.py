@@ -64,10 +64,10 @@ class HeldOut:
             right[task.word] += int(got)
         return {word: right[word] for word in sorted(self._asked)}
 
-    def share(self, right: Mapping[str, int], kind: str) -> float:
-        """The accuracy on questions about words of this kind."""
+    def accuracy(self, right: Mapping[str, int], kind: str) -> float:
+        """The mean over words of this kind."""
         words = [word for word in self._asked if self._world.kind[word] == kind]
-        return sum(right[word] for word in words) / sum(self._asked[word] for word in words)
+        return sum(right[word] / self._asked[word] for word in words) / len(words)
 
     def words(self, right: Sequence[Mapping[str, int]]) -> dict[str, WordScore]:
         """The scores of all points, by word."""

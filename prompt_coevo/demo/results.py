@@ -66,11 +66,11 @@ class ArmResult:
     """By word, the template under which most training questions about it were solved."""
 
     def curve(self, kind: str) -> tuple[float, ...]:
-        """The accuracy on questions about words of this kind, or `all`, at every point."""
+        """The accuracy on words of this kind, or `all`, at every point: the mean over words."""
         words = [word for word in self.words.values() if kind in (word.kind, "all")]
-        asked = sum(word.asked for word in words)
         return tuple(
-            sum(word.right[point] for word in words) / asked for point in range(len(self.spent))
+            sum(word.right[point] / word.asked for word in words) / len(words)
+            for point in range(len(self.spent))
         )
 
     def area(self, kind: str) -> float:

@@ -16,17 +16,18 @@ from rich.text import Text
 from prompt_coevo.demo.arms import arm
 from prompt_coevo.demo.results import ArmResult
 
-_COLUMNS: Final[Mapping[str, Callable[[ArmResult], float]]] = {
-    "hard": lambda result: result.curve("hard")[-1],
-    "medium": lambda result: result.curve("medium")[-1],
-    "easy": lambda result: result.curve("easy")[-1],
-    "hard,\nlonger": lambda result: result.last["longer"].right / result.last["longer"].asked,
-    "hard,\narea": lambda result: result.area("hard"),
-    "training\nrollouts": lambda result: result.train_rollouts,
-    "other\nrollouts": lambda result: result.other_rollouts,
-    "calls": lambda result: result.calls,
-    "seconds": lambda result: result.seconds,
+_COLUMNS: Final[Mapping[str, tuple[Callable[[ArmResult], float], int]]] = {
+    "hard": (lambda result: result.curve("hard")[-1], 2),
+    "medium": (lambda result: result.curve("medium")[-1], 2),
+    "easy": (lambda result: result.curve("easy")[-1], 2),
+    "hard,\nlonger": (lambda result: result.last["longer"].right / result.last["longer"].asked, 2),
+    "hard,\narea": (lambda result: result.area("hard"), 2),
+    "training\nrollouts": (lambda result: result.train_rollouts, 0),
+    "other\nrollouts": (lambda result: result.other_rollouts, 0),
+    "calls": (lambda result: result.calls, 0),
+    "seconds": (lambda result: result.seconds, 0),
 }
+"""What a column shows of a run, and with how many digits."""
 _COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00")
 _MARKERS: Final = "osD^vXP"
 
@@ -43,7 +44,7 @@ def print_table(results: Sequence[ArmResult], console: Console) -> None:
     for title in _COLUMNS:
         table.add_column(title, justify="right")
     for name, runs in _by_arm(results).items():
-        cells = [_cell([of(run) for run in runs]) for of in _COLUMNS.values()]
+        cells = [_cell([of(run) for run in runs], digits) for of, digits in _COLUMNS.values()]
         table.add_row(arm(name).label, *cells)
     console.print(table)
 
@@ -113,7 +114,7 @@ def as_json(results: Sequence[ArmResult], command: str) -> dict[str, Any]:
         "summary": {
             name: {
                 title.replace("\n", " "): statistics.fmean(of(run) for run in runs)
-                for title, of in _COLUMNS.items()
+                for title, (of, _) in _COLUMNS.items()
             }
             for name, runs in _by_arm(results).items()
         },
@@ -126,7 +127,6 @@ def _by_arm(results: Sequence[ArmResult]) -> dict[str, list[ArmResult]]:
     return {name: [result for result in results if result.arm == name] for name in names}
 
 
-def _cell(values: Sequence[float]) -> str:
-    digits = 2 if max(values) <= 1 else 0
+def _cell(values: Sequence[float], digits: int) -> str:
     spread = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
     return f"{statistics.fmean(values):.{digits}f}{spread}"

@@ -18,20 +18,23 @@ import torch
 from transformers import TrainerCallback
 
 from prompt_coevo.adapters.trl import CoevoCallback
-from prompt_coevo.demo.arms import Arm
+from prompt_coevo.demo.arms import (
+    BUDGET,
+    GROUP_SIZE,
+    LEARNING_RATE,
+    POINTS,
+    QUESTIONS,
+    ROLLOUTS_PER_STEP,
+    Arm,
+)
 from prompt_coevo.demo.facts.splits import training_tasks
 from prompt_coevo.demo.facts.world import World, reward
 from prompt_coevo.demo.held_out import HeldOut, base_path
 from prompt_coevo.demo.results import ArmResult
-from prompt_coevo.demo.trainer import GROUP_SIZE, ROLLOUTS_PER_STEP, build_trainer, quieten
+from prompt_coevo.demo.trainer import build_trainer, quieten
 from prompt_coevo.demo.under_templates import UnderTemplates
 from prompt_coevo.doors.patching import swapped
 
-BUDGET: Final = 24_576
-"""Rollouts: 128 steps, eight epochs, if all are training's."""
-LEARNING_RATE: Final = 4e-4
-POINTS: Final = 8
-QUESTIONS: Final = 512
 _SHOWN: Final = 8
 
 
@@ -89,9 +92,14 @@ def train(
     with counted(coevo) as outside:
         watch = Watch(job, trainer, coevo, HeldOut(world), outside, report)
         trainer.add_callback(watch)
+        watch.score()  # before a search that comes before training
         began, began_cpu = time.monotonic(), time.process_time()
+        watch.seconds = watch.cpu_seconds = 0.0
         trainer.train()
         watch.score()
+        seconds = time.monotonic() - began - watch.seconds
+        cpu_seconds = time.process_time() - began_cpu - watch.cpu_seconds
+    _count_of_a_model(coevo, calls)
     scoring = HeldOut(world)
     text = best_instruction(coevo)
     model, tokenizer = trainer.model, trainer.processing_class
@@ -108,8 +116,8 @@ def train(
         batches=outside["batches"],
         calls=calls["calls"],
         tokens=calls["tokens"],
-        seconds=round(time.monotonic() - began - watch.seconds, 1),
-        cpu_seconds=round(time.process_time() - began_cpu - watch.cpu_seconds, 1),
+        seconds=round(seconds, 1),
+        cpu_seconds=round(cpu_seconds, 1),
         cracked=seen.cracked(_SHOWN),
         instruction=text,
         best_templates=seen.best_by({task.question: task.word for task in tasks}),
@@ -123,8 +131,8 @@ def _callback(
     if not spec.coevolves:
         return None
     settings = spec.settings(world, job.seed, job.reflection)
-    if settings.reflection.function is not None:
-        asked = settings.reflection.function
+    asked = settings.reflection.function
+    if callable(asked):
 
         def counting(prompt: str) -> str:
             reply: str = asked(prompt)
@@ -134,6 +142,16 @@ def _callback(
         settings = spec.settings(world, job.seed, {"function": counting})
     own = spec.plugins(world, job.seed) if spec.plugins else {}
     return CoevoCallback(trainer, settings, plugins={"demo": seen, **own})
+
+
+def _count_of_a_model(coevo: CoevoCallback | None, calls: Counter[str]) -> Counter[str]:
+    """What the engine counted, if nobody counted a function's calls."""
+    if not calls and coevo is not None and coevo.engine is not None:
+        counted = coevo.engine.metrics()
+        tokens = ("prompt_tokens", "completion_tokens")
+        calls["calls"] = int(counted.get("coevo/reflection_calls", 0))
+        calls["tokens"] = int(sum(counted.get(f"coevo/reflection_{name}", 0) for name in tokens))
+    return calls
 
 
 @contextmanager
@@ -206,13 +224,13 @@ class Watch(TrainerCallback):  # type: ignore[misc]
 
     def score(self) -> None:
         """A point of the curve, unless the last one is as old."""
-        if self.spent and self.spent[-1] == self._spent and self._spent:
+        if self.spent and self.spent[-1] == self._spent:
             return
         began, began_cpu = time.monotonic(), time.process_time()
         trainer = self._trainer
         text = best_instruction(self._coevo)
         self.spent.append(self._spent)
         self.right.append(self._held_out.score(trainer.model, trainer.processing_class, text))
-        self._report(self._spent, self._held_out.share(self.right[-1], "hard"))
+        self._report(self._spent, self._held_out.accuracy(self.right[-1], "hard"))
         self.seconds += time.monotonic() - began
         self.cpu_seconds += time.process_time() - began_cpu

@@ -7,13 +7,10 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
+from prompt_coevo.demo.arms import GROUP_SIZE, ROLLOUTS_PER_STEP
 from prompt_coevo.demo.world import Asked, spell
-
-GROUP_SIZE: Final = 6
-QUESTIONS_PER_STEP: Final = 32
-ROLLOUTS_PER_STEP: Final = GROUP_SIZE * QUESTIONS_PER_STEP
 
 
 def build_trainer(

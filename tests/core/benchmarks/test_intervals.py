@@ -42,8 +42,17 @@ def test_what_never_varies_has_an_interval_of_no_width() -> None:
 def test_few_words_make_a_wide_interval_however_many_the_seeds() -> None:
     """Two words of four are always learned: ten seeds do not make that more certain."""
     found = estimate(scores(runs([[1, 1, 0, 0]] * 10), "hard", 1))
-    assert found.low == 0
-    assert found.high == 1
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= 0
+    assert found.high >= 1
+
+
+def test_few_seeds_make_a_wide_interval_however_many_the_words() -> None:
+    base = np.array([[0.2], [0.5], [0.8]])
+    found = estimate(scores(runs(np.repeat(base, 40, axis=1)), "hard", 1))
+    assert found.low is not None
+    assert found.low < 0  # three seeds that differ so: Student's interval of two degrees of freedom
 
 
 def test_differences_are_paired() -> None:
@@ -63,13 +72,25 @@ def test_runs_without_a_partner_do_not_count() -> None:
     assert difference(runs([[1.0]]), runs([[1.0]], draw=1), "hard", 1) is None
 
 
-def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
-    """Words and seeds both vary; the interval must hold the truth in 9 of 10 such studies."""
+@pytest.mark.parametrize(
+    ("seeds", "words", "by_seed", "by_word", "by_both"),
+    [
+        (10, 24, 0.1, 0.1, 0.1),
+        (3, 24, 0.1, 0.1, 0.1),
+        (3, 24, 0.1, 0.02, 0.1),
+        (3, 24, 0.1, 0.02, 0.02),
+        (3, 8, 0.1, 0.02, 0.1),
+    ],
+)
+def test_the_interval_holds_the_truth_about_as_often_as_it_says(
+    seeds: int, words: int, by_seed: float, by_word: float, by_both: float
+) -> None:
+    """Of 200 studies the interval must hold the truth in 180 at least; 190 are what it says."""
     rng = np.random.default_rng(1)
     held = 0
     for _ in range(200):
-        table = 0.5 + 0.1 * rng.normal(size=(1, 24)) + 0.1 * rng.normal(size=(10, 1))
-        table = table + 0.1 * rng.normal(size=(10, 24))
+        table = 0.5 + by_word * rng.normal(size=(1, words)) + by_seed * rng.normal(size=(seeds, 1))
+        table = table + by_both * rng.normal(size=(seeds, words))
         found = estimate(scores(runs(table), "hard", 1))
         assert found.low is not None
         assert found.high is not None

@@ -77,7 +77,7 @@ def test_an_instructions_cost_is_estimated() -> None:
             "error: the settings file /nope.yaml cannot be read",
         ),
         (["demo", "--arms", "ppo"], "error: there is no arm 'ppo'; known: grpo, grpo-twice"),
-        (["demo", "--api-base", "x"], "error: reflection.api_base has no effect"),
+        (["demo", "--api-base", "x"], "error: --api-base needs --reflection-lm"),
     ],
 )
 def test_an_error_is_one_sentence_and_status_2(

@@ -83,14 +83,14 @@ RESULT = ArmResult(
 )
 
 
-def test_a_curve_is_the_accuracy_over_all_questions_of_the_kind() -> None:
-    assert RESULT.curve("hard") == (0, 0.4, 0.8)
+def test_a_curve_is_the_mean_over_words_however_often_they_are_asked_about() -> None:
+    assert RESULT.curve("hard") == (0, 0.25, 0.5)
     assert RESULT.curve("easy") == (1, 1, 0)
-    assert RESULT.curve("all") == (0.5, 0.7, 0.4)
+    assert RESULT.curve("all") == pytest.approx((1 / 3, 0.5, 1 / 3))
 
 
 def test_the_area_is_the_mean_over_the_budget() -> None:
-    by_hand = (0.5 * 0.4 * 100 + 0.5 * (0.4 + 0.8) * 200 + 0.8 * 100) / 400
+    by_hand = (0.5 * 0.25 * 100 + 0.5 * (0.25 + 0.5) * 200 + 0.5 * 100) / 400
     assert RESULT.area("hard") == pytest.approx(by_hand, abs=0.003)
 
 
