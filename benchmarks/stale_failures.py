@@ -17,8 +17,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -95,21 +94,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--worlds", default="C,N")
     parser.add_argument("--seeds", type=int, default=12, help="at least two")
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--schedules", default=";".join(SCHEDULES), help="separated by semicolons")
+    parser.add_argument("--json", type=Path, help="runs that it holds are not made again")
     options = parser.parse_args()
     known = arms()
-    jobs = [
-        (world, arm, 100 + seed)
-        for world in options.worlds.split(",")
-        for arm in known
-        for seed in range(options.seeds)
-    ]
-    with ProcessPoolExecutor(options.jobs) as pool:
-        runs = list(pool.map(partial(run, arms=known), *zip(*jobs, strict=True)))
+    chosen = [arm for arm in known if arm.split("; ")[0] in options.schedules.split(";")]
+    runs: list[Run] = []
+    if options.json and options.json.exists():
+        runs = json.loads(options.json.read_text("utf-8"))
+    made = {(one["world"], one["arm"], one["seed"]) for one in runs}
+    for job in product(range(100, 100 + options.seeds), options.worlds.split(","), chosen):
+        seed, world, arm = job
+        if (world, arm, seed) not in made:
+            runs.append(run(world, arm, seed, known))
+            if options.json:
+                options.json.write_text(json.dumps(runs, indent=1) + "\n", "utf-8")
     print(table(runs))
-    if options.json:
-        options.json.write_text(json.dumps(runs, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":
