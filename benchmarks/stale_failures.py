@@ -1,6 +1,6 @@
 """What it costs that overlapped reflection writes candidates from failures that are some steps old.
 
-    python benchmarks/stale_failures.py [--worlds C,N] [--seeds 12] [--json FILE]
+    python benchmarks/stale_failures.py [--worlds C,N] [--seeds 10] [--json FILE]
 
 INSPO with `inspo.reflection = "overlapped"` against `blocking`, in the worlds of `instruction_trials`. A
 reply is used exactly `inspo.overlap_steps` after its request there, so nobody's latency plays a part. What
@@ -93,7 +93,7 @@ def _difference(runs: Mapping[int, Run], others: Mapping[int, Run], name: str) -
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--worlds", default="C,N")
-    parser.add_argument("--seeds", type=int, default=12, help="at least two")
+    parser.add_argument("--seeds", type=int, default=10, help="at least two")
     parser.add_argument("--schedules", default=";".join(SCHEDULES), help="separated by semicolons")
     parser.add_argument("--json", type=Path, help="runs that it holds are not made again")
     options = parser.parse_args()
