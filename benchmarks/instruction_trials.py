@@ -71,13 +71,15 @@ class Verdicts:
             self.joined.append(gain)
 
 
-def run(world_name: str, arm_name: str, seed: int) -> dict[str, Any]:
+def run(
+    world_name: str, arm_name: str, seed: int, arms: Mapping[str, Mapping[str, Any]] = ARMS
+) -> dict[str, Any]:
     """Train until the world's rollouts are spent; every seed has another world."""
     logging.disable(logging.WARNING)
     knobs = replace(TRIED_IN[world_name], clauses=CLAUSES)
     policy = TabularPolicy(World(knobs, seed), seed)
     teacher, verdicts = Teacher(policy, knobs, "explains", seed), Verdicts(policy)
-    engine = engine_for(ARMS[arm_name], knobs, teacher, verdicts, seed)
+    engine = engine_for(arms[arm_name], knobs, teacher, verdicts, seed)
     ids, order = policy.question_ids(), np.random.default_rng([seed, 3])
     engine.begin(policy)
     curve, trained = [(0, _accuracy(engine, policy))], 0
@@ -109,6 +111,7 @@ def run(world_name: str, arm_name: str, seed: int) -> dict[str, Any]:
         "right": sum(gain > 0 for gain in verdicts.joined),
         "error": float(np.sqrt(np.mean(np.square(verdicts.errors)))) if verdicts.errors else 0.0,
         "bias": float(np.mean(verdicts.errors)) if verdicts.errors else 0.0,
+        "gain of a candidate": statistics.mean(verdicts.gains) if verdicts.gains else 0.0,
         "gain of a join": statistics.mean(verdicts.joined) if verdicts.joined else 0.0,
         "training": trained,
         "outside": policy.rollouts,

@@ -1,159 +1,180 @@
-"""How much of a slow reflection model's time overlapped reflection hides.
+"""How much of a reflection model's time overlapped reflection hides, where its latency varies.
 
-    python benchmarks/overlap.py [--json FILE]
+    python benchmarks/overlap.py [--steps trained|slept] [--json FILE]
 
-One run of INSPO under the real GRPOTrainer with `inspo.reflection = "overlapped"`. The reflection model
-is a local server that speaks the OpenAI protocol and takes 20 seconds (it stands in for a remote model),
-asked through the real litellm. Compared are the durations of the steps while a reply is under way with
-those of the other steps of the same run; the steps at which a reply is used, with their verification
-rollouts, are counted apart.
+INSPO under the real GRPOTrainer; or, with `slept`, around the real engine with steps that sleep for 0.15 s,
+as a trainer whose GPU is at work. The reflection model is a local server that speaks the OpenAI protocol,
+asked through the real litellm. Its latencies are log-normal, the same multiples of their mean in every cell
+of the table, from a seventh of it to three times it. A cell is `inspo.overlap_steps` and the ratio of the
+mean latency to the time of so many steps, by the steps of a run without evolution just before. Compared are
+`overlapped`, `blocking` with the same replies, and no evolution at all. There is no verification, which
+takes the same time with both, and a reply shuffles the words of the parent, so prompts keep their length.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import random
 import statistics
 import tempfile
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from statistics import NormalDist
+from typing import Any, Final, TypeAlias
 
-import torch
-from tiny_trainer import build
-from transformers import TrainerCallback
+from slow_server import Server, serving
 
-from prompt_coevo.adapters.trl import attach
-from prompt_coevo.demo.arms import first_instruction
-from prompt_coevo.demo.instruction_teacher import InstructionTeacher
-from prompt_coevo.demo.teacher import Teacher
-from prompt_coevo.demo.world import World
+Host: TypeAlias = Callable[[str, Mapping[str, Any], int], list[float]]
+"""Makes so many steps with these settings in a folder, and says how long each took."""
 
-REPLY_S = 20.0
-QUESTIONS, GROUP = 64, 6
-EVERY, OVERLAP, STEPS = 80, 60, 250
-
-
-@contextmanager
-def slow_server() -> Iterator[str]:
-    """The demo's teacher behind a server that takes its time."""
-    teacher = InstructionTeacher(Teacher(max_clauses=10))
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            time.sleep(REPLY_S)
-            message = {"role": "assistant", "content": teacher(body["messages"][0]["content"])}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            reply = {"id": "1", "object": "chat.completion", "created": 1, "model": "slow"}
-            data = json.dumps({**reply, "choices": [choice]}).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_: Any) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
+INSTRUCTION: Final = "note remember dax means reverse . wug means rotate ."
+OVERLAPS: Final = (1, 4, 16)
+RATIOS: Final = (0.25, 1.0, 4.0)
+REPLIES: Final = 8
+SPREAD: Final = 1.0
+"""The standard deviation of the logarithm of a latency."""
 
 
-class Clock(TrainerCallback):
-    """Wall seconds of every step; stands after our callback, so that its work counts."""
-
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-        self._last: float | None = None
-
-    def on_step_begin(self, *_: Any, **__: Any) -> None:
-        self._last = self._last or time.perf_counter()
-
-    def on_step_end(self, *_: Any, **__: Any) -> None:
-        now = time.perf_counter()
-        assert self._last is not None
-        self.seconds.append(now - self._last)
-        self._last = now
+def shape() -> list[float]:
+    """The latencies of a run, in means: the middles of equal parts of the distribution, in any order."""
+    places = [(number + 0.5) / REPLIES for number in range(REPLIES)]
+    latencies = [math.exp(SPREAD * NormalDist().inv_cdf(place)) for place in places]
+    random.Random(0).shuffle(latencies)
+    return [latency / statistics.mean(latencies) for latency in latencies]
 
 
-def train(folder: str, address: str) -> Clock:
-    trainer = build(
-        folder,
-        questions=512,
-        rollouts=QUESTIONS * GROUP,
-        group=GROUP,
-        steps=STEPS,
-        learning_rate=1e-7,  # lengths and rewards stay the same, so that steps can be compared
-        logging_steps=50,
-    )
+@dataclass(frozen=True)
+class Trained:
+    """What one run took: seconds by step, and by reply how long it took and how long a step waited."""
+
+    seconds: Sequence[float]
+    took: Sequence[float]
+    waited: Sequence[float]
+
+    @property
+    def wall(self) -> float:
+        return sum(self.seconds)
+
+
+def train(
+    host: Host,
+    server: Server,
+    overlap: int,
+    latencies: Sequence[float],
+    reflection: Mapping[str, Any],
+) -> Trained:
+    """A run with so many replies; `reflection` says how they are waited for, or that there are none."""
+    every = overlap + 1
+    server.latencies, server.replies = list(latencies), 0
     settings: dict[str, Any] = {
-        "preset": "demo-inspo",
-        "reflection": {"model": "openai/slow", "api_base": address, "api_key": "none"},
+        "algorithms": "inspo",
+        "reflection": {"model": "openai/slow", "api_base": server.address, "api_key": "none"},
         "inspo": {
-            "instruction": first_instruction(World()),
+            "instruction": INSTRUCTION,
             "paraphrase": False,
-            "reflection": "overlapped",
-            "overlap_steps": OVERLAP,
-            "evolve_every": EVERY,
-            "evolve_until": STEPS - OVERLAP,  # no request that is still open at the end
+            "evolve_every": every,
+            "evolve_until": len(latencies) * every + 1,
             "rounds": 1,
+            "verify": "off",
+            **reflection,
         },
     }
-    attach(trainer, settings)
-    clock = Clock()
-    trainer.add_callback(clock)
-    trainer.train()
-    return clock
+    # The last step of training uses no reply.
+    steps = len(latencies) * every + overlap + 1
+    with tempfile.TemporaryDirectory() as folder:
+        seconds = host(folder, settings, steps)
+        lines = (Path(folder) / "coevo" / "events.jsonl").read_text().splitlines()
+    events = [event for event in map(json.loads, lines) if event["event"] == "reflection_awaited"]
+    wanted = 0 if reflection.get("evolution") == "off" else len(latencies)
+    assert server.replies == wanted, f"{server.replies} replies, not {wanted}"
+    return Trained(
+        seconds,
+        [event["took_s"] for event in events],
+        [event["waited_s"] for event in events],
+    )
+
+
+def rows(host: Host, server: Server, overlap: int) -> list[dict[str, Any]]:
+    """The cells of one overlap. The runs without evolution are before and after the others."""
+    off = {"evolution": "off"}
+    draws = shape()
+    before = train(host, server, overlap, draws, off)
+    step = statistics.median(before.seconds)
+    cells = []
+    for ratio in RATIOS:
+        latencies = [ratio * overlap * step * draw for draw in draws]
+        overlapped = {"reflection": "overlapped", "overlap_steps": overlap}
+        hidden = train(host, server, overlap, latencies, overlapped)
+        blocking = train(host, server, overlap, latencies, {"reflection": "blocking"})
+        cells.append((ratio, latencies, hidden, blocking))
+    after = train(host, server, overlap, draws, off)
+    plain = (before.wall + after.wall) / 2
+    return [
+        {
+            "overlap_steps": overlap,
+            "ratio": ratio,
+            "step_s": step,
+            "latencies_s": latencies,
+            "took_s": hidden.took,
+            "waited_s": hidden.waited,
+            "hidden": 1 - sum(hidden.waited) / sum(hidden.took),
+            "hidden_beforehand": _hidden_beforehand(latencies, overlap * step),
+            "hidden_of_the_worst_reply": min(
+                1 - waited / took for waited, took in zip(hidden.waited, hidden.took, strict=True)
+            ),
+            "wall_s": hidden.wall,
+            "wall_blocking_s": blocking.wall,
+            "wall_without_s": plain,
+            "walls_without_s": [before.wall, after.wall],
+            "median_step_s": statistics.median(hidden.seconds),
+        }
+        for ratio, latencies, hidden, blocking in cells
+    ]
+
+
+def _hidden_beforehand(latencies: Sequence[float], steps_s: float) -> float:
+    """The share that training's steps would hide if all of them took the same time."""
+    return sum(min(latency, steps_s) for latency in latencies) / sum(latencies)
+
+
+def table(cells: Sequence[Mapping[str, Any]]) -> str:
+    lines = [
+        "| overlap_steps | latency / steps | latencies, s | hidden | by arithmetic | worst reply | waited "
+        "| wall | blocking | no evolution |",
+        "|" + "---|" * 10,
+    ]
+    for one in cells:
+        latencies = one["latencies_s"]
+        lines.append(
+            f"| {one['overlap_steps']} | {one['ratio']} | {min(latencies):.2f} to {max(latencies):.2f} "
+            f"| {100 * one['hidden']:.0f} % | {100 * one['hidden_beforehand']:.0f} % "
+            f"| {100 * one['hidden_of_the_worst_reply']:.0f} % "
+            f"| {sum(one['waited_s']):.1f} s of {sum(one['took_s']):.1f} s | {one['wall_s']:.1f} s "
+            f"| {one['wall_blocking_s']:.1f} s | {one['wall_without_s']:.1f} s |"
+        )
+    return "\n".join(lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--steps", choices=("trained", "slept"), default="trained")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as folder, slow_server() as address:
-        clock = train(folder, address)
-        lines = (Path(folder) / "coevo" / "events.jsonl").read_text().splitlines()
-    awaited = [e for e in map(json.loads, lines) if e["event"] == "reflection_awaited"]
-    requests = [step for step in range(EVERY, STEPS, EVERY) if step + OVERLAP <= STEPS]
-    # Step n is at index n - 1. A reply is under way in the steps after the request.
-    during, used, others, passed = [], [], [], 0.0
-    for step, seconds in enumerate(clock.seconds, start=1):
-        open_request = next((r for r in requests if r < step <= r + OVERLAP), None)
-        passed = 0.0 if open_request is None else passed + seconds
-        if open_request is not None and step == open_request + OVERLAP:
-            used.append(seconds)
-        elif open_request is not None and passed < REPLY_S:
-            during.append(seconds)
-        elif step > 5:  # the first ones warm up
-            others.append(seconds)
-    took = sum(event["took_s"] for event in awaited)
-    waited = sum(event["waited_s"] for event in awaited)
-    result = {
-        "reply_s": REPLY_S,
-        "replies": len(awaited),
-        "steps_during": len(during),
-        "steps_otherwise": len(others),
-        "median_step_during_ms": 1e3 * statistics.median(during),
-        "median_step_otherwise_ms": 1e3 * statistics.median(others),
-        "ratio": statistics.median(during) / statistics.median(others),
-        "median_step_with_verification_ms": 1e3 * statistics.median(used),
-        "reflection_s": took,
-        "waited_s": waited,
-        "hidden_percent": 100 * (1 - waited / took),
-    }
-    for name, value in result.items():
-        print(f"{name:34} {value:10.3f}")
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    module = {"trained": "timed_trainer", "slept": "timed_sleeps"}[options.steps]
+    host: Host = import_module(module).seconds
+    with serving() as server:
+        # litellm is imported at the first call, which is to be nobody's latency.
+        train(host, server, 1, [0.0], {"reflection": "blocking"})
+        result: dict[str, Any] = {"steps": options.steps, "draws": shape(), "cells": []}
+        for overlap in OVERLAPS:
+            result["cells"] += rows(host, server, overlap)
+            if options.json:
+                options.json.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    print(table(result["cells"]))
 
 
 if __name__ == "__main__":
