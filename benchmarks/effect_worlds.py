@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 from prompt_coevo.demo.evaluate import rewards, undisturbed
 from prompt_coevo.demo.facts import splits as facts_splits
 from prompt_coevo.demo.facts import world as facts
+from prompt_coevo.demo.facts.base_policy import base_path
 from prompt_coevo.demo.facts.teacher import FactsTeacher
-from prompt_coevo.demo.held_out import base_path
 from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.demo.splits import make_splits
 from prompt_coevo.demo.teacher import Teacher

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -18,41 +17,37 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from prompt_coevo import Question
 from prompt_coevo.adapters.trl.ratio import DistilRatio
 from prompt_coevo.demo import train as demo
-from prompt_coevo.demo.arms import ERROR, RULES, Arm, teacher
-from prompt_coevo.demo.evaluate import MAX_COMPLETION, chat
+from prompt_coevo.demo.arms import ERROR, LEARNING_RATE, QUESTIONS, RULES, teacher
+from prompt_coevo.demo.evaluate import chat
+from prompt_coevo.demo.facts.base_policy import base_path
 from prompt_coevo.demo.facts.splits import training_tasks
 from prompt_coevo.demo.facts.teacher import FactsTeacher
 from prompt_coevo.demo.facts.world import World, clause, reward
-from prompt_coevo.demo.held_out import HeldOut, base_path
+from prompt_coevo.demo.held_out import HeldOut
 from prompt_coevo.demo.results import ArmResult
-from prompt_coevo.demo.trainer import GROUP_SIZE, ROLLOUTS_PER_STEP, quieten
+from prompt_coevo.demo.train import Job
+from prompt_coevo.demo.trainer import quieten, trainer_values
 from prompt_coevo.demo.under_templates import UnderTemplates
 from prompt_coevo.demo.world import spell
 from prompt_coevo.placement import question_text
 
+Options: TypeAlias = Mapping[str, Any]
 Change: TypeAlias = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 _PARENT: Final = re.compile(r"<current_[12]>(.*?)</current_[12]>", re.DOTALL)
 
 
-def _job(
-    name: str, spec: Arm, seed: int, draw: int, base: Path | None, out: Path, **more: Any
-) -> demo.Job:
-    return demo.Job(name, spec, seed, out, draw, base, **more)
-
-
 def _silent(spent: int, hard: float | None) -> None: ...
 
 
-def plainly(*run: Any) -> ArmResult:
+def plainly(job: Job, options: Options) -> ArmResult:
     """As the demo does."""
-    return demo.train(_job(*run), _silent)
+    return demo.train(job, _silent)
 
 
-def crossing(name: str, spec: Arm, seed: int, draw: int, base: Path | None, out: Path) -> ArmResult:
+def crossing(job: Job, options: Options) -> ArmResult:
     """With a teacher that also answers E-SPL's crossover."""
-    reflection = {"function": CrossingTeacher(seed)}
-    return demo.train(_job(name, spec, seed, draw, base, out, reflection=reflection), _silent)
+    return demo.train(replace(job, reflection={"function": CrossingTeacher(job.seed)}), _silent)
 
 
 class CrossingTeacher:
@@ -80,42 +75,42 @@ class CrossingTeacher:
         return f"<ins_1>\n{reasoner.spelled(rules, rng)}\n</ins_1>"
 
 
-def frozen(*run: Any) -> ArmResult:
+def frozen(job: Job, options: Options) -> ArmResult:
     """The policy does not learn: what a search finds by itself."""
-    return demo.train(_job(*run), _silent, learning_rate=0.0)
+    return demo.train(job, _silent, learning_rate=0.0)
 
 
-def frozen_first(
-    name: str, spec: Arm, seed: int, draw: int, base: Path | None, out: Path
-) -> ArmResult:
-    """Half of the budget for a search on the frozen policy, the rest for training under what it found.
+def frozen_first(job: Job, options: Options) -> ArmResult:
+    """A part of the budget for a search on the frozen policy, the rest for training under what it found.
 
-    A hard question runs under the template that solved most questions about its word, and once without.
+    A question about a word for which something was found runs under the template that solved most
+    questions about it, and once without, until that solves it.
     """
-    half = demo.BUDGET // 2
+    search = int(options["search"] * job.budget)
     found = demo.train(
-        _job(name, spec, seed, draw, base, out / "search", budget=half), _silent, learning_rate=0.0
+        replace(job, out=job.out / "search", budget=search), _silent, learning_rate=0.0
     )
+
+    def best(question: Question) -> str:
+        return found.best_templates.get(question_text(question.prompt).split()[1], "")
 
     def write(question: Question, round: int, count: int) -> list[str]:
-        word = question_text(question.prompt).split()[1]
-        return [found.best_templates.get(word, "")] * count
+        return [best(question)] * count
 
     training = replace(
-        spec,
+        job.spec,
         values={"ground_truth_column": "answer", "algorithms": []},
-        plugins=lambda world, seed: {"hints": ForTheHard(write)},
+        plugins=lambda world, seed: {"hints": ForTheHard(write, lambda one: bool(best(one)))},
     )
-    trained = demo.train(
-        _job(name, training, seed, draw, base, out / "training", budget=half), _silent
-    )
-    return _one_after_the_other(found, trained)
+    left = job.budget - found.train_rollouts - found.other_rollouts
+    rest = replace(job, spec=training, out=job.out / "training", budget=left)
+    return _one_after_the_other(found, demo.train(rest, _silent))
 
 
 def _one_after_the_other(first: ArmResult, second: ArmResult) -> ArmResult:
     return replace(
         second,
-        budget=first.budget + second.budget,
+        budget=first.train_rollouts + first.other_rollouts + second.budget,
         spent=(*first.spent, *(first.spent[-1] + spent for spent in second.spent[1:])),
         words={
             word: replace(score, right=(*first.words[word].right, *score.right[1:]))
@@ -123,6 +118,7 @@ def _one_after_the_other(first: ArmResult, second: ArmResult) -> ArmResult:
         },
         train_rollouts=first.train_rollouts + second.train_rollouts,
         other_rollouts=first.other_rollouts + second.other_rollouts,
+        batches=first.batches + second.batches,
         calls=first.calls,
         tokens=first.tokens,
         seconds=first.seconds + second.seconds,
@@ -130,21 +126,22 @@ def _one_after_the_other(first: ArmResult, second: ArmResult) -> ArmResult:
     )
 
 
-def weighted(*run: Any) -> ArmResult:
-    """Successes under templates weigh one more: their log-likelihood is added to the objective."""
+def weighted(job: Job, options: Options) -> ArmResult:
+    """Successes under templates weigh more: their log-likelihood is added to the objective."""
+    weight = options["weight"]
     return _with_advantages(
-        lambda advantages, solved, distilled: advantages + 1.0 * (solved & distilled), *run
+        job, lambda advantages, solved, distilled: advantages + weight * (solved & distilled)
     )
 
 
-def successes_alone(*run: Any) -> ArmResult:
+def successes_alone(job: Job, options: Options) -> ArmResult:
     """What failed under a template is not trained on."""
     return _with_advantages(
-        lambda advantages, solved, distilled: advantages * ~(distilled & ~solved), *run
+        job, lambda advantages, solved, distilled: advantages * ~(distilled & ~solved)
     )
 
 
-def _with_advantages(change: Change, *run: Any) -> ArmResult:
+def _with_advantages(job: Job, change: Change) -> ArmResult:
     """`change` makes new advantages of the old ones, of who succeeded and of who ran under a template."""
     graded: list[float] = []
 
@@ -153,7 +150,7 @@ def _with_advantages(change: Change, *run: Any) -> ArmResult:
         return graded[-1]
 
     with _changed_advantages(graded, change):
-        return demo.train(_job(*run), _silent, grade=grade)
+        return demo.train(job, _silent, grade=grade)
 
 
 @contextmanager
@@ -175,45 +172,16 @@ def _changed_advantages(graded: Sequence[float], change: Change) -> Iterator[Non
 
 # Other trainers
 
-_COMMON: Final = {
-    "per_device_train_batch_size": ROLLOUTS_PER_STEP,
-    "num_generations": GROUP_SIZE,
-    "max_completion_length": MAX_COMPLETION,
-    "temperature": 1.0,
-    "learning_rate": demo.LEARNING_RATE,
-    "lr_scheduler_type": "constant_with_warmup",
-    "warmup_steps": 5,
-    "adam_beta2": 0.95,
-    "gradient_checkpointing": False,
-    "use_cpu": True,
-    "bf16": False,
-    "save_strategy": "no",
-    "report_to": "none",
-    "disable_tqdm": True,
-}
 
-
-def sdft(*run: Any) -> ArmResult:
+def sdft(job: Job, options: Options) -> ArmResult:
     """TRL's SDFT: the base policy that is told the explanation teaches the policy that is not."""
     from trl.experimental.sdft import SDFTConfig, SDFTTrainer
 
-    return _self_distilled(
-        _job(*run),
-        lambda **common: SDFTTrainer(
-            args=SDFTConfig(
-                **_COMMON,
-                **common.pop("args"),
-                distillation_mode="full_logits",
-                distillation_topk=None,
-                teacher_prompt_template="{privileged_context} {prompt}",
-            ),
-            **common,
-        ),
-    )
+    return _self_distilled(job, SDFTTrainer, SDFTConfig, options)
 
 
-def sdpo(*run: Any) -> ArmResult:
-    """TRL's SDPO: the policy that is shown a success of its group teaches the one that is not.
+def sdpo(job: Job, options: Options) -> ArmResult:
+    """TRL's SDPO: an average of the policy that is shown a success of its group teaches the policy.
 
     What the authors' prompts say around it the policy's vocabulary does not have.
     """
@@ -223,28 +191,18 @@ def sdpo(*run: Any) -> ArmResult:
         pairs = zip(completions, answer, strict=True)
         return [reward(completion[0]["content"], truth) for completion, truth in pairs]
 
-    return _self_distilled(
-        _job(*run),
-        lambda **common: SDPOTrainer(
-            reward_funcs=graded,
-            args=SDPOConfig(
-                **_COMMON,
-                **common.pop("args"),
-                reprompt_template="{solution} {prompt}",
-                solution_template="{successful_previous_attempt} .",
-            ),
-            **common,
-        ),
-    )
+    return _self_distilled(job, SDPOTrainer, SDPOConfig, options, reward_funcs=graded)
 
 
-def _self_distilled(job: demo.Job, build: Any) -> ArmResult:
+def _self_distilled(
+    job: Job, trainer_class: Any, config_class: Any, options: Options, **more: Any
+) -> ArmResult:
     import datasets
 
     quieten()
     torch.manual_seed(job.seed)
     world = World(job.draw)
-    tasks = training_tasks(world, job.seed, demo.QUESTIONS)
+    tasks = training_tasks(world, job.seed, QUESTIONS)
     rows = [
         {
             "prompt": chat(task),
@@ -254,11 +212,13 @@ def _self_distilled(job: demo.Job, build: Any) -> ArmResult:
         for task in tasks
     ]
     base = job.base or base_path(world)
-    trainer = build(
+    common = trainer_values(job.out, job.seed, epochs=8, learning_rate=LEARNING_RATE)
+    trainer = trainer_class(
         model=AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32),
         processing_class=AutoTokenizer.from_pretrained(base),
         train_dataset=datasets.Dataset.from_list(rows),
-        args={"output_dir": str(job.out), "seed": job.seed, "num_train_epochs": 8},
+        args=config_class(**common, **options),
+        **more,
     )
     held_out = HeldOut(world)
     watch = demo.Watch(job, trainer, None, held_out, Counter(), _silent)
@@ -287,7 +247,7 @@ def _self_distilled(job: demo.Job, build: Any) -> ArmResult:
     )
 
 
-COURSES: Final[Mapping[str, Any]] = {
+COURSES: Final[Mapping[str, Callable[[Job, Options], ArmResult]]] = {
     "train": plainly,
     "crossing": crossing,
     "weighted": weighted,

@@ -17,19 +17,25 @@ Writer: TypeAlias = Callable[[Question, int, int], Sequence[str]]
 
 
 class ForTheHard:
-    """Templates for questions whose bare rollouts all failed when they were last asked.
+    """Templates for questions whose bare rollouts all failed when they were last asked, and for those that
+    are taken for hard from the start.
 
     The first member of such a group stays bare, because it says whether the question is still hard.
     """
 
-    def __init__(self, write: Writer, hard: Sequence[str] = ()) -> None:
-        self._write = write
-        self.hard = set(hard)
+    def __init__(
+        self, write: Writer, from_the_start: Callable[[Question], bool] = lambda question: False
+    ) -> None:
+        self._write, self._from_the_start = write, from_the_start
+        self.hard: set[str] = set()
         self._policy: Policy | None = None
 
     @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
         self._policy = policy
+        for question_id in policy.question_ids():
+            if self._from_the_start(policy.question(question_id)):
+                self.hard.add(question_id)
 
     @hookimpl
     def coevo_plan_group(

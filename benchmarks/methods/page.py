@@ -139,6 +139,7 @@ def filled(text: str, known: Mapping[str, Callable[[], str]], name: str) -> str:
 def blocks(stores: Mapping[str, Store]) -> dict[str, Callable[[], str]]:
     """All tables, by name."""
     tabular_runs, runs = stores["tabular"].runs, stores["transformer"].runs
+    _check_bases(runs)
     names = transformer.labels()
     headline = [run for run in runs if run["arm"] in transformer.HEADLINE]
     few = [run for run in runs if run["draw"] == 0 and run["seed"] < 3]
@@ -192,6 +193,7 @@ def blocks(stores: Mapping[str, Store]) -> dict[str, Callable[[], str]]:
             ("grpo", "random-hints", "random-teacher", "frozen", "frozen-first", "stream"),
             names,
             {
+                **start,
                 "hard": accuracy("hard"),
                 "hard, under its templates": share("under templates"),
                 "medium": accuracy("medium"),
@@ -203,7 +205,7 @@ def blocks(stores: Mapping[str, Store]) -> dict[str, Callable[[], str]]:
             few,
             ("static", "inspo", "inspo-paraphrase", "inspo-before", "frozen-instruction"),
             names,
-            of_all,
+            {**start, **of_all},
         ),
         "machines": lambda: _machines(stores),
         "base": _base,
@@ -211,6 +213,17 @@ def blocks(stores: Mapping[str, Store]) -> dict[str, Callable[[], str]]:
     for world in tabular.WORLDS_USED:
         made |= _tabular_blocks(world, of_world(tabular_runs, world))
     return made
+
+
+def _check_bases(runs: Sequence[Run]) -> None:
+    """Raises ResultsError if runs of one draw began with different policies."""
+    for draw in {run["draw"] for run in runs}:
+        bases = sorted({run["base"] for run in runs if run["draw"] == draw})
+        if len(bases) > 1:
+            raise ResultsError(
+                f"the runs of draw {draw} began with different base policies ({', '.join(bases)}); "
+                "delete those of all but one"
+            )
 
 
 def of_world(runs: Sequence[Run], world: str) -> list[Run]:
@@ -235,7 +248,7 @@ def _tabular_blocks(world: str, runs: Sequence[Run]) -> dict[str, Callable[[], s
                 "runs": count,
                 "all words": accuracy("all"),
                 "all, area": accuracy("all", AREA),
-                "without the instruction": without,
+                "all words, without the instruction": without,
                 **costs,
             },
         ),
@@ -250,11 +263,16 @@ def _tabular_blocks(world: str, runs: Sequence[Run]) -> dict[str, Callable[[], s
 def tabular_claims(templates: Sequence[str]) -> list[Claim]:
     """The stream above every other arm without an instruction; above one template a group by .3."""
     others = [name for name in templates if name != "stream"]
-    return [Claim("stream", name, by=0.3 if name == "grpo" else 0.0) for name in others]
+    apart = [Claim("stream", name, by=0.3) for name in others if "one template" in name]
+    return [
+        *(Claim("stream", name) for name in others),
+        *apart,
+        Claim("waves", "waves, one template", by=0.3),
+    ]
 
 
 def without(runs: Sequence[Run]) -> str:
-    """The accuracy on all questions when the instruction is taken away."""
+    """The share of all words that are right when the instruction is taken away."""
     return f"{sum(run['without']['all'] for run in runs) / len(runs):.2f}"
 
 
@@ -272,9 +290,9 @@ def _machines(stores: Mapping[str, Store]) -> str:
 
 def _base() -> str:
     """What the committed base policy knows."""
+    from prompt_coevo.demo.facts.base_policy import base_path
     from prompt_coevo.demo.facts.checks import check
     from prompt_coevo.demo.facts.world import World
-    from prompt_coevo.demo.held_out import base_path
 
     found = check(base_path(World()), World())
     rows = [f"| {name} | {value:.3f} |" for name, value in found.items()]

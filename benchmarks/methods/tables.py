@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from intervals import Estimate, difference, estimate, scores
@@ -13,6 +13,8 @@ from store import Run
 END, AREA = 1, 2
 """Places in a run's `words`."""
 _NONE: Final = "–"
+SMALL: Final = 0.02
+"""A difference below this is called small."""
 
 Cell: TypeAlias = Callable[[Sequence[Run]], str]
 
@@ -48,7 +50,14 @@ def table(
 
 def accuracy(kind: str, column: int = END) -> Cell:
     """The mean over words, runs and draws, with its interval."""
-    return lambda runs: shown(estimate(scores(runs, kind, column)))
+    return lambda runs: shown(_possible(estimate(scores(runs, kind, column))))
+
+
+def _possible(found: Estimate) -> Estimate:
+    """The interval as far as shares can be."""
+    if found.low is None or found.high is None:
+        return found
+    return replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0))
 
 
 def less(others: Sequence[Run], kind: str = "hard", column: int = END) -> Cell:
@@ -84,10 +93,16 @@ def share(name: str) -> Cell:
 
 
 def shown(found: Estimate, signed: bool = False) -> str:
-    sign = "+" if signed else ""
     if found.low is None or found.high is None:
-        return f"{found.mean:{sign}.2f} (one run)"
-    return f"{found.mean:{sign}.2f} [{found.low:{sign}.2f}, {found.high:{sign}.2f}]"
+        return f"{_rounded(found.mean, signed)} (too few runs)"
+    low, high = (_rounded(bound, signed) for bound in (found.low, found.high))
+    return f"{_rounded(found.mean, signed)} [{low}, {high}]"
+
+
+def _rounded(value: float, signed: bool) -> str:
+    """Two digits, and no sign at nothing."""
+    near = round(value, 2) + 0.0
+    return f"{near:+.2f}" if signed and near else f"{near:.2f}"
 
 
 def claims(
@@ -97,7 +112,7 @@ def claims(
     world: str | None = None,
 ) -> str:
     """What was to come out, with the paired difference and a verdict."""
-    lines = ["| above | below | on | difference | |", "|---|---|---|---|---|"]
+    lines = ["| above | below | on | pairs | difference | |", "|---|---|---|---|---|---|"]
     for claim in stated:
         found = difference(
             of_arm(runs, claim.better, world),
@@ -107,16 +122,20 @@ def claims(
         )
         where = f"{claim.kind}{', area' if claim.column == AREA else ''}"
         cells = [labels[claim.better], labels[claim.worse], where]
-        cells += ["", "not run"] if found is None else [shown(found, True), _verdict(found, claim)]
+        if found is None:
+            cells += ["0", "", "not run"]
+        else:
+            cells += [str(found.runs), shown(found, True), _verdict(found, claim)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def _verdict(found: Estimate, claim: Claim) -> str:
     if found.low is None or found.high is None:
-        return "one run: nothing is established"
+        return "too few runs"
     if found.low > claim.by:
-        return "established" + (f", by more than {claim.by}" if claim.by else "")
+        small = "" if found.mean >= SMALL else f", but below {SMALL}"
+        return "established" + (f", by more than {claim.by}" if claim.by else small)
     if found.high < claim.by:
-        return "**does not hold**" if not claim.by else f"**not by {claim.by}**"
+        return f"**not by {claim.by}**" if claim.by else "**the other way**"
     return "not established"

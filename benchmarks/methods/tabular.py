@@ -36,6 +36,9 @@ RULES: Final = 10
 EVOLVING: Final = 0.78
 """Evolution ends after this part of the steps that training alone could make."""
 
+SEARCH_FIRST: Final = 1 / 3
+"""The part of the budget that a search before training gets."""
+
 STREAM: Final[Mapping[str, Any]] = {"tau": 0.01, "search_backend": "stream"}
 WAVES: Final[Mapping[str, Any]] = {
     "tau": 0.01,
@@ -158,6 +161,7 @@ def frozen() -> dict[str, Any]:
         "evolving": EVOLVING,
         "search_after": dict(SEARCH_AFTER),
         "calls": dict(CALLS),
+        "search_first": SEARCH_FIRST,
         "points": POINTS,
     }
     return {name: {"common": common, "arm": _plain(arm)} for name, arm in ARMS.items()}
@@ -203,9 +207,9 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
         "draw": draw,
         "budget": one.budget,
         "spent": meter.grid.tolist(),
-        "curve": {name: [_short(point[name]) for point in meter.points] for name in KINDS},
+        "curve": meter.curves(one.world),
         "words": _words(one.world, meter),
-        "without": {name: _short(policy.scores("")[name]) for name in ("hard", "all")},
+        "without": _by_kind(one.world, policy.right("")),
         **({"with_templates": one.with_templates()} if one.arm.course == "search" else {}),
         "training": policy.trained,
         "outside": policy.rollouts,
@@ -219,8 +223,11 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
 KINDS: Final = ("easy", "medium", "hard", "all")
 
 
-def _short(number: float) -> float:
-    return round(float(number), 4)
+def _by_kind(world: World, right: NDArray[np.bool_]) -> dict[str, float]:
+    """The share of words that are answered right, of each kind and of all."""
+    chosen = {name: world.kinds == kind for kind, name in enumerate(KINDS[:3])}
+    shares = {name: right[words].mean() for name, words in chosen.items()}
+    return {name: round(float(one), 4) for name, one in {**shares, "all": right.mean()}.items()}
 
 
 def _words(world: World, meter: Meter) -> dict[str, tuple[str, int, float]]:
@@ -239,23 +246,26 @@ class Meter:
         self._policy = policy
         self.engine: Coevolution | None = None
         self.grid = np.linspace(0, budget, POINTS).round().astype(int)
-        self.points: list[dict[str, float]] = []
         self.right: list[NDArray[np.bool_]] = []
 
     def before(self, count: int) -> None:
         """So many rollouts are about to be made, with weights that none of them has changed."""
         passed = min(int(np.searchsorted(self.grid, self._policy.spent + count)), POINTS - 1)
-        if passed > len(self.points):
-            self._take(passed - len(self.points))
+        if passed > len(self.right):
+            self._take(passed - len(self.right))
 
     def end(self) -> None:
         """The run is over, at most a batch or a search beyond the budget."""
-        self._take(POINTS - len(self.points))
+        self._take(POINTS - len(self.right))
+
+    def curves(self, world: World) -> dict[str, list[float]]:
+        """The share of words that are answered right at every point, by kind."""
+        points = [_by_kind(world, right) for right in self.right]
+        return {name: [point[name] for point in points] for name in KINDS}
 
     def _take(self, count: int) -> None:
         instruction = self.engine.evaluation_instruction() if self.engine else None
         text = instruction.text if instruction else ""
-        self.points += [self._policy.scores(text)] * count
         self.right += [self._policy.right(text)] * count
 
 
@@ -267,6 +277,8 @@ class MeteredPolicy(TabularPolicy):
         self.trained = 0
         self.meter = Meter(self, budget)
         self.tally = Tally(len(world.kinds))
+        self.solved: set[str] = set()
+        """Questions that were ever solved without a template."""
 
     @property
     def spent(self) -> int:
@@ -283,25 +295,17 @@ class MeteredPolicy(TabularPolicy):
     def train(self, plan: Sequence[Assignment]) -> list[Rollout]:
         self.meter.before(len(plan))
         self.trained += len(plan)
-        return super().train(plan)
+        rollouts = super().train(plan)
+        bare = (one for one in rollouts if not one.assignment.templated)
+        self.solved.update(one.assignment.question_id for one in bare if one.reward)
+        return rollouts
 
-    def scores(self, instruction: str) -> dict[str, float]:
-        """Accuracies on new questions, greedy: of every kind, and of all."""
-        return self._accuracies(self.right(instruction)[self._test].all(axis=1))
-
-    def solved_with(self, found: Found) -> dict[str, float]:
-        """The same if every question runs under the template that is likeliest to solve it."""
-        right = {text: self.right(text) for text in ("", *found.texts)}
-        solved = [
-            right[(found.best(words, 1) or [""])[0]][words].all() for words in self._test.tolist()
-        ]
-        return self._accuracies(np.array(solved))
-
-    def _accuracies(self, solved: NDArray[np.bool_]) -> dict[str, float]:
-        kinds = {
-            name: float(solved[self._kinds == kind].mean()) for kind, name in enumerate(KINDS[:3])
-        }
-        return {**kinds, "all": float(solved.mean())}
+    def right_with(self, found: Found) -> NDArray[np.bool_]:
+        """Whether each word is answered right under the template that is likeliest to help with it."""
+        words = range(len(self._world.kinds))
+        best = [(found.best([word], 1) or [""])[0] for word in words]
+        right = {text: self.right(text) for text in set(best)}
+        return np.array([right[text][word] for word, text in zip(words, best, strict=True)])
 
 
 class _Run:
@@ -323,15 +327,18 @@ class _Run:
             until = self.budget - (SEARCH_AFTER[self._name] if self.arm.after else 0)
             self._train(self._engine(self._plugins()), until)
         else:
-            self._search(self.budget if self.arm.course == "search" else self.budget // 2)
-            if self.arm.course == "search, then train":
-                plugin = ForTheHard(self._found.write)
+            alone = self.arm.course == "search"
+            self._search(self.budget if alone else round(SEARCH_FIRST * self.budget))
+            if not alone:
+                plugin = ForTheHard(
+                    self._found.write, lambda question: question.id not in self.policy.solved
+                )
                 engine = self._engine({"found": plugin}, search=False)
                 self._train(engine, self.budget)
         self.meter.end()
 
     def with_templates(self) -> float:
-        return _short(self.policy.solved_with(self._found)["hard"])
+        return _by_kind(self.world, self.policy.right_with(self._found))["hard"]
 
     def _search(self, until: int) -> None:
         """An epoch that only measures, and a search with all the rest; again if the search ends early."""

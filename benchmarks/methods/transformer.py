@@ -6,28 +6,43 @@ a search, TRL's self-distillation trainers, and searches on a policy that does n
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import random
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from store import Key, ResultsError
+from store import Key, ResultsError, digest
 
 from prompt_coevo import Question
 from prompt_coevo.demo.arms import ARMS as DEMO_ARMS
-from prompt_coevo.demo.arms import FIRST_INSTRUCTION, INSPO, Arm, inspo_arm, p2o_arm
-from prompt_coevo.demo.facts import world as facts
+from prompt_coevo.demo.arms import (
+    BUDGET,
+    FIRST_INSTRUCTION,
+    GROUP_SIZE,
+    INSPO,
+    LEARNING_RATE,
+    POINTS,
+    QUESTIONS,
+    QUESTIONS_PER_STEP,
+    RULES,
+    Arm,
+    inspo_arm,
+    p2o_arm,
+)
+from prompt_coevo.demo.facts.base_policy import base_path
+from prompt_coevo.demo.facts.splits import held_out_tasks, longer_tasks, training_tasks
 from prompt_coevo.demo.facts.world import Task, World, clause
-from prompt_coevo.demo.results import ArmResult, WordScore
+from prompt_coevo.demo.results import ArmResult, WordScore, area
 from prompt_coevo.demo.world import SKILL_NAMES
+from prompt_coevo.errors import SettingsError
 from prompt_coevo.placement import question_text
 from prompt_coevo.settings.sources import read_preset
 
-TIER: Final = "transformer"
 WORLD: Final = "facts"
 DRAWS: Final = (0, 1, 2)
 SEEDS: Final = tuple(range(10))
@@ -44,6 +59,8 @@ class Studied:
     spec: Arm
     course: str = "train"
     plugin: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What the course is told."""
 
 
 def _arm(label: str, **values: Any) -> Arm:
@@ -80,12 +97,14 @@ ARMS: Final[Mapping[str, Studied]] = {
             plugins={"one-template": {"tau": 0.01, "search_backend": "stream"}},
         )
     ),
-    "kl": Studied(replace(p2o_arm("P2O, with a KL penalty of 0.02"), trainer={"beta": 0.02})),
-    "grpo-kl": Studied(Arm("GRPO, with a KL penalty of 0.02", trainer={"beta": 0.02})),
+    "kl": Studied(replace(p2o_arm("P2O, KL penalty of 0.02"), trainer={"beta": 0.02})),
+    "grpo-kl": Studied(Arm("GRPO, KL penalty of 0.02", trainer={"beta": 0.02})),
     "successes-alone": Studied(
         p2o_arm("P2O, failures under templates left out"), "successes alone"
     ),
-    "success-weight": Studied(p2o_arm("P2O, successes under templates weigh more"), "weighted"),
+    "success-weight": Studied(
+        p2o_arm("P2O, successes under templates weigh more"), "weighted", options={"weight": 1.0}
+    ),
     "random-hints": Studied(
         replace(_arm("random hints, no search", algorithms=[]), plugins=random_hints)
     ),
@@ -97,7 +116,7 @@ ARMS: Final[Mapping[str, Studied]] = {
                 row_columns=["solution"],
                 hints={
                     "fraction": 1.0,
-                    "notch": 1.0,
+                    "success_at": 2.0,  # never: the hint stays whole until it is not needed
                     "share": 0.8,
                     "layout": "{{template}} {{question}}",
                 },
@@ -108,10 +127,12 @@ ARMS: Final[Mapping[str, Studied]] = {
     ),
     "frozen": Studied(p2o_arm("P2O's search, the policy frozen"), "frozen"),
     "frozen-first": Studied(
-        p2o_arm("P2O's search on the frozen policy, then training"), "frozen first"
+        p2o_arm("P2O's search on the frozen policy, then training"),
+        "frozen first",
+        options={"search": 1 / 3},
     ),
     "frozen-instruction": Studied(
-        inspo_arm("INSPO's search, the policy frozen", evolution="before"), "frozen"
+        inspo_arm("INSPO's search, the policy frozen", evolve_until=128), "frozen"
     ),
     "inspo-oldest-leave": Studied(
         _arm(
@@ -125,8 +146,23 @@ ARMS: Final[Mapping[str, Studied]] = {
         "crossing",
         plugin="espl",
     ),
-    "sdft": Studied(Arm("TRL's SDFT, told the explanations"), "sdft"),
-    "sdpo": Studied(Arm("TRL's SDPO"), "sdpo"),
+    "sdft": Studied(
+        Arm("TRL's SDFT, told the explanations"),
+        "sdft",
+        options={
+            "distillation_mode": "full_logits",
+            "distillation_topk": None,
+            "teacher_prompt_template": "{privileged_context} {prompt}",
+        },
+    ),
+    "sdpo": Studied(
+        Arm("TRL's SDPO"),
+        "sdpo",
+        options={
+            "reprompt_template": "{solution} {prompt}",
+            "solution_template": "{successful_previous_attempt} .",
+        },
+    ),
 }
 
 
@@ -136,20 +172,19 @@ def labels() -> dict[str, str]:
 
 def frozen() -> dict[str, Any]:
     """What decides the meaning of each arm's runs, by its name: JSON values."""
-    from prompt_coevo.demo import train
-
     common = {
-        "budget": train.BUDGET,
-        "learning_rate": train.LEARNING_RATE,
-        "points": train.POINTS,
-        "questions": train.QUESTIONS,
-        "words": facts.COUNTS,
-        "lengths": facts.LENGTHS,
+        "budget": BUDGET,
+        "learning_rate": LEARNING_RATE,
+        "points": POINTS,
+        "questions": (QUESTIONS, QUESTIONS_PER_STEP, GROUP_SIZE),
+        "rules": RULES,
+        "worlds": {draw: contents(World(draw)) for draw in DRAWS},
+        "base": fingerprint(base_path(World())),
     }
     return {
         name: {
             "common": common,
-            "course": studied.course,
+            "course": [studied.course, studied.options],
             "values": studied.spec.values,
             "preset": _preset(studied.spec),
             "teacher": studied.spec.teacher,
@@ -165,6 +200,24 @@ def frozen() -> dict[str, Any]:
 def _preset(arm: Arm) -> dict[str, Any]:
     name = (arm.values or {}).get("preset")
     return read_preset(name) if name else {}
+
+
+def contents(world: World) -> str:
+    """A hash of what words mean, of what is believed of them, and of the questions."""
+    return digest(
+        [
+            list(world.meaning.items()),
+            list(world.kind.items()),
+            world.prior.round(12).tolist(),
+            [task.question for task in training_tasks(world, SEEDS[0], QUESTIONS)],
+            [task.question for task in (*held_out_tasks(world), *longer_tasks(world))],
+        ]
+    )
+
+
+def fingerprint(folder: Path) -> str:
+    """A hash of a policy's weights."""
+    return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()[:12]
 
 
 def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]:
@@ -187,20 +240,18 @@ def check(keys: Sequence[Key]) -> None:
                 f"pip install docs/plugins/{plugin}"
             )
     from prompt_coevo.demo.facts.checks import check as check_base
-    from prompt_coevo.demo.held_out import base_path
-    from prompt_coevo.errors import SettingsError
 
     for draw in sorted({draw for *_, draw in keys}):
         try:
-            check_base(base_of(draw) or base_path(World()), World(draw))
+            check_base(base_of(draw), World(draw))
         except SettingsError as error:
             raise ResultsError(str(error)) from None
 
 
-def base_of(draw: int) -> Path | None:
-    """The draw's base policy; None is the one that the package has. Raises ResultsError without one."""
+def base_of(draw: int) -> Path:
+    """The folder of the draw's base policy. Raises ResultsError without one."""
     if not draw:
-        return None
+        return base_path(World())
     folder = BASES / f"draw{draw}"
     if not (folder / "config.json").exists():
         raise ResultsError(
@@ -215,15 +266,19 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
     import torch
     from courses import COURSES
 
+    from prompt_coevo.demo.train import Job
+
     torch.set_num_threads(1)
     studied = ARMS[arm]
     with tempfile.TemporaryDirectory() as folder:
-        result = COURSES[studied.course](arm, studied.spec, seed, draw, base_of(draw), Path(folder))
+        job = Job(arm, studied.spec, seed, Path(folder), draw, base_of(draw))
+        result = COURSES[studied.course](job, studied.options)
     return {
         "world": world,
         "arm": arm,
         "seed": seed,
         "draw": draw,
+        "base": fingerprint(base_of(draw)),
         "budget": result.budget,
         "spent": result.spent,
         "curve": {
@@ -245,9 +300,5 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
 
 def _summed(score: WordScore, result: ArmResult) -> tuple[str, float, float]:
     """A word's kind, the share that is right at the end, and its mean over the budget."""
-    import numpy as np
-
-    shares = np.array(score.right) / score.asked
-    grid = np.linspace(0, result.budget, 201)
-    area = np.interp(grid, result.spent, shares).mean()
-    return score.kind, round(float(shares[-1]), 4), round(float(area), 4)
+    shares = [right / score.asked for right in score.right]
+    return score.kind, round(shares[-1], 4), round(area(result.spent, shares, result.budget), 4)

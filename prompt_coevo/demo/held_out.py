@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
-from pathlib import Path
 from typing import Any, Final
 
 from prompt_coevo.demo.evaluate import rewards, undisturbed
@@ -16,19 +14,9 @@ from prompt_coevo.demo.facts.world import Task, World, reward
 from prompt_coevo.demo.results import Share, WordScore
 from prompt_coevo.demo.under_templates import UnderTemplates
 from prompt_coevo.demo.world import Digits
-from prompt_coevo.errors import SettingsError
 
-_LONGEST_ANSWER: Final = 22
-
-
-def base_path(world: World) -> Path:
-    """The folder of the base policy that comes with the package; only the first draw has one."""
-    if world.draw:
-        raise SettingsError(
-            f"draw {world.draw} of the world needs a base policy of its own: make one with "
-            f"python -m prompt_coevo.demo.facts.pretrain --draw {world.draw} --out DIR"
-        )
-    return Path(str(resources.files("prompt_coevo.demo.facts") / "base"))
+LONGEST_ANSWER: Final = 22
+"""Tokens of an answer about the longest list, with room to be wrong."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +103,7 @@ class HeldOut:
             text = None if name == "without instruction" else instruction
             with undisturbed(model):
                 found = rewards(
-                    model, tokenizer, tasks, 0.0, text, reward, max_completion=_LONGEST_ANSWER
+                    model, tokenizer, tasks, 0.0, text, reward, max_completion=LONGEST_ANSWER
                 )
             shares[name] = Share(int(found.sum()), len(tasks))
         return shares

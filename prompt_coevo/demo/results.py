@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any
 
-KINDS: Final = ("easy", "medium", "hard")
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,11 @@ class Share:
 
     right: int
     asked: int
+
+
+def area(spent: Sequence[int], values: Sequence[float], budget: int) -> float:
+    """The mean of a curve over the budget, a straight line between two points."""
+    return float(np.interp(np.linspace(0, budget, 201), spent, values).mean())
 
 
 @dataclass(frozen=True)
@@ -74,11 +79,8 @@ class ArmResult:
         )
 
     def area(self, kind: str) -> float:
-        """The mean of the curve over the budget, a straight line between two points."""
-        import numpy as np
-
-        grid = np.linspace(0, self.budget, 201)
-        return float(np.interp(grid, self.spent, self.curve(kind)).mean())
+        """The mean of the curve over the budget."""
+        return area(self.spent, self.curve(kind), self.budget)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

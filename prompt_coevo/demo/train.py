@@ -27,9 +27,10 @@ from prompt_coevo.demo.arms import (
     ROLLOUTS_PER_STEP,
     Arm,
 )
+from prompt_coevo.demo.facts.base_policy import base_path
 from prompt_coevo.demo.facts.splits import training_tasks
 from prompt_coevo.demo.facts.world import World, reward
-from prompt_coevo.demo.held_out import HeldOut, base_path
+from prompt_coevo.demo.held_out import HeldOut
 from prompt_coevo.demo.results import ArmResult
 from prompt_coevo.demo.trainer import build_trainer, quieten
 from prompt_coevo.demo.under_templates import UnderTemplates

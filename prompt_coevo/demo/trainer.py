@@ -36,7 +36,7 @@ def build_trainer(
     import transformers
     import trl
 
-    from prompt_coevo.demo.evaluate import MAX_COMPLETION, chat
+    from prompt_coevo.demo.evaluate import chat
 
     _silence(datasets, transformers)
     rows = [{"prompt": chat(task), "answer": spell(task.answer)} for task in tasks]
@@ -53,31 +53,39 @@ def build_trainer(
         model=transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32),
         reward_funcs=graded,
         args=trl.GRPOConfig(
-            output_dir=str(out),
-            seed=seed,
-            num_train_epochs=epochs,
-            per_device_train_batch_size=ROLLOUTS_PER_STEP,
-            num_generations=GROUP_SIZE,
-            max_completion_length=MAX_COMPLETION,
-            temperature=1.0,
-            learning_rate=learning_rate,
-            lr_scheduler_type="constant_with_warmup",
-            warmup_steps=5,
-            adam_beta2=0.95,
-            gradient_checkpointing=False,  # the policy is small: it would only cost time
-            use_cpu=True,
-            bf16=False,
-            save_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
-            logging_steps=1,
-            **{"beta": 0.0, **(changes or {})},
+            **trainer_values(out, seed, epochs, learning_rate), **{"beta": 0.0, **(changes or {})}
         ),
         train_dataset=dataset,
         processing_class=transformers.AutoTokenizer.from_pretrained(base),
     )
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer
+
+
+def trainer_values(out: Path, seed: int, epochs: int, learning_rate: float) -> dict[str, Any]:
+    """What all trainers have in common, by the names of TRL's configurations."""
+    from prompt_coevo.demo.evaluate import MAX_COMPLETION
+
+    return {
+        "output_dir": str(out),
+        "seed": seed,
+        "num_train_epochs": epochs,
+        "per_device_train_batch_size": ROLLOUTS_PER_STEP,
+        "num_generations": GROUP_SIZE,
+        "max_completion_length": MAX_COMPLETION,
+        "temperature": 1.0,
+        "learning_rate": learning_rate,
+        "lr_scheduler_type": "constant_with_warmup",
+        "warmup_steps": 5,
+        "adam_beta2": 0.95,
+        "gradient_checkpointing": False,  # the policy is small: it would only cost time
+        "use_cpu": True,
+        "bf16": False,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "logging_steps": 1,
+    }
 
 
 def quieten() -> None:

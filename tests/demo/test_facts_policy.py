@@ -11,9 +11,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from prompt_coevo.demo.evaluate import rewards, undisturbed
+from prompt_coevo.demo.facts.base_policy import base_path
 from prompt_coevo.demo.facts.splits import held_out_tasks
 from prompt_coevo.demo.facts.world import WORDS, Task, World, clause, reward
-from prompt_coevo.demo.held_out import base_path
 from prompt_coevo.demo.model import base_policy_path, widen_heads
 from prompt_coevo.demo.world import Digits
 

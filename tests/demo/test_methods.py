@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from prompt_coevo.demo.facts.base_policy import base_path
 from prompt_coevo.demo.facts.checks import check
 from prompt_coevo.demo.facts.world import World
-from prompt_coevo.demo.held_out import base_path
 from prompt_coevo.errors import SettingsError
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "methods"
@@ -26,16 +27,8 @@ def transformer(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module, with a budget of two steps."""
     monkeypatch.syspath_prepend(str(FOLDER))
     module = importlib.import_module("transformer")
-    courses = importlib.import_module("courses")
     train = importlib.import_module("prompt_coevo.demo.train")
-    monkeypatch.setattr(train, "BUDGET", 2 * STEP)
-
-    def small(*run: Any, **more: Any) -> Any:
-        return train.Job(
-            run[0], run[1], run[2], run[5], run[3], run[4], **{"budget": 2 * STEP, **more}
-        )
-
-    monkeypatch.setattr(courses, "_job", small)
+    monkeypatch.setattr(train, "Job", partial(train.Job, budget=2 * STEP))
     return module
 
 
@@ -56,9 +49,10 @@ def transformer(monkeypatch: pytest.MonkeyPatch) -> Any:
 )
 def test_a_run_spends_the_budget_and_says_what_came_of_it(transformer: Any, arm: str) -> None:
     one = json.loads(json.dumps(transformer.run("facts", arm, 0, 0)))
-    assert one["training"] + one["outside"] == one["budget"] == 2 * STEP
+    assert one["budget"] == 2 * STEP
+    assert 0 <= one["training"] + one["outside"] - one["budget"] < STEP
     assert one["spent"][0] == 0
-    assert one["spent"][-1] == 2 * STEP
+    assert one["spent"][-1] == one["training"] + one["outside"]
     assert all(len(curve) == len(one["spent"]) for curve in one["curve"].values())
     assert one["curve"]["hard"][0] < 0.02
     assert one["curve"]["easy"][0] > 0.9

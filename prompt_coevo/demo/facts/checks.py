@@ -12,10 +12,8 @@ import numpy as np
 from prompt_coevo.demo.evaluate import rewards, undisturbed
 from prompt_coevo.demo.facts.splits import held_out_tasks, longer_tasks
 from prompt_coevo.demo.facts.world import WORDS, Task, World, clause, reward
-from prompt_coevo.demo.held_out import UnderTemplate
+from prompt_coevo.demo.held_out import LONGEST_ANSWER, UnderTemplate
 from prompt_coevo.errors import SettingsError
-
-_LONGEST_ANSWER: Final = 22
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ def measured(model: Any, tokenizer: Any, world: World) -> dict[str, float]:
                 asked,
                 temperature,
                 grade=reward,
-                max_completion=_LONGEST_ANSWER,
+                max_completion=LONGEST_ANSWER,
             )
         return float(found.mean())
 

@@ -123,15 +123,15 @@ def test_a_point_of_the_curve_is_by_the_weights_that_so_many_rollouts_made(tabul
     train, known = run.policy.train, []
 
     def watched(plan: Sequence[Assignment]) -> list[Rollout]:
-        known.append((run.policy.spent, run.policy.scores("")))
+        known.append((run.policy.spent, run.policy.right("").tolist()))
         rollouts: list[Rollout] = train(plan)
         return rollouts
 
     run.policy.train = watched
     run.go()
-    for place, point in enumerate(run.meter.points[:-1]):
-        before = [scores for spent, scores in known if spent <= run.meter.grid[place]]
-        assert point == before[-1]
+    for place, point in enumerate(run.meter.right[:-1]):
+        before = [right for spent, right in known if spent <= run.meter.grid[place]]
+        assert point.tolist() == before[-1]
 
 
 def _group(bare: float, number: str = "q1") -> Group:
@@ -142,6 +142,9 @@ def test_only_what_failed_bare_gets_a_template_and_one_member_none(tabular: Any)
     plugin = tabular.ForTheHard(lambda question, number, count: [f"t{n}" for n in range(count)])
 
     class Policy:
+        def question_ids(self) -> list[str]:
+            return ["q1", "q2", "q3"]
+
         def question(self, question_id: str) -> Question:
             return Question(question_id, "use w1", "3")
 
