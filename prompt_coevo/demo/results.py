@@ -84,19 +84,3 @@ class ArmResult:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> ArmResult:
-        """The inverse of `to_json`."""
-        return cls(
-            **{
-                **values,
-                "spent": tuple(values["spent"]),
-                "words": {
-                    word: WordScore(one["kind"], one["asked"], tuple(one["right"]))
-                    for word, one in values["words"].items()
-                },
-                "last": {name: Share(**one) for name, one in values["last"].items()},
-                "cracked": tuple(Cracked(**one) for one in values["cracked"]),
-            }
-        )

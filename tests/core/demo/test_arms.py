@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from prompt_coevo import Coevolution
@@ -92,7 +90,3 @@ def test_a_curve_is_the_mean_over_words_however_often_they_are_asked_about() -> 
 def test_the_area_is_the_mean_over_the_budget() -> None:
     by_hand = (0.5 * 0.25 * 100 + 0.5 * (0.25 + 0.5) * 200 + 0.5 * 100) / 400
     assert RESULT.area("hard") == pytest.approx(by_hand, abs=0.003)
-
-
-def test_a_result_survives_json() -> None:
-    assert ArmResult.from_json(json.loads(json.dumps(RESULT.to_json()))) == RESULT
