@@ -22,23 +22,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from methods.tabular_world import WORLDS, TabularPolicy, Teacher, TeacherKind, World
+from methods.tabular_world import STREAM, WAVES, WORLDS, TabularPolicy, Teacher, TeacherKind, World
 
 from prompt_coevo import Coevolution, Settings
 
 POINTS: Final = 21
-ALL_FAIL: Final = {"tau": 0.01}
-WAVES: Final = {
-    **ALL_FAIL,
-    "search_backend": "waves",
-    "calls_per_hard": "unlimited",
-    "beam_width": 4,
-    "front_fill": True,
-    "minibatch_size": 8,
-    "dev_size": 64,
-    "search_budget": 1200,
-    "minibatch_temperature": 1.0,
-}
 RELIEVED: Final = {
     **WAVES,
     "hardness": "bare",
@@ -48,7 +36,6 @@ RELIEVED: Final = {
     "calls_per_hard": 1.0,
 }
 """All that is not the paper's, at once."""
-STREAM: Final = {**ALL_FAIL, "search_backend": "stream"}
 
 
 @dataclass(frozen=True)

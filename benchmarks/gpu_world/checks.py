@@ -6,10 +6,12 @@ import math
 from typing import Any, Final
 
 import torch
-from questions import explained, held_out_tasks
+from questions import explained
 from scoring import greedy
 from tier import Base
 from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from prompt_coevo.demo.facts.splits import held_out_tasks
 
 _BOUNDS: Final = {
     "hard words, no hint": (-math.inf, 0.02),

@@ -15,13 +15,14 @@ import torch
 import transformers
 from arms import settings
 from clock import Clock
-from questions import by_kind, held_out_tasks, training_tasks
+from questions import by_kind
 from runs import POINTS, Run, read
 from scoring import greedy
 from tier import Base
 from trainer import build_trainer
 
 from prompt_coevo.adapters.trl import CoevoCallback
+from prompt_coevo.demo.facts.splits import held_out_tasks, training_tasks
 from prompt_coevo.demo.trainer import quieten
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from outside import ForTheHard
 from store import Key
 from tabular_plugins import Found, Tally, random_hints, true_hints
-from tabular_world import WORLDS, TabularPolicy, Teacher, TeacherKind, World
+from tabular_world import STREAM, WAVES, WORLDS, TabularPolicy, Teacher, TeacherKind, World
 
 from prompt_coevo import Coevolution, Method, Settings
 from prompt_coevo.types import Assignment, Rollout, RolloutRequest
@@ -39,18 +39,6 @@ EVOLVING: Final = 0.78
 SEARCH_FIRST: Final = 1 / 3
 """The part of the budget that a search before training gets."""
 
-STREAM: Final[Mapping[str, Any]] = {"tau": 0.01, "search_backend": "stream"}
-WAVES: Final[Mapping[str, Any]] = {
-    "tau": 0.01,
-    "search_backend": "waves",
-    "calls_per_hard": "unlimited",
-    "beam_width": 4,
-    "front_fill": True,
-    "minibatch_size": 8,
-    "dev_size": 64,
-    "search_budget": 1200,
-    "minibatch_temperature": 1.0,
-}
 INSPO: Final[Mapping[str, Any]] = {
     "instruction": "remember note",
     "paraphrase": False,

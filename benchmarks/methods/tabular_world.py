@@ -99,6 +99,20 @@ WORLDS: Final[Mapping[str, Knobs]] = {
 """1: the demo's. B, C, E: more facts, fewer of them in a template, a teacher that errs. N: flukes, and a
 policy that obeys every other time. O: a single epoch."""
 
+STREAM: Final[Mapping[str, Any]] = {"tau": 0.01, "search_backend": "stream"}
+WAVES: Final[Mapping[str, Any]] = {
+    "tau": 0.01,
+    "search_backend": "waves",
+    "calls_per_hard": "unlimited",
+    "beam_width": 4,
+    "front_fill": True,
+    "minibatch_size": 8,
+    "dev_size": 64,
+    "search_budget": 1200,
+    "minibatch_temperature": 1.0,
+}
+"""P2O in these worlds: hard is a question on which all fail, and the paper's search is scaled."""
+
 
 class World:
     """What words mean and what is believed of them at first, for one draw."""

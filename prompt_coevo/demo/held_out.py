@@ -4,35 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from prompt_coevo.demo.evaluate import rewards, undisturbed
+from prompt_coevo.demo.facts.explained import Explained
 from prompt_coevo.demo.facts.splits import held_out_tasks, longer_tasks
 from prompt_coevo.demo.facts.teacher import CLAUSE
 from prompt_coevo.demo.facts.world import Task, World, reward
 from prompt_coevo.demo.results import Share, WordScore
 from prompt_coevo.demo.under_templates import UnderTemplates
-from prompt_coevo.demo.world import Digits
 
 LONGEST_ANSWER: Final = 22
 """Tokens of an answer about the longest list, with room to be wrong."""
-
-
-@dataclass(frozen=True)
-class UnderTemplate:
-    """A question behind a template."""
-
-    task: Task
-    template: str
-
-    @property
-    def question(self) -> str:
-        return f"{self.template}\n\n{self.task.question}"
-
-    @property
-    def answer(self) -> Digits:
-        return self.task.answer
 
 
 class HeldOut:
@@ -93,7 +76,7 @@ class HeldOut:
             "templated": [task for task in trained if seen.templated[task.question]],
             "never templated": [task for task in trained if not seen.templated[task.question]],
             "under templates": [
-                UnderTemplate(task, best[task.word]) if task.word in best else task for task in hard
+                Explained(task, best[task.word]) if task.word in best else task for task in hard
             ],
         }
         if instruction is not None:

@@ -10,9 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from prompt_coevo.demo.evaluate import rewards, undisturbed
+from prompt_coevo.demo.facts.explained import Explained, explained
 from prompt_coevo.demo.facts.splits import held_out_tasks, longer_tasks
 from prompt_coevo.demo.facts.world import WORDS, Task, World, clause, reward
-from prompt_coevo.demo.held_out import LONGEST_ANSWER, UnderTemplate
+from prompt_coevo.demo.held_out import LONGEST_ANSWER
 from prompt_coevo.errors import SettingsError
 
 
@@ -45,8 +46,8 @@ def measured(model: Any, tokenizer: Any, world: World) -> dict[str, float]:
     longer = [task for task in longer_tasks(world) if task.kind == "hard"]
     rng = np.random.default_rng(0)
 
-    def told(tasks: Sequence[Task], others: int) -> list[UnderTemplate]:
-        return [_told(world, task, others, rng) for task in tasks]
+    def told(tasks: Sequence[Task], others: int) -> list[Explained]:
+        return [explained(world, task, others, rng) for task in tasks]
 
     def score(asked: Sequence[Any], temperature: float = 0.0) -> float:
         with undisturbed(model):
@@ -95,15 +96,7 @@ def check(folder: Path, world: World) -> dict[str, float]:
     return found
 
 
-def _told(world: World, task: Task, others: int, rng: np.random.Generator) -> UnderTemplate:
-    """The question behind its word's explanation, among those of other words."""
-    rest = [word for word in WORDS if word != task.word]
-    words = [task.word, *rng.choice(rest, others, replace=False).tolist()]
-    order = rng.permutation(words).tolist()
-    return UnderTemplate(task, " ".join(clause(word, world.meaning[word]) for word in order))
-
-
-def _beside(world: World, task: Task) -> UnderTemplate:
+def _beside(world: World, task: Task) -> Explained:
     """The question behind the explanation of another word."""
     other = WORDS[WORDS.index(task.word) - 1]
-    return UnderTemplate(task, clause(other, world.meaning[other]))
+    return Explained(task, clause(other, world.meaning[other]))

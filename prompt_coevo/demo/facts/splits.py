@@ -7,19 +7,21 @@ from typing import Final
 
 import numpy as np
 
-from prompt_coevo.demo.facts.world import LENGTHS, WORDS, Task, World
+from prompt_coevo.demo.facts.world import LENGTHS, Task, World
 from prompt_coevo.demo.splits import distinct
 from prompt_coevo.demo.world import Kind
 from prompt_coevo.rng import counter_rng
 
-_SHARES: Final[Mapping[Kind, float]] = {"easy": 0.12, "medium": 0.08, "hard": 0.8}
+SHARES: Final[Mapping[Kind, float]] = {"easy": 0.12, "medium": 0.08, "hard": 0.8}
 """Of the questions, by kind of word."""
 LONGER: Final = (6,)
 
 
-def training_tasks(world: World, seed: int, count: int = 512) -> tuple[Task, ...]:
-    """Questions to train on, none of them held out."""
-    return _draw(world, f"train-{seed}", count, frozenset(held_out_tasks(world)))
+def training_tasks(
+    world: World, seed: int, count: int = 512, held_out: int = 512
+) -> tuple[Task, ...]:
+    """Questions to train on, none of so many that are held out among them."""
+    return _draw(world, f"train-{seed}", count, frozenset(held_out_tasks(world, held_out)))
 
 
 def held_out_tasks(world: World, count: int = 512) -> tuple[Task, ...]:
@@ -39,11 +41,11 @@ def _draw(
     exclude: frozenset[Task],
     lengths: Sequence[int] = LENGTHS,
 ) -> tuple[Task, ...]:
-    rng = counter_rng(world.draw, "facts/questions", name)
-    chances = [_SHARES[world.kind[word]] / len(world.words(world.kind[word])) for word in WORDS]
+    rng, words = counter_rng(world.draw, "facts/questions", name), world.vocabulary
+    chances = [SHARES[world.kind[word]] / len(world.words(world.kind[word])) for word in words]
 
     def one() -> Task:
-        word = WORDS[rng.choice(len(WORDS), p=np.array(chances))]
+        word = words[rng.choice(len(words), p=np.array(chances))]
         return world.task(word, tuple(rng.integers(0, 10, size=rng.choice(lengths)).tolist()))
 
     return distinct(one, count, exclude)

@@ -1,0 +1,34 @@
+"""Questions behind explanations, right ones among those of other words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prompt_coevo.demo.facts.world import Task, World, clause
+from prompt_coevo.demo.world import Digits
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A question behind a template."""
+
+    task: Task
+    template: str
+
+    @property
+    def question(self) -> str:
+        return f"{self.template}\n\n{self.task.question}"
+
+    @property
+    def answer(self) -> Digits:
+        return self.task.answer
+
+
+def explained(world: World, task: Task, others: int, rng: np.random.Generator) -> Explained:
+    """The question behind its word's explanation, among those of so many other words."""
+    rest = [word for word in world.vocabulary if word != task.word]
+    words = [task.word, *rng.choice(rest, others, replace=False).tolist()]
+    order = rng.permutation(words).tolist()
+    return Explained(task, " ".join(clause(word, world.meaning[word]) for word in order))
