@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from prompt_coevo.demo.facts.pretrain import example
+from prompt_coevo.demo.facts.splits import held_out_tasks, training_tasks
 from prompt_coevo.demo.facts.teacher import FactsTeacher, clause_pattern
 from prompt_coevo.demo.facts.world import Size, World, answer_text, apply, clause
 from prompt_coevo.demo.model import build_tokenizer
@@ -109,7 +110,7 @@ def test_the_right_answer_gets_the_reward_and_fits(parts: Any, full: Any) -> Non
     tier = parts.tier.TIERS["full"]
     tokenizer = build_tokenizer(full.vocabulary, tier.size.function_words)
     longest = 0
-    for task in parts.questions.training_tasks(full, 0, 200, tier.held_out):
+    for task in training_tasks(full, 0, 200, tier.held_out):
         completion = answer_text(task.word, full.meaning[task.word], task.digits)
         assert full.reward(completion, spell(task.answer)) == 1.0
         longest = max(longest, len(tokenizer(f"{completion} <end>")["input_ids"]))
@@ -120,8 +121,8 @@ def test_the_right_answer_gets_the_reward_and_fits(parts: Any, full: Any) -> Non
 
 
 def test_questions_are_disjoint_and_mostly_hard(parts: Any, full: Any) -> None:
-    held_out = parts.questions.held_out_tasks(full, 1024)
-    training = parts.questions.training_tasks(full, 1, 2048, 1024)
+    held_out = held_out_tasks(full, 1024)
+    training = training_tasks(full, 1, 2048, 1024)
     assert not set(held_out) & set(training)
     assert 0.75 < np.mean([task.kind == "hard" for task in training]) < 0.85
     assert {task.word for task in training} == set(full.vocabulary)
