@@ -128,7 +128,7 @@ def test_questions_are_disjoint_and_mostly_hard(parts: Any, full: Any) -> None:
     assert {task.word for task in training} == set(full.vocabulary)
     asked = parts.questions.explained(full, held_out[:50], 3)
     for one in asked:
-        told = clause_pattern(full.size).findall(one.explanations)
+        told = clause_pattern(full.size).findall(one.template)
         assert len(told) == 4
         assert (one.task.word, *full.meaning[one.task.word]) in told
 
