@@ -13,7 +13,7 @@ from typing import Final
 import plots
 import tabular
 import transformer
-from store import ResultsError, Run, Store
+from store import ResultsError, Run, Store, key_of
 from tables import (
     AREA,
     Cell,
@@ -209,6 +209,7 @@ def blocks(stores: Mapping[str, Store]) -> dict[str, Callable[[], str]]:
         ),
         "machines": lambda: _machines(stores),
         "base": _base,
+        "status": lambda: _status(stores),
     }
     for world in tabular.WORLDS_USED:
         made |= _tabular_blocks(world, of_world(tabular_runs, world))
@@ -286,6 +287,22 @@ def _machines(stores: Mapping[str, Store]) -> str:
                 f"Python {facts['python']}, {versions}"
             )
     return "\n".join(lines)
+
+
+def _status(stores: Mapping[str, Store]) -> str:
+    """How many of the planned runs are made, and what they took."""
+    said = []
+    for name, tier in (("tabular", tabular), ("transformer", transformer)):
+        planned = set(tier.plan(list(tier.ARMS), None, None))
+        made = [run for run in stores[name].runs if key_of(run) in planned]
+        hours = sum(run["cpu_seconds"] for run in made) / 3600
+        said.append(
+            f"Of the {name} tier {len(made)} of {len(planned)} planned runs are made, in {hours:.1f} CPU "
+            "hours without evaluation."
+        )
+    return " ".join(
+        [*said, "What is missing is missing from the tables, whose column *runs* says so."]
+    )
 
 
 def _base() -> str:

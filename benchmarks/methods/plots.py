@@ -1,4 +1,4 @@
-"""Accuracy over all rollouts: a panel for each world, a line for each arm, with the interval as a band.
+"""Accuracy over all rollouts: a panel for each world, a line for each arm, a band that holds all its runs.
 
 The colours are told apart by the colour-blind (Okabe and Ito), every line has a marker of its own, set at
 other places than its neighbours', and a label at its end.
@@ -62,14 +62,17 @@ def _draw(panel: Any, title: str, lines: Mapping[str, Sequence[Run]], kind: str)
     _label(panel, ends)
     panel.set(title=title, xlabel="all rollouts", ylabel=f"accuracy, {kind}", ylim=(-0.03, 1.05))
     panel.grid(alpha=0.3)
-    panel.set_xlim(0, max((end for _, end, *_ in ends), default=1) * 1.42)
+    end = max((end for _, end, *_ in ends), default=1)
+    panel.set_xlim(0, end * 1.55)  # room for the labels
+    panel.set_xticks(np.linspace(0, end, 5))
+    panel.tick_params(axis="x", labelsize=7.5)
 
 
 def _label(panel: Any, ends: Sequence[tuple[float, float, str, str]]) -> None:
     """Labels at the ends of lines, moved apart."""
-    lowest = -0.02
-    for height, end, label, colour in sorted(ends):
-        place = max(height, lowest)
+    lowest, room = -0.02, 1.0 - _SEPARATION * (len(ends) - 1)
+    for number, (height, end, label, colour) in enumerate(sorted(ends)):
+        place = max(min(height, room + _SEPARATION * number), lowest)
         lowest = place + _SEPARATION
         panel.annotate(
             label,

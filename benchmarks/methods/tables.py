@@ -94,7 +94,7 @@ def share(name: str) -> Cell:
 
 def shown(found: Estimate, signed: bool = False) -> str:
     if found.low is None or found.high is None:
-        return f"{_rounded(found.mean, signed)} (too few runs)"
+        return _rounded(found.mean, signed)
     low, high = (_rounded(bound, signed) for bound in (found.low, found.high))
     return f"{_rounded(found.mean, signed)} [{low}, {high}]"
 
