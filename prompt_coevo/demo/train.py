@@ -90,8 +90,9 @@ def train(
     coevo = _callback(job, trainer, world, seen, calls)
     if coevo is not None:
         trainer.add_callback(coevo)
+    held_out = HeldOut(world)
     with counted(coevo) as outside:
-        watch = Watch(job, trainer, coevo, HeldOut(world), outside, report)
+        watch = Watch(job, trainer, coevo, held_out, outside, report)
         trainer.add_callback(watch)
         watch.score()  # before a search that comes before training
         began, began_cpu = time.monotonic(), time.process_time()
@@ -100,8 +101,7 @@ def train(
         watch.score()
         seconds = time.monotonic() - began - watch.seconds
         cpu_seconds = time.process_time() - began_cpu - watch.cpu_seconds
-    _count_of_a_model(coevo, calls)
-    scoring = HeldOut(world)
+    calls = calls or _calls_of_a_model(coevo)
     text = best_instruction(coevo)
     model, tokenizer = trainer.model, trainer.processing_class
     return ArmResult(
@@ -110,8 +110,8 @@ def train(
         draw=job.draw,
         budget=job.rollouts,
         spent=tuple(watch.spent),
-        words=scoring.words(watch.right),
-        last=scoring.last(model, tokenizer, tasks, text, seen),
+        words=held_out.words(watch.right),
+        last=held_out.last(model, tokenizer, tasks, text, seen),
         train_rollouts=watch.trained,
         other_rollouts=outside["rollouts"],
         batches=outside["batches"],
@@ -140,19 +140,19 @@ def _callback(
             calls.update(calls=1, tokens=len(prompt.split()) + len(reply.split()))
             return reply
 
-        settings = spec.settings(world, job.seed, {"function": counting})
+        settings = spec.settings(world, job.seed, {**(job.reflection or {}), "function": counting})
     own = spec.plugins(world, job.seed) if spec.plugins else {}
     return CoevoCallback(trainer, settings, plugins={"demo": seen, **own})
 
 
-def _count_of_a_model(coevo: CoevoCallback | None, calls: Counter[str]) -> Counter[str]:
-    """What the engine counted, if nobody counted a function's calls."""
-    if not calls and coevo is not None and coevo.engine is not None:
-        counted = coevo.engine.metrics()
-        tokens = ("prompt_tokens", "completion_tokens")
-        calls["calls"] = int(counted.get("coevo/reflection_calls", 0))
-        calls["tokens"] = int(sum(counted.get(f"coevo/reflection_{name}", 0) for name in tokens))
-    return calls
+def _calls_of_a_model(coevo: CoevoCallback | None) -> Counter[str]:
+    """As the engine counts them, which knows the tokens of a model but not of a function."""
+    metrics = coevo.engine.metrics() if coevo and coevo.engine else {}
+    tokens = ("prompt_tokens", "completion_tokens")
+    return Counter(
+        calls=int(metrics.get("coevo/reflection_calls", 0)),
+        tokens=int(sum(metrics.get(f"coevo/reflection_{name}", 0) for name in tokens)),
+    )
 
 
 @contextmanager
