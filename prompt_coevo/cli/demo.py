@@ -89,9 +89,10 @@ def demo(
     console = Console()
     if not console.is_terminal:
         console = Console(width=_LOG_WIDTH)  # a log has no right edge to wrap at
+    sizes = sorted({job.rollouts for job in jobs})
     console.print(
-        f"{len(jobs)} runs of {jobs[0].budget} rollouts each on CPU, but for arms that say otherwise; "
-        "evaluation is without any template."
+        f"{len(jobs)} runs of {' or '.join(map(str, sizes))} rollouts on CPU; evaluation is without any "
+        "template."
     )
     results = run_all(jobs, min(len(jobs), workers or os.cpu_count() or 1), console)
     print_table(results, console)
