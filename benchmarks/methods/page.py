@@ -319,7 +319,7 @@ def _base() -> str:
 def _draw(tabular_runs: Sequence[Run], runs: Sequence[Run]) -> None:
     names = transformer.labels()
     panels = {
-        f"draw {draw}, ten seeds": {
+        f"draw {draw}": {
             names[arm]: [run for run in of_arm(runs, arm) if run["draw"] == draw]
             for arm in transformer.HEADLINE
         }
