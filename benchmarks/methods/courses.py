@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -223,11 +222,7 @@ def _self_distilled(
     held_out = HeldOut(world)
     watch = demo.Watch(job, trainer, None, held_out, Counter(), _silent)
     trainer.add_callback(watch)
-    began, began_cpu = time.monotonic(), time.process_time()
-    trainer.train()
-    watch.score()
-    seconds = time.monotonic() - began - watch.seconds
-    cpu_seconds = time.process_time() - began_cpu - watch.cpu_seconds
+    watch.train()
     model, tokenizer = trainer.model, trainer.processing_class
     return ArmResult(
         arm=job.arm,
@@ -242,8 +237,8 @@ def _self_distilled(
         batches=0,
         calls=0,
         tokens=0,
-        seconds=round(seconds, 1),
-        cpu_seconds=round(cpu_seconds, 1),
+        seconds=watch.seconds,
+        cpu_seconds=watch.cpu_seconds,
     )
 
 

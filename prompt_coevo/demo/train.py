@@ -94,13 +94,7 @@ def train(
     with counted(coevo) as outside:
         watch = Watch(job, trainer, coevo, held_out, outside, report)
         trainer.add_callback(watch)
-        watch.score()  # before a search that comes before training
-        began, began_cpu = time.monotonic(), time.process_time()
-        watch.seconds = watch.cpu_seconds = 0.0
-        trainer.train()
-        watch.score()
-        seconds = time.monotonic() - began - watch.seconds
-        cpu_seconds = time.process_time() - began_cpu - watch.cpu_seconds
+        watch.train()
     calls = calls or _calls_of_a_model(coevo)
     text = best_instruction(coevo)
     model, tokenizer = trainer.model, trainer.processing_class
@@ -117,8 +111,8 @@ def train(
         batches=outside["batches"],
         calls=calls["calls"],
         tokens=calls["tokens"],
-        seconds=round(seconds, 1),
-        cpu_seconds=round(cpu_seconds, 1),
+        seconds=watch.seconds,
+        cpu_seconds=watch.cpu_seconds,
         cracked=seen.cracked(_SHOWN),
         instruction=text,
         best_templates=seen.best_by({task.question: task.word for task in tasks}),
@@ -199,7 +193,19 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         self.trained = 0
         self.spent: list[int] = []
         self.right: list[Mapping[str, int]] = []
+        self._evaluating = self._evaluating_cpu = 0.0
         self.seconds = self.cpu_seconds = 0.0
+        """Of training and of all that a method does besides, without evaluation."""
+
+    def train(self) -> None:
+        """Train, with a point of the curve before, also before a search that comes first, and after."""
+        self.score()
+        self._evaluating = self._evaluating_cpu = 0.0
+        began, began_cpu = time.monotonic(), time.process_time()
+        self._trainer.train()
+        self.score()
+        self.seconds = round(time.monotonic() - began - self._evaluating, 1)
+        self.cpu_seconds = round(time.process_time() - began_cpu - self._evaluating_cpu, 1)
 
     @property
     def _spent(self) -> int:
@@ -233,5 +239,5 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         self.spent.append(self._spent)
         self.right.append(self._held_out.score(trainer.model, trainer.processing_class, text))
         self._report(self._spent, self._held_out.accuracy(self.right[-1], "hard"))
-        self.seconds += time.monotonic() - began
-        self.cpu_seconds += time.process_time() - began_cpu
+        self._evaluating += time.monotonic() - began
+        self._evaluating_cpu += time.process_time() - began_cpu
