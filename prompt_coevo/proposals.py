@@ -57,12 +57,17 @@ class Usage:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a language model answered: a text, or the error that stands in its place."""
+    """What a language model answered: a text, or the error that stands in its place.
+
+    `retry_after` says that the same request may have more luck, and after how many seconds at the
+    earliest; None where asking again does not help.
+    """
 
     text: str | None
     finish_reason: str | None = None
     error: str | None = None
     usage: Usage = Usage()
+    retry_after: float | None = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,13 @@ class Proposal:
 
 
 class LanguageModel(Protocol):
-    """Anything that answers prompts. Errors come back as replies; nothing is raised."""
+    """Anything that answers prompts. Errors come back as replies; nothing is raised.
+
+    It is asked for one prompt at a time, by several threads, so that every call can be accounted for; one
+    that has an attribute `batched = True` gets all prompts at once. A method `most(prompt)`, if it has
+    one, says what a call can cost at most: a `Usage`, and the seconds that it can take. Budgets in
+    tokens and dollars are then never exceeded.
+    """
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         """One reply per prompt, in order, asked for concurrently."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.engine.state import read_state, write_json
+from prompt_coevo.errors import StateError
 from prompt_coevo.markers import PROJECT
 
 logger = logging.getLogger(PROJECT)
@@ -18,10 +19,19 @@ STATE_FILE: Final = "coevo_state.json"
 def save_state(engine: Coevolution, folder: Path) -> None:
     """Write the state into a checkpoint's folder.
 
-    Call it before the host writes the file by which it recognises a whole checkpoint.
+    Call it before the host writes the file by which it recognises a whole checkpoint. Raises StateError
+    if it cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / STATE_FILE, engine.state_dict())
+    path = folder / STATE_FILE
+    state = engine.state_dict()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(path, state)
+    except OSError as error:
+        raise StateError(
+            f"the state cannot be written to {path}: {error.strerror}; a checkpoint without it could not "
+            "be resumed, so make room there, or give the trainer another output directory"
+        ) from None
 
 
 def load_state(engine: Coevolution, folder: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,10 @@ def open_engine(
 ) -> Coevolution:
     """An engine for one run of a host; nothing is restored yet.
 
-    `door` names the gates, and so their state in checkpoints. `tokenizer` (or a processor) and
-    `model_config` are those of transformers, `initial_policy` is the checkpoint that training starts
-    from. `plugins` are registered by name, after the gates. Raises SettingsError, PluginError or
-    MissingExtraError.
+    `door` names the host's package, and the gates, and so their state in checkpoints. `tokenizer` (or a
+    processor) and `model_config` are those of transformers, `initial_policy` is the checkpoint that
+    training starts from. `plugins` are registered by name, after the gates. Raises SettingsError,
+    PluginError or MissingExtraError.
     """
     # A copy, because proposers count in the background while the host tokenises.
     own_tokenizer, reading = copy.deepcopy(tokenizer), threading.Lock()
@@ -58,4 +59,6 @@ def open_engine(
             f"{door}_vocabulary_gate": VocabularyGate(read, vocabulary_size(model_config)),
             **(plugins or {}),
         },
+        dataset=questions.identity,
+        host=f"{door} {version(door)}",
     )

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from prompt_coevo.engine.identity import Dataset
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.placement import Prompt, system_message
 from prompt_coevo.types import Question
@@ -54,6 +55,8 @@ class QuestionIndex:
                     "give every question an id of its own"
                 )
             self._rows.setdefault(question_id, number)
+        self.identity = Dataset.of(list(fingerprints.values()))
+        """What a run that goes on has to be given again."""
 
     def __len__(self) -> int:
         return len(self._rows)

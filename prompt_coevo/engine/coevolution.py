@@ -13,6 +13,7 @@ from typing import Any
 from prompt_coevo import hookspecs
 from prompt_coevo.candidates.gates import rough_token_count
 from prompt_coevo.engine.desk import Desk
+from prompt_coevo.engine.identity import Dataset, RunIdentity
 from prompt_coevo.engine.planning import Planner, check_claims
 from prompt_coevo.engine.riders import Riders, check_wanted
 from prompt_coevo.engine.rounds import OpenRounds
@@ -45,9 +46,9 @@ class Coevolution:
         self._planner = Planner(
             by_name, settings.placement.build(), distill=settings.context_distillation
         )
-        attempts = (event.get("attempt", 0) for event in desk.journal.read())
-        desk.policy_version = PolicyVersion(1 + max(attempts, default=-1))
-        self._round = self._saved = 0
+        desk.policy_version = PolicyVersion(1 + desk.journal.last_attempt())
+        self._round = 0
+        self._under_way = False
         self.epochs = 0
         """Epochs that `epoch_end` has closed."""
         self._rounds = OpenRounds()
@@ -64,6 +65,8 @@ class Coevolution:
         initial_policy: str = "",
         system_message: Callable[[], str | None] = lambda: None,
         plugins: Mapping[str, object] | None = None,
+        dataset: Dataset | None = None,
+        host: str = "",
     ) -> Coevolution:
         """Build an engine; nothing is restored yet.
 
@@ -71,10 +74,12 @@ class Coevolution:
         `count_tokens` counts with the policy's tokenizer. `initial_policy` is the checkpoint that
         training starts from, for `reflection.model = "self"`. `system_message` answers with the system
         message that all questions share, if they do. `plugins` are registered by name, after the
-        installed ones. Raises SettingsError, PluginError or MissingExtraError.
+        installed ones. `dataset` is what a resumed run has to be given again; `host` names the trainer
+        and its version, for the files. Raises SettingsError, PluginError or MissingExtraError.
         """
         folder = output_dir / "coevo" if output_dir else None
-        desk = Desk(settings, folder, count_tokens, initial_policy, system_message)
+        identity = RunIdentity.of(settings, dataset, host)
+        desk = Desk(settings, folder, identity, count_tokens, initial_policy, system_message)
         engine = cls(desk)
         desk.furnish(plugins or {})
         return engine
@@ -105,7 +110,14 @@ class Coevolution:
     # The calls of a door
 
     def begin(self, policy: Policy) -> None:
-        """Training begins, after a state was loaded if there is one. May ask `policy` for rollouts."""
+        """Training begins, after a state was loaded if there is one. May ask `policy` for rollouts.
+
+        Raises StateError for a ledger that cannot be used.
+        """
+        if not self._under_way:
+            self._open_ledger(resumed=False, since=0)
+            self._note_run("run_begins")
+        self._under_way = True
         self._plugins.each(hookspecs.coevo_train_begin, policy=policy)
 
     def plan(self, question_ids: Sequence[str], group_size: int) -> list[Assignment]:
@@ -182,13 +194,11 @@ class Coevolution:
         """Training is over. May ask `policy` for rollouts."""
         self._plugins.each(hookspecs.coevo_train_end, policy=policy)
         self.desk.note("training_ended", metrics=self.metrics())
+        self.desk.ledger.close()
         self._write_view()
 
     def state_dict(self) -> dict[str, Any]:
         """The whole state as JSON values, for the host's checkpoint."""
-        # Before the plugins are asked: a reply that comes in meanwhile counts as unknown to the state.
-        self._saved += 1
-        self.desk.note("state_saving", save=self._save)
         state = self._sealed_state()
         self._plugins.each(hookspecs.coevo_on_state_saved, state=copy.deepcopy(state))
         self._write_view(state)
@@ -196,18 +206,19 @@ class Coevolution:
 
     def load_state_dict(self, state: Mapping[str, Any], where: str = "the given state") -> None:
         """Go on from a checkpoint, as another attempt. Raises StateError if the state does not fit."""
-        payload = unseal(state, where)
-        self._check_names(payload["plugins"], where)
-        attempt = max(self.policy_version.attempt, payload["attempt"] + 1)
-        self.desk.policy_version = PolicyVersion(attempt, payload["step"])
-        self._round = payload["round"]
-        self.epochs = payload["epochs"]
+        saved = unseal(state, where)
+        self._check_names(saved.plugins, where)
+        self._check_run(saved.run, where)
+        attempt = max(self.policy_version.attempt, saved.attempt + 1)
+        self.desk.policy_version = PolicyVersion(attempt, saved.step)
+        self._round = saved.round
+        self.epochs = saved.epochs
         self._rounds.clear()
         self._riders = Riders(attempt)
-        if self.desk.model is not None:
-            self.desk.model.totals.update(payload["reflection"])
-            self.desk.model.reuse(self._replies_since(payload["save"]))
-        for name, plugin_state in payload["plugins"].items():
+        self._open_ledger(resumed=True, since=saved.ledger)
+        self._carry_over(saved.reflection)
+        self._under_way = True
+        for name, plugin_state in saved.plugins.items():
             try:
                 self._plugins.only(name, hookspecs.coevo_load_state, state=plugin_state)
             except StateError:
@@ -217,7 +228,7 @@ class Coevolution:
                     f"{where} holds a state of {name!r} that it cannot read: {error!r}; "
                     "resume with the version that wrote it"
                 ) from error
-        self.desk.note("resumed")
+        self._note_run("resumed", changed=self.desk.identity.changes(saved.noted))
 
     def metrics(self) -> dict[str, float]:
         """Finite numbers for the host's own logger. Of two that share a name the first one counts."""
@@ -229,7 +240,7 @@ class Coevolution:
                 else:
                     merged[name] = value
         if self.desk.model is not None:
-            totals = self.desk.model.totals
+            totals = self.desk.ledger.totals
             merged.update({f"reflection_{name}": float(value) for name, value in totals.items()})
         return {f"coevo/{name}": value for name, value in merged.items()}
 
@@ -266,32 +277,58 @@ class Coevolution:
             logger.warning("the metric %r of the plugin %r is another one's already", name, plugin)
             self.desk.note("metric_collides", metric=name, plugin=plugin)
 
-    @property
-    def _save(self) -> str:
-        """Names the latest copy of the state that was given out."""
-        return f"{self.policy_version.attempt}.{self._saved}"
+    def _check_run(self, saved: Mapping[str, Any], where: str) -> None:
+        differences = self.desk.identity.differences(saved)
+        if not differences:
+            return
+        told = "; ".join(differences)
+        if self.settings.resume != "force":
+            raise StateError(
+                f"{where} is of another run: {told}; give the run back what it had, start without this "
+                'checkpoint, or set resume = "force" to go on with what is new'
+            )
+        logger.warning("resumed as another run: %s", told)
+        self.desk.note("resumed_as_another_run", differences=differences)
 
-    def _replies_since(self, save: str) -> list[dict[str, Any]]:
-        """The replies in the journal that came in after this copy of the state was taken."""
-        replies: list[dict[str, Any]] = []
-        for event in self.desk.journal.read():
-            if event.get("event") == "reply" and event.get("step", -1) >= self.policy_version.step:
-                replies.append(event)
-            elif event.get("event") == "state_saving" and event.get("save") == save:
-                replies.clear()  # the state knows these
-        return replies
+    def _open_ledger(self, *, resumed: bool, since: int) -> None:
+        ledger = self.desk.ledger
+        ledger.open(self.desk.identity.digest, resumed=resumed, since=since)
+        if ledger.lost or ledger.damaged:
+            self.desk.note("ledger_opened", lost=ledger.lost, damaged=ledger.damaged)
+            logger.warning(
+                "%d calls to the reflection model were under way when this run ended last, and count as "
+                "the most that they can have cost; %d lines of the ledger of calls are damaged",
+                ledger.lost,
+                ledger.damaged,
+            )
+
+    def _carry_over(self, totals: Mapping[str, float]) -> None:
+        try:
+            self.desk.ledger.carry_over(totals)
+        except OSError as error:
+            raise StateError(
+                f"the ledger of calls in {self.desk.folder} cannot be written: {error.strerror}; without "
+                "it no budget holds, so give the run a folder that can be written to"
+            ) from None
+
+    def _note_run(self, event: str, **fields: Any) -> None:
+        identity = self.desk.identity
+        self.desk.note(event, settings=identity.meaning, noted=identity.noted, **fields)
 
     def _sealed_state(self) -> dict[str, Any]:
         attempt, step = self.policy_version
+        # Before the plugins are asked: a reply that comes in meanwhile counts as unknown to the state.
+        ledger = {"ledger": self.desk.ledger.position, "reflection": self.desk.ledger.totals}
         return seal(
             {
+                "run": self.desk.identity.meaning,
+                "noted": self.desk.identity.noted,
                 "attempt": attempt,
-                "save": self._save,
                 "step": step,
                 "round": self._round,
                 "epochs": self.epochs,
                 "plugins": self._plugin_states(),
-                "reflection": dict(self.desk.model.totals) if self.desk.model else {},
+                **ledger,
             }
         )
 

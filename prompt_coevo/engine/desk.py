@@ -10,17 +10,19 @@ from typing import Any, ParamSpec, TypeVar
 
 from pydantic import BaseModel
 
-from prompt_coevo import hookspecs, registry
+from prompt_coevo import files, hookspecs, registry
+from prompt_coevo.engine import run_lock
+from prompt_coevo.engine.identity import RunIdentity
 from prompt_coevo.engine.journal import Journal
 from prompt_coevo.engine.plugins import Plugins
-from prompt_coevo.engine.state import write_text
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.proposals import Proposer
+from prompt_coevo.reflection.ledger import Ledger
 from prompt_coevo.reflection.models import build_language_model
 from prompt_coevo.reflection.paid_replies import PaidReplies
+from prompt_coevo.reflection.patience import Patience
 from prompt_coevo.reflection.proposers.named import NamedProposers
-from prompt_coevo.reflection.redact import redact
 from prompt_coevo.reflection.spending import Spending
 from prompt_coevo.settings import Settings, parse_section
 from prompt_coevo.settings.method import Method, methods_of
@@ -35,21 +37,31 @@ R = TypeVar("R")
 class Desk:
     """`prompt_coevo.context.Context`: what the methods, proposers, gates and sinks of a run share.
 
-    `folder` is where the run's files go, None for nowhere. `policy_version` is what the engine says
-    of the host's weights.
+    `folder` is where the run's files go, None for nowhere; no other process may write there.
+    `policy_version` is what the engine says of the host's weights.
     """
 
     def __init__(
         self,
         settings: Settings,
         folder: Path | None,
+        identity: RunIdentity,
         count_tokens: Callable[[str], int],
         initial_policy: str,
         system_message: Callable[[], str | None],
     ) -> None:
         self.settings = settings
         self.folder = folder
-        self.journal = Journal(folder)
+        self.identity = identity
+        key = settings.reflection.api_key
+        self.journal = Journal(
+            folder,
+            secrets=[key.get_secret_value()] if key else [],
+            max_file_mb=settings.journal.max_file_mb,
+        )
+        if folder is not None:
+            run_lock.hold(folder)
+        self.ledger = Ledger(folder / "calls.jsonl" if folder else None)
         self.policy_version = PolicyVersion()
         self.plugins = Plugins(on_error=self._report)
         self.methods: Mapping[str, Method] = methods_of(settings)
@@ -118,7 +130,7 @@ class Desk:
         if self.folder is None:
             return
         try:
-            write_text(self.folder / name, text)
+            files.replace(self.folder / name, text.encode("utf-8", "replace"))
         except OSError as error:
             logger.warning("%s cannot be written: %s", self.folder / name, error)
 
@@ -133,9 +145,11 @@ class Desk:
             self.model = PaidReplies(
                 build_language_model(reflection, self._initial_policy),
                 identity,
-                self._record_replies,
-                Spending.from_settings(reflection),
-                self.note,
+                self.ledger,
+                spending=Spending.from_settings(reflection),
+                patience=Patience(reflection.total_timeout_s),
+                at_once=reflection.calls_at_once,
+                note=self.note,
             )
         return self.model
 
@@ -158,7 +172,8 @@ class Desk:
     def stamped(self, event: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         """A line of the journal."""
         attempt, step = self.policy_version
-        return {"event": event, "attempt": attempt, "step": step, **fields}
+        longest = self.settings.journal.max_text_chars
+        return {"event": event, "attempt": attempt, "step": step, **_capped(fields, longest)}
 
     def _check_plugin_sections(self) -> None:
         by_place = {one.name: one for name, one in self.methods.items() if ":" in name}
@@ -179,9 +194,18 @@ class Desk:
         plugin = registry.load(kind, name, setting)(self)
         self.plugins.register(plugin, name)
 
-    def _record_replies(self, replies: list[dict[str, Any]]) -> None:
-        self.journal.write([self.stamped("reply", reply) for reply in replies], sync=True)
-
     def _report(self, plugin: str, hook: str, error: Exception) -> None:
-        text = redact(f"{type(error).__name__}: {error}")
-        self.note("plugin_error", plugin=plugin, hook=hook, error=text)
+        self.note(
+            "plugin_error", plugin=plugin, hook=hook, error=f"{type(error).__name__}: {error}"
+        )
+
+
+def _capped(value: Any, longest: int) -> Any:
+    """The value with the texts in it cut, so that no text of a model can fill the disk."""
+    if isinstance(value, str) and len(value) > longest:
+        return f"{value[:longest]} [{len(value) - longest} characters more]"
+    if isinstance(value, Mapping):
+        return {key: _capped(item, longest) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_capped(item, longest) for item in value]
+    return value

@@ -1,37 +1,47 @@
-"""The run's append-only event log, `events.jsonl`."""
+"""The run's append-only event log, `events.jsonl`: it tells what happened, and can never stop a run."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from prompt_coevo import files
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.lines import Lines
 from prompt_coevo.markers import PROJECT
+from prompt_coevo.redact import redact
 
 logger = logging.getLogger(PROJECT)
+
+_NAME = "events.jsonl"
+_MEGABYTE = 1 << 20
 
 
 class Journal:
     """Appends one JSON object per line. Without a folder it forgets everything.
 
-    A line that cannot be written (a full disk, say) is lost, which is reported the first time and does
-    not stop the run. Raises SettingsError if the folder cannot be written to at the start.
+    Whatever is written is redacted (`redact`, with the `secrets`). Lines that cannot be written (a full
+    disk, say) are lost: that is logged when it begins, and an event `gap` counts them once writing works
+    again. A file of more than `max_file_mb` is put aside as `events.0001.jsonl` and so on. Raises
+    SettingsError if the folder cannot be written to at the start.
     """
 
-    def __init__(self, folder: Path | None) -> None:
-        self.path = folder / "events.jsonl" if folder else None
-        self._failed = False
-        self._lock = threading.Lock()
+    def __init__(
+        self, folder: Path | None, *, secrets: Sequence[str] = (), max_file_mb: float = 64.0
+    ) -> None:
+        self.path = folder / _NAME if folder else None
+        self._lines = Lines(self.path) if self.path else None
+        self._secrets = tuple(secrets)
+        self._max_bytes = int(max_file_mb * _MEGABYTE)
+        self._lost = 0
         if self.path is not None:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                _end_last_line(self.path)
+                files.append(self.path, b"")
             except OSError as error:
                 raise SettingsError(
                     f"the output directory {self.path.parent} cannot be written to: "
@@ -39,44 +49,71 @@ class Journal:
                     "give the trainer another one"
                 ) from None
 
-    def write(self, events: Sequence[dict[str, Any]], *, sync: bool = False) -> None:
+    def write(self, events: Sequence[Mapping[str, Any]], *, sync: bool = False) -> None:
         """Append events, from any thread; with `sync` they are on the disk when this returns."""
-        if self.path is None:
+        if self._lines is None or not events:
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        lines = [json.dumps({"time": now, **event}, default=str) + "\n" for event in events]
+        lines = [{"time": now, **self._redacted(event)} for event in events]
+        if lost := self._lost:
+            lines.insert(0, {"time": now, "event": "gap", "lost": lost})
         try:
-            with self._lock, self.path.open("a", encoding="utf-8") as file:
-                file.writelines(lines)
-                if sync:
-                    file.flush()
-                    os.fsync(file.fileno())
+            self._roll()
+            self._lines.append(lines, sync=sync)
+            self._lost -= lost
         except OSError as error:
-            if not self._failed:
+            if not self._lost:
                 logger.warning("the journal %s cannot be written: %s", self.path, error)
-            self._failed = True
+            self._lost += len(events)
 
     def read(self) -> Iterator[dict[str, Any]]:
-        """All events so far; a line cut short by a crash is passed over.
+        """All events so far. What is no event is passed over: a line that was cut, or a file that cannot
+        be read, for which there is one warning."""
+        for path in self._files():
+            try:
+                yield from (event for event in Lines(path).read() if event is not None)
+            except OSError as error:
+                logger.warning("the journal %s cannot be read: %s", path, error)
 
-        Raises UnicodeDecodeError for bytes that are no UTF-8.
-        """
+    def last_attempt(self) -> int:
+        """The number of the attempt that wrote last, -1 if none did. Attempts follow each other."""
+        for path in reversed(self._files()):
+            try:
+                for event in Lines(path).backwards():
+                    attempt = event.get("attempt") if event else None
+                    if type(attempt) is int and attempt >= 0:
+                        return attempt
+            except OSError as error:
+                logger.warning("the journal %s cannot be read: %s", path, error)
+        return -1
+
+    @property
+    def damaged(self) -> int:
+        """How many lines of the files cannot be read."""
+        return sum(line is None for path in self._files() for line in Lines(path).read())
+
+    def _files(self) -> list[Path]:
+        """The files put aside, oldest first, and the one that is written."""
         if self.path is None:
+            return []
+        aside = self.path.parent.glob("events.[0-9]*.jsonl")
+        return [*sorted(aside), *([self.path] if self.path.exists() else [])]
+
+    def _roll(self) -> None:
+        assert self.path is not None
+        try:
+            size = self.path.stat().st_size
+        except FileNotFoundError:
             return
-        with self.path.open(encoding="utf-8") as file:
-            for line in file:
-                try:
-                    event = json.loads(line)
-                except ValueError:
-                    continue
-                if isinstance(event, dict):
-                    yield event
+        if size > self._max_bytes:
+            number = len(self._files())
+            os.replace(self.path, self.path.with_name(f"events.{number:04d}.jsonl"))
 
-
-def _end_last_line(path: Path) -> None:
-    """A crash may have cut the last line short; the next one must not be glued to it."""
-    with path.open("ab+") as file:
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                file.write(b"\n")
+    def _redacted(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return redact(value, *self._secrets)
+        if isinstance(value, Mapping):
+            return {self._redacted(key): self._redacted(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self._redacted(item) for item in value]
+        return value

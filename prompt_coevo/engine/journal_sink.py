@@ -13,9 +13,6 @@ from prompt_coevo.markers import hookimpl
 from prompt_coevo.proposals import Proposal
 from prompt_coevo.types import Candidate
 
-# A rejected candidate can have any length.
-_LONGEST_TEXT = 100_000
-
 
 class JournalSink:
     """The plugin that turns event hooks into journal lines."""
@@ -102,7 +99,7 @@ def _described(candidate: Candidate) -> dict[str, Any]:
     return {
         "id": candidate.id,
         "kind": candidate.kind,
-        "text": candidate.text[:_LONGEST_TEXT],
+        "text": candidate.text,
         "origin": candidate.origin,
         "parents": candidate.parents,
     }

@@ -4,14 +4,39 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from prompt_coevo import files
 from prompt_coevo.errors import StateError
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
+
+_Count = Annotated[int, Field(ge=0)]
+
+
+class EngineState(BaseModel):
+    """What a state holds, but for its schema and checksum."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    run: dict[str, Any]
+    """The meaning of the run's identity."""
+    noted: dict[str, Any]
+    """What else the identity says."""
+    attempt: _Count
+    step: _Count
+    round: _Count
+    epochs: _Count
+    plugins: dict[str, Any]
+    """The states of the plugins, by name."""
+    reflection: dict[str, float]
+    """What calls to the reflection model have cost."""
+    ledger: _Count
+    """Which replies the state knows: those up to this position of the ledger."""
 
 
 def seal(payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -20,8 +45,8 @@ def seal(payload: Mapping[str, Any]) -> dict[str, Any]:
     return {**body, "checksum": _checksum(body)}
 
 
-def unseal(state: Mapping[str, Any], where: str = "the given state") -> dict[str, Any]:
-    """The payload of a sealed state. Raises StateError for another schema or a damaged state."""
+def unseal(state: Mapping[str, Any], where: str = "the given state") -> EngineState:
+    """The content of a sealed state. Raises StateError for another schema or a damaged state."""
     if not isinstance(state, Mapping) or "schema" not in state:
         raise StateError(
             f"{where} is not a prompt_coevo state; resume from a checkpoint that has one"
@@ -33,34 +58,35 @@ def unseal(state: Mapping[str, Any], where: str = "the given state") -> dict[str
             f"{SCHEMA}; resume with the version that wrote it"
         )
     body = {name: value for name, value in state.items() if name != "checksum"}
-    if state.get("checksum") != _checksum(body):
+    try:
+        right = state.get("checksum") == _checksum(body)
+    except (TypeError, ValueError, RecursionError):  # what no JSON file can hold
+        right = False
+    if not right:
         raise StateError(
             f"{where} is damaged: its checksum is wrong; resume from another checkpoint"
         )
     del body["schema"]
-    return body
+    try:
+        return EngineState.model_validate(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise StateError(
+            f"{where} is not one that prompt_coevo wrote ({'.'.join(map(str, first['loc']))}: "
+            f"{first['msg']}); resume from another checkpoint"
+        ) from None
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write a JSON file as `write_text` does."""
-    write_text(path, json.dumps(data, indent=1, allow_nan=False))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old file or the whole new one, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    """Write a JSON file as `files.replace` does."""
+    files.replace(path, json.dumps(data, indent=1, allow_nan=False).encode())
 
 
 def read_state(path: Path) -> dict[str, Any]:
     """A state file's content. Raises StateError if it cannot be read as JSON."""
     try:
         state = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise StateError(
             f"the state file {path} cannot be read ({error}); resume from another checkpoint"
         ) from None

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from prompt_coevo.proposals import Reply
-from prompt_coevo.reflection.redact import redact
+from prompt_coevo.redact import redact
 from prompt_coevo.threads import map_in_threads
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -12,26 +12,26 @@ from typing import Any
 
 from prompt_coevo.extras import MissingExtraError, require
 from prompt_coevo.proposals import Reply, Usage
-from prompt_coevo.reflection.redact import redact
+from prompt_coevo.redact import redact
 from prompt_coevo.settings.reflection import ReflectionSettings
 from prompt_coevo.threads import in_thread, map_in_threads
 
 _TRANSIENT_STATUS = {408, 409, 429}
 _NOT_IMPLEMENTED = 501
-_FIRST_WAIT_S = 1.0
-_LONGEST_WAIT_S = 60.0
 # What litellm's own time limit may need to take effect, before the call is given up from outside.
 _GRACE_S = 0.5
+_FORMAT_TOKENS = 64
 _LONGEST_ERROR = 500
+# What litellm says of a message that it cannot take: one of content parts, say.
+_NO_TEXT = re.compile(r"validation errors? for Message\s+content")
 _MALWARE = {"1.82.7", "1.82.8"}
 
 
 class LiteLLMModel:
-    """A litellm model with retries: exponential backoff and jitter, and a limit on the total time.
+    """A litellm model. Its replies say when asking again may help.
 
-    Rate limits, time-outs, connection errors and server errors are tried again; everything else (a
-    wrong key, a bad request, an address where no API answers) is not. Raises MissingExtraError
-    without litellm or tenacity.
+    That is so for rate limits, time-outs, connection errors and server errors, and for nothing else (a
+    wrong key, a bad request, an address where no API answers). Raises MissingExtraError without litellm.
     """
 
     def __init__(self, model: str, settings: ReflectionSettings) -> None:
@@ -46,62 +46,50 @@ class LiteLLMModel:
     @property
     def has_price(self) -> bool:
         """Whether litellm's own price list knows what a token of this model costs."""
+        return self._usd(1_000_000, 1_000_000) > 0
+
+    def _usd(self, prompt_tokens: int, completion_tokens: int) -> float:
         try:
             prices = self._litellm.cost_per_token(
-                model=self._model, prompt_tokens=1_000_000, completion_tokens=1_000_000
+                model=self._model,
+                prompt_tokens=prompt_tokens,
+                completion_tokens=completion_tokens,
             )
         except Exception:  # what litellm raises for an unknown model differs between its versions
-            return False
-        return bool(sum(prices) > 0)
+            return 0.0
+        return float(sum(prices))
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         """One reply per prompt, in order; what cannot be answered becomes an error."""
         return map_in_threads(self._ask, prompts, self._concurrency)
 
+    def most(self, prompt: str) -> tuple[Usage, float]:
+        """The most that a call can cost, and take. A token has one byte at least, and the chat format
+        adds a few."""
+        tokens = len(prompt.encode("utf-8", "replace")) + _FORMAT_TOKENS, self._settings.max_tokens
+        return Usage(*tokens, usd=self._usd(*tokens)), self._seconds
+
     def _ask(self, prompt: str) -> Reply:
         with self._slots:
             try:
-                return self._read(self._call_with_retries(prompt))
+                return self._read(self._call_in_time(prompt))
             except Exception as error:
-                return Reply(None, error=self._describe(error))
+                # A call that nobody waits for any more may be answered, and paid for.
+                usage = self.most(prompt)[0] if _is_timeout(error) else Usage()
+                retry_after = _retry_after(error)
+                return Reply(None, None, self._describe(error), usage, retry_after)
 
-    def _call_with_retries(self, prompt: str) -> Any:
-        import tenacity
+    @property
+    def _seconds(self) -> float:
+        return min(self._settings.timeout_s, self._settings.total_timeout_s)
 
-        deadline = time.monotonic() + self._settings.total_timeout_s
-        failures: list[BaseException] = []
-        backoff = tenacity.wait_exponential(
-            multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S
-        ) + tenacity.wait_random(0, _FIRST_WAIT_S)
-
-        def wait(state: tenacity.RetryCallState) -> float:
-            error = state.outcome.exception() if state.outcome else None
-            failures.extend([error] if error else [])
-            return max(backoff(state), _retry_after(error))
-
-        retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(_is_transient),
-            wait=wait,
-            stop=tenacity.stop_before_delay(self._settings.total_timeout_s),
-            reraise=True,
-        )
+    def _call_in_time(self, prompt: str) -> Any:
+        """litellm limits the wait for each part of an answer; this limits the whole."""
+        answer = in_thread(lambda: self._call(prompt, self._seconds))
         try:
-            return retrying(self._attempt, prompt, deadline)
-        except Exception as error:
-            # The last attempt has little time; what the ones before met says more than its time-out.
-            told = (failure for failure in reversed(failures) if not _is_timeout(failure))
-            raise (next(told, error) if _is_timeout(error) else error) from None
-
-    def _attempt(self, prompt: str, deadline: float) -> Any:
-        """One call. litellm limits the wait for each part of an answer; this limits the whole."""
-        seconds = min(self._settings.timeout_s, deadline - time.monotonic())
-        if seconds <= 0:  # a busy machine slept longer than the wait between two attempts
-            raise TimeoutError("no time is left of reflection.total_timeout_s")
-        answer = in_thread(lambda: self._call(prompt, seconds))
-        try:
-            return answer.result(seconds + _GRACE_S)
+            return answer.result(self._seconds + _GRACE_S)
         except TimeoutError:
-            raise TimeoutError(f"no complete answer within {seconds:.3g} s") from None
+            raise TimeoutError(f"no complete answer within {self._seconds:.3g} s") from None
 
     def _call(self, prompt: str, seconds: float) -> Any:
         return self._litellm.completion(
@@ -144,6 +132,12 @@ class LiteLLMModel:
 
     def _describe(self, error: Exception) -> str:
         text = f"{type(error).__name__}: {error}"
+        if _NO_TEXT.search(text):
+            return redact(
+                f"{self._server} answered a message whose content is no text, which litellm cannot read; "
+                "have the server answer with plain text, not with parts",
+                self._key,
+            )
         html = _is_html(text)
         if _is_unreadable(error) or (html and not _is_transient(error)):
             return self._no_api("HTML, not JSON" if html else "something else than a completion")
@@ -161,7 +155,7 @@ class LiteLLMModel:
 def _import_litellm() -> Any:
     # Without this, litellm fetches its price list over the network when it is imported.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    require("litellm", "tenacity", extra="llm", purpose="a reflection model")
+    require("litellm", extra="llm", purpose="a reflection model")
     _refuse_malware()
     import litellm
 
@@ -217,8 +211,11 @@ def _status(error: BaseException) -> int | None:
     return status if isinstance(status, int) else None
 
 
-def _retry_after(error: BaseException | None) -> float:
-    """The seconds that the server asks to wait; 0 if it does not say, or names a date."""
+def _retry_after(error: BaseException) -> float | None:
+    """The seconds that the server asks to wait, 0 if it does not say, or names a date; None for an error
+    that another attempt would meet again."""
+    if not _is_transient(error):
+        return None
     headers = getattr(error, "litellm_response_headers", None) or {}
     try:
         return float(headers.get("retry-after", 0))

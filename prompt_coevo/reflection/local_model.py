@@ -22,6 +22,8 @@ class LocalModel:
     Raises MissingExtraError without transformers.
     """
 
+    batched = True
+
     def __init__(self, path: str, settings: ReflectionSettings) -> None:
         if not path:
             raise SettingsError(
@@ -35,6 +37,10 @@ class LocalModel:
         self._asked: Counter[bytes] = Counter()
         # Several threads may ask; loading, seeding and generating are made for one.
         self._lock = threading.Lock()
+
+    def most(self, prompt: str) -> tuple[Usage, float]:
+        """The most that a call can cost; a token has one byte at least, and the chat format adds a few."""
+        return Usage(len(prompt.encode("utf-8", "replace")) + 64, self._settings.max_tokens), 0.0
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         """One reply per prompt; if the model cannot be loaded or run, each is an error."""

@@ -1,4 +1,4 @@
-"""A language model whose replies are on disk before they are used: a resumed run asks for fewer again."""
+"""A language model whose calls are on disk before they go out, and whose replies before they are used."""
 
 from __future__ import annotations
 
@@ -6,112 +6,215 @@ import hashlib
 import logging
 import threading
 import time
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
 
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.proposals import LanguageModel, Reply, Usage
+from prompt_coevo.redact import redact, without_keys
+from prompt_coevo.reflection.ledger import Call, Ledger
+from prompt_coevo.reflection.patience import Patience
 from prompt_coevo.reflection.spending import NOTHING, Spending
 from prompt_coevo.reflection.usage import plausible
+from prompt_coevo.threads import map_in_threads
 
 logger = logging.getLogger(PROJECT)
 
-_LONGEST_KEPT = 100_000
+
+class Note(Protocol):
+    """Writes a line to the journal."""
+
+    def __call__(self, event: str, **fields: Any) -> None: ...
 
 
 def _no_note(event: str, **fields: Any) -> None: ...
 
 
-class PaidReplies:
-    """Wraps a model: writes every reply down first, and answers from an earlier attempt's replies.
+@dataclass(frozen=True)
+class _Asking:
+    """A prompt on its way, and its place among all prompts of the run."""
 
-    A run that was killed and resumed decides again what it had decided after the checkpoint; the
-    same requests then get the replies that were recorded, each of them once. `record(replies)` is
-    called with one dict per new reply before any of them is returned, and after all calls of a batch:
-    a kill before that loses the whole batch. `totals` is what all replies that were given out have
-    cost, as far as this attempt and its checkpoint know; what `spending` does not allow is not asked
-    for and answered by an error. Usage that is no plausible number counts as 0, and is told of once.
-    Several threads may call at once.
+    prompt: str
+    request: str
+    place: tuple[int, int]
+
+
+class PaidReplies:
+    """Wraps a model: every call is in the ledger before it goes out, its outcome the moment it is there.
+
+    A run that was killed and resumed decides again what it had decided after the checkpoint; the same
+    requests then get the replies that the ledger holds, each of them once. What `spending` does
+    not allow is not asked for and answered by an error. A reply that asks for patience is asked for again,
+    as a call of its own. `at_once` calls are under way at most, in one thread each; a model whose
+    attribute `batched` is true gets all prompts at once instead. Several threads may call at once.
     """
 
     def __init__(
         self,
         model: LanguageModel,
         identity: Mapping[str, Any],
-        record: Callable[[list[dict[str, Any]]], None],
+        ledger: Ledger,
+        *,
         spending: Spending | None = None,
-        note: Callable[..., None] = _no_note,
+        patience: Patience | None = None,
+        at_once: int = 1,
+        note: Note = _no_note,
     ) -> None:
         self._model = model
         self._identity = repr(sorted(identity.items()))
-        self._record = record
+        self._ledger = ledger
         self._spending = spending or Spending({})
+        self._patience = patience or Patience()
+        self._at_once = at_once
         self._note = note
-        self._paid: defaultdict[str, deque[Reply]] = defaultdict(deque)
-        self._lock = threading.Lock()
-        self._under_way = 0
+        self._room = threading.Condition()
+        self._reserved: dict[int, int] = {}
+        """By batch: the calls that the budget pays for and that have not gone out yet."""
+        self._batches = 0
+        self._seen: Mapping[str, float] | None = None
+        """The totals that warnings have been given for."""
         self._told_of_usage = False
-        self.totals = dict(NOTHING)
+
+    @property
+    def totals(self) -> dict[str, float]:
+        """What the run's calls have cost, over all its attempts."""
+        return self._ledger.totals
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         """One reply per prompt, in order. If the budget does not pay for all, the first ones are asked."""
-        hashes = [self.request_hash(prompt) for prompt in prompts]
-        with self._lock:
+        requests = [self.request_hash(prompt) for prompt in prompts]
+        with self._room:
+            if self._seen is None:
+                self._seen = self.totals
+            self._batches = batch = max(self._batches, self._ledger.position) + 1
             replies = {
-                i: self._paid[key].popleft() for i, key in enumerate(hashes) if self._paid[key]
+                index: reply
+                for index, request in enumerate(requests)
+                if (reply := self._ledger.earlier_reply(request)) is not None
             }
-            self.totals["calls"] += len(replies)
-            for reply in replies.values():
-                self._count_usage(reply)
             missing = [index for index in range(len(prompts)) if index not in replies]
-            count = self._spending.affordable(len(missing), self.totals, self._under_way)
-            refusal = self._spending.refusal(self.totals) if count < len(missing) else None
-            self._under_way += count
+            count = int(min(len(missing), self._spending.calls_left(self._calls(self.totals))))
+            self._reserved[batch] = count
+            refusal = self._spending.refusal(self._calls(self.totals))
         replies.update((index, Reply(None, error=refusal)) for index in missing[count:])
-        asked = missing[:count]
-        if asked:
-            fresh = self._ask([prompts[i] for i in asked], [hashes[i] for i in asked])
-            replies.update(zip(asked, fresh, strict=True))
+        asked = [_Asking(prompts[i], requests[i], (batch, i)) for i in missing[:count]]
+        try:
+            fresh = self._ask(asked)
+        finally:
+            with self._room:
+                del self._reserved[batch]
+        replies.update(zip(missing, fresh, strict=False))
         return [replies[index] for index in range(len(prompts))]
 
     def request_hash(self, prompt: str) -> str:
         """Identifies a request: the model with its parameters, and the prompt."""
         return hashlib.sha256(f"{self._identity}\0{prompt}".encode("utf-8", "replace")).hexdigest()
 
-    def reuse(self, recorded: Iterable[Mapping[str, Any]]) -> None:
-        """Take up the replies that an earlier attempt recorded."""
-        for entry in recorded:
-            if entry.get("text") is not None and not entry.get("shortened"):
-                usage = plausible(Usage(**entry["usage"]))
-                reply = Reply(entry["text"], entry["finish_reason"], None, usage)
-                self._paid[entry["request"]].append(reply)
+    # Inside
 
-    def _ask(self, prompts: list[str], hashes: list[str]) -> list[Reply]:
-        replies: list[Reply] = []
+    def _ask(self, askings: Sequence[_Asking]) -> list[Reply]:
+        if getattr(self._model, "batched", False):
+            return self._attempts(askings)
+        if self._at_once == 1:
+            return [self._ask_one(asking) for asking in askings]
+        return map_in_threads(self._ask_one, askings, self._at_once)
+
+    def _ask_one(self, asking: _Asking) -> Reply:
+        return self._patience.asked(lambda again: self._attempts([asking], again=again)[0])
+
+    def _attempts(self, askings: Sequence[_Asking], *, again: bool = False) -> list[Reply]:
+        """One call for each prompt: all of them in the ledger, then the model, then all outcomes."""
+        begun = [(asking, self._begin(asking, again=again)) for asking in askings]
+        out = [(call, asking.prompt) for asking, call in begun if isinstance(call, Call)]
         start = time.monotonic()
         try:
-            replies = [self._readable(reply) for reply in self._model.complete(prompts)]
-        finally:
-            self._count(len(prompts), replies, time.monotonic() - start)
-        self._record(
-            [
-                {"request": key, **_shortened(reply)}
-                for key, reply in zip(hashes, replies, strict=True)
-            ]
-        )
-        return replies
+            replies = self._answers([prompt for _, prompt in out])
+        except BaseException as error:
+            lost = Reply(None, error=f"{type(error).__name__}: {error}")
+            for call, prompt in out:
+                self._end(call, prompt, lost, time.monotonic() - start)
+            raise
+        each = (time.monotonic() - start) / max(1, len(out))
+        ended = iter([self._end(*sent, one, each) for sent, one in zip(out, replies, strict=True)])
+        return [next(ended) if isinstance(call, Call) else call for _, call in begun]
+
+    def _answers(self, prompts: list[str]) -> list[Reply]:
+        """What the model says; a stranger's that raises, or loses count, has answered with errors."""
+        if not prompts:
+            return []
+        try:
+            replies = list(self._model.complete(prompts))
+        except Exception as error:
+            text = redact(f"{type(error).__name__}: {error}")
+            return [Reply(None, error=text) for _ in prompts]
+        if len(replies) != len(prompts):
+            text = f"the model gave {len(replies)} replies to {len(prompts)} prompts"
+            return [Reply(None, error=text) for _ in prompts]
+        return [self._readable(reply) for reply in replies]
+
+    def _begin(self, asking: _Asking, *, again: bool) -> Call | Reply:
+        """The call, in the ledger now, or why it cannot go out."""
+        most, most_seconds = self._most(asking.prompt)
+        with self._room:
+            # Those under way may turn out to be cheaper than the most that they can cost.
+            while refusal := self._refusal(self._ledger.most_totals, most, asking, again=again):
+                if self._refusal(self._ledger.totals, most, asking, again=again):
+                    return Reply(None, error=refusal)
+                self._room.wait()
+            try:
+                call = self._ledger.asked(asking.request, asking.place, most, most_seconds)
+            except OSError as error:
+                return Reply(None, error=_unwritable("no call is made", error))
+            if not again:
+                self._reserved[asking.place[0]] -= 1
+        return call
+
+    def _refusal(
+        self, totals: Mapping[str, float], most: Usage, asking: _Asking, *, again: bool
+    ) -> str | None:
+        own = 0 if again else 1  # which is reserved
+        return self._spending.refusal(self._calls(totals, -own), most)
+
+    def _calls(self, totals: Mapping[str, float], more: int = 0) -> dict[str, float]:
+        """Totals with the reserved calls, and some more."""
+        calls = totals["calls"] + sum(self._reserved.values()) + more
+        return {**totals, "calls": calls}
+
+    def _most(self, prompt: str) -> tuple[Usage, float]:
+        most = getattr(self._model, "most", None)
+        if most is None:
+            return Usage(), 0.0
+        usage, seconds = most(prompt)
+        return plausible(usage), seconds
+
+    def _end(self, call: Call, prompt: str, reply: Reply, seconds: float) -> Reply:
+        try:
+            self._ledger.answered(call, reply, seconds)
+        except OSError as error:
+            # Used, it would decide what a resumed run cannot decide again.
+            reply = Reply(None, error=_unwritable("the reply is not used", error))
+        with self._room:
+            self._room.notify_all()
+            before, self._seen = self._seen, self._ledger.totals
+            events = self._spending.events(before or NOTHING, self._seen)
+        self._note("reply", call=call.number, request=call.request, prompt=prompt, **asdict(reply))
+        for event in events:
+            logger.warning("%s", event)
+            self._note(event.event, name=event.name, spent=event.spent, limit=event.limit)
+        return reply
 
     def _readable(self, reply: Reply) -> Reply:
-        """The reply with a usage that can be counted: one NaN would spoil the totals and the state."""
+        """With a usage that can be counted, for one NaN would spoil all sums, and without the keys that a
+        server may quote: what is used is what a resumed run finds in the ledger."""
         usage = plausible(reply.usage)
         if usage != reply.usage:
             self._tell_of_usage(reply.usage)
-        return replace(reply, usage=usage)
+        text = None if reply.text is None else without_keys(reply.text)
+        return replace(reply, text=text, usage=usage)
 
     def _tell_of_usage(self, usage: object) -> None:
-        with self._lock:
+        with self._room:
             told, self._told_of_usage = self._told_of_usage, True
         if not told:
             self._note("usage_unreadable", usage=repr(usage))
@@ -120,29 +223,6 @@ class PaidReplies:
                 usage,
             )
 
-    def _count(self, calls: int, replies: Sequence[Reply], seconds: float) -> None:
-        with self._lock:
-            before = dict(self.totals)
-            self._under_way -= calls
-            self.totals["calls"] += calls
-            for reply in replies:
-                self._count_usage(reply)
-            self.totals["seconds"] += seconds
-            events = self._spending.events(before, self.totals)
-        for event in events:
-            logger.warning("%s", event)
-            self._note(event.event, name=event.name, spent=event.spent, limit=event.limit)
 
-    def _count_usage(self, reply: Reply) -> None:
-        self.totals["errors"] += reply.error is not None
-        self.totals["prompt_tokens"] += reply.usage.prompt_tokens
-        self.totals["completion_tokens"] += reply.usage.completion_tokens
-        self.totals["usd"] += reply.usage.usd
-
-
-def _shortened(reply: Reply) -> dict[str, Any]:
-    entry = asdict(reply)
-    if reply.text is not None and len(reply.text) > _LONGEST_KEPT:
-        entry["text"] = reply.text[:_LONGEST_KEPT]
-        entry["shortened"] = len(reply.text)
-    return entry
+def _unwritable(consequence: str, error: OSError) -> str:
+    return f"the ledger of calls cannot be written, so {consequence}: {error.strerror}"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from prompt_coevo.proposals import Usage
 from prompt_coevo.settings.reflection import ReflectionSettings
 
 Totals = Mapping[str, float]
@@ -46,10 +47,8 @@ class BudgetEvent:
 class Spending:
     """The caps that are set, held against totals that the caller keeps. It remembers nothing itself.
 
-    The number of calls is known before they start, and never exceeds the cap in these totals; tokens,
-    dollars and seconds are known afterwards, so once a cap on these is reached no further call starts.
-    Retries inside a call, and what a killed attempt asked for without recording it, are not in the
-    totals.
+    A call may start if the most that it can cost fits in what is left. Of a model that does not know that
+    a call may start as long as anything is left, so that the calls under way may exceed the cap.
     """
 
     def __init__(self, limits: Mapping[str, float], warn_at: float = 0.8) -> None:
@@ -61,21 +60,29 @@ class Spending:
         limits = {name: getattr(settings, name) for name in _AMOUNTS}
         return cls({k: v for k, v in limits.items() if v is not None}, settings.warn_at)
 
-    def affordable(self, calls: int, totals: Totals, under_way: int = 0) -> int:
-        """How many of so many calls may start while `under_way` others are not in the totals yet."""
-        for name, limit in self._limits.items():
-            if name == "max_calls":
-                calls = min(calls, int(limit) - int(totals["calls"]) - under_way)
-            elif _AMOUNTS[name](totals) >= limit:
-                return 0
-        return max(0, calls)
+    def calls_left(self, totals: Totals) -> float:
+        """How many calls the cap on calls leaves; infinitely many without one."""
+        return max(0.0, self._limits.get("max_calls", float("inf")) - totals["calls"])
 
-    def refusal(self, totals: Totals) -> str:
-        """Why a call that is not affordable cannot start, in one sentence."""
+    def refusal(self, totals: Totals, most: Usage = Usage()) -> str | None:
+        """Why a call that may cost so much cannot start, in one sentence; None if it can."""
+        after = {
+            "calls": totals["calls"] + 1,
+            "prompt_tokens": totals["prompt_tokens"] + most.prompt_tokens,
+            "completion_tokens": totals["completion_tokens"] + most.completion_tokens,
+            "usd": totals["usd"] + most.usd,
+            "seconds": totals["seconds"],
+        }
         for name, limit in self._limits.items():
-            if name != "max_calls" and _AMOUNTS[name](totals) >= limit:
+            amount = _AMOUNTS[name]
+            if amount(totals) >= limit:
                 return _spent(f"reflection.{name}", limit)
-        return _spent("reflection.max_calls", self._limits["max_calls"])
+            if amount(after) > limit:
+                return (
+                    f"{limit - amount(totals):g} is left of the budget reflection.{name} = {limit:g}, "
+                    f"and one more call may cost {amount(after) - amount(totals):g}"
+                )
+        return None
 
     def events(self, before: Totals, after: Totals) -> list[BudgetEvent]:
         """The marks that were passed between two totals."""

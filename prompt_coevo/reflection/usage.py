@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from prompt_coevo.proposals import Usage
 
 _MOST = 1e12
@@ -11,15 +14,20 @@ _MOST = 1e12
 def plausible(usage: object) -> Usage:
     """The usage with 0 in place of what is missing, no number, not finite, negative, or absurdly large."""
     return Usage(
-        prompt_tokens=int(_number(usage, "prompt_tokens")),
-        completion_tokens=int(_number(usage, "completion_tokens")),
-        usd=_number(usage, "usd"),
+        prompt_tokens=int(_plausible(getattr(usage, "prompt_tokens", 0))),
+        completion_tokens=int(_plausible(getattr(usage, "completion_tokens", 0))),
+        usd=_plausible(getattr(usage, "usd", 0)),
     )
 
 
-def _number(usage: object, name: str) -> float:
+def plausible_number(record: Mapping[str, Any], name: str) -> float:
+    """A number of a record, likewise."""
+    return _plausible(record.get(name, 0))
+
+
+def _plausible(value: Any) -> float:
     try:
-        number = float(getattr(usage, name, 0))
+        number = float(value)
     except (TypeError, ValueError, OverflowError):
         return 0.0
     return number if 0 <= number <= _MOST else 0.0

@@ -28,6 +28,7 @@ from prompt_coevo import registry
 from prompt_coevo.errors import PluginError, SettingsError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.settings.gates import GateSettings
+from prompt_coevo.settings.journal import JournalSettings
 from prompt_coevo.settings.method import Method, load_method, methods_of
 from prompt_coevo.settings.placement import PlacementSettings
 from prompt_coevo.settings.reflection import ReflectionSettings
@@ -89,6 +90,10 @@ class Settings(BaseSettings):
     placement: PlacementSettings = PlacementSettings()
     reflection: ReflectionSettings = ReflectionSettings()
     gates: GateSettings = GateSettings()
+    journal: JournalSettings = JournalSettings()
+    resume: Literal["strict", "force"] = "strict"
+    """Whether a checkpoint of another run (seed, dataset, method or its settings) is refused, or gone on
+    with, as what the settings say now."""
     sinks: tuple[str, ...] = ("journal",)
     """Who writes down what happens, by name: the built-in `journal`, sinks of installed packages, or
     `module:attribute` of a factory."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field, ImportString, SecretStr
 
+from prompt_coevo.redact import redact
 from prompt_coevo.settings.section import Section
 
 _OF_A_MODEL = {"temperature", "max_tokens"}
@@ -43,17 +44,21 @@ class ReflectionSettings(Section):
     meta_prompts: dict[str, Path] = Field(default={})
     """Files in place of the proposers' own meta-prompts, by the proposer's name."""
     max_calls: int | None = Field(default=None, ge=1)
-    """Budget of the run: calls to the reflection model; retries, and calls that a kill cut off, are not
-    counted. When a budget is spent, evolution stops and training goes on with what it has."""
+    """Budget of the run, over all its attempts: calls to the reflection model, retries and those that a
+    kill cut off included. When a budget is spent, evolution stops and training goes on."""
     max_total_tokens: int | None = Field(default=None, ge=1)
     """Budget of the run, counted likewise: tokens, of prompts and replies together."""
     max_usd: float | None = Field(default=None, gt=0.0)
     """Budget of the run, counted likewise: US dollars, by litellm's price list; refused for a model
     without a price."""
     max_seconds: float | None = Field(default=None, gt=0.0)
-    """Budget of the run, counted likewise: seconds during which the reflection model was being asked."""
+    """Budget of the run, counted likewise: the seconds that its calls took, one added to the other."""
     warn_at: float = Field(default=0.8, gt=0.0, le=1.0)
     """The share of a budget from which one warning is given."""
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            yield name, redact(value) if name == "api_base" and value else value
 
     @property
     def calls_at_once(self) -> int:

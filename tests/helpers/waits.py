@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
-from prompt_coevo.reflection import litellm_model as llm
+from prompt_coevo.reflection import patience
 
 # Every thread and every task has its own.
 _now: ContextVar[float] = ContextVar("_now", default=0.0)
@@ -41,5 +41,5 @@ def waits_take_no_time(patch: Callable[[Any, str, Any], None] = setattr) -> list
     for name, sleep in sleeps.items():
         patch(tenacity, name, functools.partial(getattr(tenacity, name), sleep=sleep))
     patch(tenacity, "time", clock)
-    patch(llm, "time", clock)
+    patch(patience, "time", clock)
     return waits

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from helpers.searches import SMALL_WAVES
+from prompt_coevo import files
 from prompt_coevo.engine.journal import Journal
 from prompt_coevo.engine.state import read_state, write_json
-from prompt_coevo.proposals import Reply, Usage
-from prompt_coevo.reflection.paid_replies import PaidReplies
 from prompt_coevo.types import Rollout
 
 P2O = SMALL_WAVES
@@ -98,66 +97,6 @@ def test_any_text_of_a_model_can_be_written(tmp_path: Path) -> None:
     assert next(iter(journal.read()))["text"] == text
 
 
-class Counting:
-    """A model that numbers its replies."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def complete(self, prompts: Any) -> list[Reply]:
-        self.asked += prompts
-        return [
-            Reply(f"{prompt} {n}", "stop", None, Usage(3, 2, 0.5))
-            for n, prompt in enumerate(prompts)
-        ]
-
-
-def paid(model: Counting, record: Any = lambda replies: None) -> PaidReplies:
-    return PaidReplies(model, {"model": "m", "temperature": 1.0}, record)
-
-
-def test_replies_are_recorded_before_they_are_used() -> None:
-    recorded: list[dict[str, Any]] = []
-    replies = paid(Counting(), recorded.extend).complete(["a", "b"])
-    assert [entry["text"] for entry in recorded] == [reply.text for reply in replies]
-
-
-def test_an_earlier_attempts_replies_are_used_once_each() -> None:
-    recorded: list[dict[str, Any]] = []
-    paid(Counting(), recorded.extend).complete(["a", "b", "a"])
-    model = Counting()
-    resumed = paid(model)
-    resumed.reuse(recorded)
-    assert [reply.text for reply in resumed.complete(["a", "c", "a", "a"])] == [
-        "a 0",
-        "c 0",
-        "a 2",
-        "a 1",
-    ]
-    assert model.asked == ["c", "a"]
-    assert resumed.totals["calls"] == 4  # those reused were paid as well
-    assert resumed.totals["usd"] == 2.0
-
-
-def test_another_model_is_another_request() -> None:
-    model = Counting()
-    one = PaidReplies(model, {"model": "m"}, lambda replies: None)
-    other = PaidReplies(model, {"model": "n"}, lambda replies: None)
-    assert one.request_hash("a") != other.request_hash("a")
-
-
-def test_a_huge_reply_is_recorded_in_part_and_not_reused() -> None:
-    recorded: list[dict[str, Any]] = []
-    paid(Counting(), recorded.extend).complete(["x" * 1_000_000])
-    assert len(recorded[0]["text"]) == 100_000
-    assert recorded[0]["shortened"] > 1_000_000
-    model = Counting()
-    resumed = paid(model)
-    resumed.reuse(recorded)
-    resumed.complete(["x" * 1_000_000])
-    assert len(model.asked) == 1
-
-
 def test_a_killed_search_is_not_paid_for_again(
     make_engine: Any, keyed_policy: Any, tmp_path: Path
 ) -> None:
@@ -169,6 +108,7 @@ def test_a_killed_search_is_not_paid_for_again(
 
     engine = make_engine(reply, tmp_path, p2o=P2O)
     policy = keyed_policy(8)
+    engine.begin(policy)
     engine.observe([Rollout(a, "", 0.0) for a in engine.plan(sorted(policy.questions), 2)])
     engine.step_end(policy)
     checkpoint = engine.state_dict()
@@ -196,3 +136,113 @@ def test_a_damaged_state_file_is_named(text: str, tmp_path: Path) -> None:
     path.write_text(text)
     with pytest.raises(ValueError, match="coevo_state.json"):
         read_state(path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\xff\xfe\x00",
+        b'{"event": "b", "text": "\xc3"}',
+        b"[" * 100_000,
+        b'{"event": "b", "attempt": "many"}',
+        b'{"event": "b", "attempt": -3}',
+        b'{"event": "b", "attempt": true}',
+        b'{"event": "b", "attempt": null}',
+        b"[1, 2]",
+        b"null",
+        b"\x00" * 5000,
+    ],
+)
+def test_no_line_can_stop_a_start(line: bytes, make_engine: Any, tmp_path: Path) -> None:
+    first = make_engine(output_dir=tmp_path, p2o=P2O)
+    state = first.state_dict()
+    path = tmp_path / "coevo" / "events.jsonl"
+    path.write_bytes(path.read_bytes() + line + b"\n")
+    second = make_engine(output_dir=tmp_path, p2o=P2O)
+    assert second.policy_version.attempt == 1
+    second.load_state_dict(state)
+    assert {event["event"] for event in second.desk.journal.read()} >= {"state_saved", "resumed"}
+
+
+def test_what_was_lost_while_the_disk_was_full_is_a_gap_and_the_next_line_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal = Journal(tmp_path)
+    journal.write([{"event": "a"}])
+    write = files.append
+
+    def cut(path: Path, data: bytes, *, sync: bool = False) -> None:
+        write(path, data[:20], sync=sync)
+        raise OSError(28, "No space left on device")
+
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "append", cut)
+            journal.write([{"event": "b"}, {"event": "c"}])
+            journal.write([{"event": "d"}])
+        journal.write([{"event": "e"}])
+    told = [(event["event"], event.get("lost")) for event in journal.read()]
+    assert told == [("a", None), *[("gap", 3), ("e", None)] * 2]
+    assert journal.damaged == 4
+    warnings = [record for record in caplog.records if "cannot be written" in record.message]
+    assert len(warnings) == 2  # once each time
+
+
+def test_a_long_journal_is_put_aside_in_parts_and_read_as_one(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, max_file_mb=0.001)
+    for number in range(60):
+        journal.write([{"event": "a", "number": number, "attempt": 4, "text": "x" * 100}])
+    parts = sorted(path.name for path in tmp_path.iterdir())
+    assert len(parts) > 5
+    assert parts[:2] == ["events.0001.jsonl", "events.0002.jsonl"]
+    assert max(path.stat().st_size for path in tmp_path.iterdir()) < 1500
+    again = Journal(tmp_path, max_file_mb=0.001)
+    assert [event["number"] for event in again.read()] == list(range(60))
+    assert again.last_attempt() == 4
+
+
+@pytest.mark.parametrize("tail", [b"", b"x" * 200_000, b"\n" * 100_000, b"\xff\n" * 70_000])
+def test_the_last_attempt_is_found_behind_whatever_follows(tail: bytes, tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    for attempt in range(4):
+        journal.write([{"event": "a", "attempt": attempt, "text": "y" * 100_000}])
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(path.read_bytes() + tail)
+    assert Journal(tmp_path).last_attempt() == 3
+
+
+def test_nothing_that_is_written_holds_a_key(
+    make_engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = {
+        "API_KEY": "sk-plain-0001",
+        "OPENAI_KEY": "sk-short-0002",
+        "MY_SECRET": "s3cr3t-0003",
+        "WANDB_API_KEY": "wandb-000004",
+        "DB_PASSWORD": "hunter2-0005",
+    }
+    for name, key in keys.items():
+        monkeypatch.setenv(name, key)
+    address = "https://user:pass-0006@host/v1?key=query-0007&x=1"
+    everything = " ".join([*keys.values(), address])
+    engine = make_engine(lambda prompt: f"<template>{everything}</template>", tmp_path, p2o=P2O)
+    engine.desk.note("any", text=everything, deep=[{"a": (everything,)}], **{everything: 1})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine.desk.plugins, "first", lambda *_, **__: 1 / 0)
+        engine.desk.note("veto", reason=engine.desk.veto(lambda: None))
+    (reply,) = engine.desk.language_model().complete(["a prompt"])
+    written = b"".join(path.read_bytes() for path in (tmp_path / "coevo").iterdir()).decode()
+    for secret in [*keys.values(), "pass-0006"]:
+        assert secret not in written
+        assert secret not in (reply.text or "")
+    journal = (tmp_path / "coevo" / "events.jsonl").read_text()
+    assert "query-0007" not in journal
+    assert "a prompt" in journal
+
+
+def test_texts_in_the_journal_are_cut_at_the_setting(make_engine: Any, tmp_path: Path) -> None:
+    engine = make_engine(output_dir=tmp_path, p2o=P2O, journal={"max_text_chars": 100})
+    engine.desk.note("any", text="x" * 150, deep=[{"a": "y" * 101}])
+    (event,) = [event for event in events(tmp_path) if event["event"] == "any"]
+    assert event["text"] == "x" * 100 + " [50 characters more]"
+    assert event["deep"] == [{"a": "y" * 100 + " [1 characters more]"}]

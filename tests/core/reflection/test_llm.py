@@ -15,19 +15,31 @@ import pytest
 from helpers.waits import waits_take_no_time
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import MissingExtraError
+from prompt_coevo.redact import redact
 from prompt_coevo.reflection import litellm_model as llm
+from prompt_coevo.reflection import patience
+from prompt_coevo.reflection.ledger import Ledger
 from prompt_coevo.reflection.litellm_model import LiteLLMModel
 from prompt_coevo.reflection.models import build_language_model
-from prompt_coevo.reflection.redact import redact
+from prompt_coevo.reflection.paid_replies import PaidReplies
+from prompt_coevo.reflection.patience import Patience
+from prompt_coevo.reflection.spending import Spending
 from prompt_coevo.settings.reflection import ReflectionSettings
 from standins.openai_server import Dropped, Raw, Server, Slow, Trickle, openai_server
 
 KEY = "sk-very-secret"
 
 
-def model(server: Server, name: str = "openai/test", **changes: Any) -> LiteLLMModel:
-    values = {"api_base": server.base, "api_key": KEY}
-    return LiteLLMModel(name, ReflectionSettings(**{**values, **changes}))
+def model(server: Server, name: str = "openai/test", **changes: Any) -> PaidReplies:
+    """As a run has it: with retries, and a ledger."""
+    settings = ReflectionSettings(**{"api_base": server.base, "api_key": KEY, **changes})
+    return PaidReplies(
+        LiteLLMModel(name, settings),
+        {"model": name},
+        Ledger(None),
+        patience=Patience(settings.total_timeout_s),
+        at_once=settings.calls_at_once,
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +128,7 @@ def test_endless_rate_limits_end_at_the_total_time_limit(waits: list[float]) -> 
     assert reply.error is not None
     assert "RateLimitError" in reply.error
     assert len(server.requests) == len(waits) + 1 > 5
-    assert 300 - llm._LONGEST_WAIT_S - 1 <= sum(waits) < 300
+    assert 300 - patience._LONGEST_WAIT_S - 1 <= sum(waits) < 300
 
 
 @pytest.mark.parametrize("answer", [Slow(3600), Trickle()])
@@ -162,6 +174,21 @@ def test_a_reply_without_content_is_empty(content: str | None) -> None:
         (reply,) = model(server).complete(["a"])
     assert (reply.text, reply.finish_reason, reply.error) == ("", "length", None)
     assert reply.usage.completion_tokens == 7
+
+
+@pytest.mark.parametrize(
+    "content", [[{"type": "text", "text": "fine"}], [{"type": "image_url"}], {"a": 1}, 7]
+)
+def test_content_that_is_no_text_is_not_blamed_on_the_address(content: Any) -> None:
+    choice = {"index": 0, "finish_reason": "stop", "message": {"content": content}}
+    with openai_server(Raw(json.dumps({**COMPLETION, "choices": [choice]}))) as server:
+        (reply,) = model(server).complete(["a"])
+    assert reply.text is None
+    assert reply.error == (
+        f"{server.base} answered a message whose content is no text, which litellm cannot read; "
+        "have the server answer with plain text, not with parts"
+    )
+    assert len(server.requests) == 1
 
 
 HTML = "<!DOCTYPE html><html><body>Welcome</body></html>"
@@ -270,7 +297,7 @@ def test_a_budget_in_dollars_needs_a_price(reflection: dict[str, Any]) -> None:
 def test_a_model_with_a_price_is_counted_by_the_name_that_was_asked_for() -> None:
     with openai_server("fine") as server:
         asked = model(server, "openai/gpt-4o-mini", max_usd=5)
-        assert asked.has_price
+        assert LiteLLMModel("openai/gpt-4o-mini", ReflectionSettings()).has_price
         server.answers = [lambda body: body.update(model="a name of its own") or "fine"]
         (reply,) = asked.complete(["a"])
     assert reply.usage.usd == pytest.approx((11 * 0.15 + 7 * 0.6) / 1e6)
@@ -303,9 +330,36 @@ def test_without_litellm_the_error_names_the_command() -> None:
 
 def test_an_attempt_that_comes_too_late_is_a_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 100.0])  # seconds: the deadline is reckoned at 0
-    with openai_server("late") as server:
-        late = model(server, total_timeout_s=0.05)
-        monkeypatch.setattr(llm, "time", SimpleNamespace(monotonic=lambda: next(clock, 100.0)))
+    with openai_server(503, "late") as server:
+        late = model(server, total_timeout_s=50)
+        monkeypatch.setattr(patience, "time", SimpleNamespace(monotonic=lambda: next(clock, 100.0)))
         (reply,) = late.complete(["a"])
-    assert reply.error == "TimeoutError: no time is left of reflection.total_timeout_s"
-    assert server.requests == []
+    assert reply.error is not None
+    assert "503" in reply.error or "Service" in reply.error
+    assert reply.retry_after is None
+    assert len(server.requests) == 1
+    assert late.totals["calls"] == 1
+
+
+def test_every_attempt_is_a_call_and_one_that_timed_out_counts_with_the_most_it_can_cost() -> None:
+    with openai_server(429, Slow(3600), "fine") as server:
+        paid = model(server, name="openai/gpt-4o", timeout_s=0.3, max_tokens=50)
+        (reply,) = paid.complete(["a"])
+    assert reply.text == "fine"
+    totals = paid.totals
+    assert (totals["calls"], totals["errors"]) == (3, 2)
+    assert totals["completion_tokens"] == 50 + 7
+    assert totals["usd"] > 0
+
+
+def test_a_budget_in_tokens_is_never_exceeded_by_calls_at_once() -> None:
+    """Twelve calls of 18 tokens, each of which could have 30 and the prompt's."""
+    with openai_server("fine") as server:
+        paid = model(server, max_tokens=30, concurrency=6)
+        paid._spending = Spending({"max_total_tokens": 240})
+        replies = paid.complete([str(n) for n in range(12)])
+    assert paid.totals["prompt_tokens"] + paid.totals["completion_tokens"] <= 240
+    answered = [reply.text is not None for reply in replies]
+    assert 5 < sum(answered) < 12
+    refused = next(reply.error for reply in replies if reply.error)
+    assert "is left of the budget reflection.max_total_tokens = 240" in refused

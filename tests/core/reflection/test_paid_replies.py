@@ -19,6 +19,7 @@ from prompt_coevo.engine.journal import Journal
 from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.reflection import paid_replies
 from prompt_coevo.reflection.function_model import FunctionModel
+from prompt_coevo.reflection.ledger import Ledger
 from prompt_coevo.reflection.paid_replies import PaidReplies
 from prompt_coevo.reflection.spending import Spending
 from prompt_coevo.threads import in_thread
@@ -38,17 +39,24 @@ class Priced:
         return [Reply(f"re: {prompt}", "stop", None, Usage(30, 20, 0.5)) for prompt in prompts]
 
 
-class Ledger:
-    def __init__(self, model: Any, **limits: float) -> None:
-        self.recorded: list[dict[str, Any]] = []
+class Account:
+    def __init__(
+        self, model: Any, path: Path | None = None, at_once: int = 1, **limits: float
+    ) -> None:
         self.notes: list[tuple[str, dict[str, Any]]] = []
+        self.ledger = Ledger(path)
         self.paid = PaidReplies(
             model,
             {"model": "m"},
-            self.recorded.extend,
-            Spending(limits),
-            lambda event, **fields: self.notes.append((event, fields)),
+            self.ledger,
+            spending=Spending(limits),
+            at_once=at_once,
+            note=lambda event, **fields: self.notes.append((event, fields)),
         )
+
+    @property
+    def marks(self) -> list[tuple[str, dict[str, Any]]]:
+        return [note for note in self.notes if note[0].startswith("budget")]
 
 
 def texts(replies: list[Reply]) -> list[str | None]:
@@ -57,7 +65,7 @@ def texts(replies: list[Reply]) -> list[str | None]:
 
 def test_the_first_prompts_that_fit_are_asked() -> None:
     model = Priced()
-    ledger = Ledger(model, max_calls=3)
+    ledger = Account(model, max_calls=3)
     ledger.paid.complete(["a"])
     replies = ledger.paid.complete(["b", "c", "d", "e"])
     assert texts(replies) == ["re: b", "re: c", None, None]
@@ -65,10 +73,9 @@ def test_the_first_prompts_that_fit_are_asked() -> None:
         "the budget reflection.max_calls = 3 is spent"
     }
     assert model.asked == ["a", "b", "c"]
-    assert len(ledger.recorded) == 3
     assert ledger.paid.totals["calls"] == 3
     assert ledger.paid.totals["errors"] == 0
-    assert ledger.notes == [
+    assert ledger.marks == [
         ("budget_warning", {"name": "reflection.max_calls", "spent": 3, "limit": 3}),
         ("budget_spent", {"name": "reflection.max_calls", "spent": 3, "limit": 3}),
     ]
@@ -84,7 +91,7 @@ def test_a_cap_that_is_reached_starts_no_further_call(
     one_second_each = SimpleNamespace(monotonic=itertools.count().__next__)
     monkeypatch.setattr(paid_replies, "time", one_second_each)
     model = Priced()
-    ledger = Ledger(model, **limits)
+    ledger = Account(model, **limits)
     replies = [ledger.paid.complete([f"{n}"])[0] for n in range(5)]
     assert len(model.asked) == batches
     assert [reply.text is None for reply in replies] == [n >= batches for n in range(5)]
@@ -92,7 +99,7 @@ def test_a_cap_that_is_reached_starts_no_further_call(
 
 
 def test_warnings_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    ledger = Ledger(Priced(), max_calls=10)
+    ledger = Account(Priced(), max_calls=10)
     with caplog.at_level(logging.WARNING, "prompt_coevo"):
         for n in range(20):
             ledger.paid.complete([f"{n}"])
@@ -102,34 +109,52 @@ def test_warnings_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_replies_of_an_earlier_attempt_are_given_even_under_a_spent_budget_and_count() -> None:
-    first = Ledger(Priced())
+def test_replies_of_an_earlier_attempt_are_given_even_under_a_spent_budget(tmp_path: Path) -> None:
+    first = Account(Priced(), tmp_path / "calls.jsonl", max_calls=2)
+    first.ledger.open("run", resumed=False)
     first.paid.complete(["a", "b"])
     model = Priced()
-    second = Ledger(model, max_calls=5)
-    second.paid.totals.update(calls=5)
-    second.paid.reuse(first.recorded)
+    second = Account(model, tmp_path / "calls.jsonl", max_calls=2)
+    second.ledger.open("run", resumed=True)
     replies = second.paid.complete(["a", "c", "b"])
     assert texts(replies) == ["re: a", None, "re: b"]
     assert model.asked == []
-    assert second.paid.totals["calls"] == 7
+    assert second.paid.totals["calls"] == 2
 
 
-def test_a_model_that_raises_leaves_no_call_under_way() -> None:
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_a_model_that_ends_the_thread_leaves_no_call_under_way(error: type[BaseException]) -> None:
     class Broken:
         def complete(self, prompts: Sequence[str]) -> list[Reply]:
-            raise KeyboardInterrupt
+            raise error
 
-    ledger = Ledger(Broken(), max_calls=2)
-    with pytest.raises(KeyboardInterrupt):
+    ledger = Account(Broken(), max_calls=2)
+    with pytest.raises(error):
         ledger.paid.complete(["a"])
-    assert ledger.paid.totals["calls"] == 1
-    assert ledger.paid._under_way == 0
+    assert ledger.paid.totals["calls"] == ledger.paid.totals["errors"] == 1
+    assert ledger.paid._reserved == {}
+
+
+@pytest.mark.parametrize("replies", [RuntimeError("boom"), [], [Reply("a"), Reply("b")]])
+def test_a_strangers_model_that_breaks_its_promise_has_answered_with_an_error(replies: Any) -> None:
+    class Broken:
+        def complete(self, prompts: Sequence[str]) -> list[Reply]:
+            if isinstance(replies, Exception):
+                raise replies
+            return list(replies)
+
+    (reply,) = Account(Broken()).paid.complete(["a"])
+    assert reply.text is None
+    assert reply.error in {
+        "RuntimeError: boom",
+        "the model gave 0 replies to 1 prompts",
+        "the model gave 2 replies to 1 prompts",
+    }
 
 
 def test_two_threads_never_exceed_the_calls_together() -> None:
     model = Priced(pause=0.02)
-    ledger = Ledger(model, max_calls=25)
+    ledger = Account(model, max_calls=25)
     asked = [
         in_thread(lambda n=n: [ledger.paid.complete([f"{n} {i}"] * 2) for i in range(5)])
         for n in range(4)
@@ -137,7 +162,7 @@ def test_two_threads_never_exceed_the_calls_together() -> None:
     replies = [reply for future in asked for batch in future.result(300) for reply in batch]
     assert len(replies) == 40
     assert sum(reply.text is not None for reply in replies) == len(model.asked) == 25
-    assert ledger.paid.totals["calls"] == len(ledger.recorded) == 25
+    assert ledger.paid.totals["calls"] == 25
     assert ledger.paid.totals["usd"] == 12.5
 
 
@@ -150,7 +175,7 @@ def test_a_call_does_not_wait_for_another_threads_call() -> None:
                 release.wait(300)
             return super().complete(prompts)
 
-    ledger = Ledger(Waiting())
+    ledger = Account(Waiting())
     slow = in_thread(lambda: ledger.paid.complete(["slow"]))
     assert texts(ledger.paid.complete(["fast"])) == ["re: fast"]
     assert not slow.done()

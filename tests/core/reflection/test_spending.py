@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prompt_coevo.proposals import Usage
 from prompt_coevo.reflection.spending import NOTHING, Spending
 from prompt_coevo.settings.reflection import ReflectionSettings
 
@@ -17,20 +18,33 @@ def totals(**changes: float) -> dict[str, float]:
 
 def test_without_caps_everything_is_affordable() -> None:
     spending = Spending.from_settings(ReflectionSettings())
-    assert spending.affordable(1000, totals(calls=10**9, usd=1e9)) == 1000
+    much = totals(calls=10**9, usd=1e9)
+    assert spending.calls_left(much) == float("inf")
+    assert spending.refusal(much, Usage(10**9, 10**9, 1e9)) is None
     assert spending.events(totals(), totals(calls=10**9)) == []
 
 
+@pytest.mark.parametrize(("done", "left"), [(0, 10), (7, 3), (10, 0), (12, 0)])
+def test_the_number_of_calls_is_never_exceeded(done: int, left: int) -> None:
+    spending = Spending({"max_calls": 10})
+    assert spending.calls_left(totals(calls=done)) == left
+    assert (spending.refusal(totals(calls=done)) is None) == (left > 0)
+
+
 @pytest.mark.parametrize(
-    ("done", "under_way", "wanted", "affordable"),
-    [(0, 0, 4, 4), (7, 0, 4, 3), (7, 2, 4, 1), (7, 3, 4, 0), (10, 0, 1, 0), (12, 0, 1, 0)],
+    ("limit", "most", "left"),
+    [("max_total_tokens", Usage(30, 21), "50"), ("max_usd", Usage(usd=50.5), "50")],
 )
-def test_the_number_of_calls_is_never_exceeded(
-    done: int, under_way: int, wanted: int, affordable: int
+def test_a_call_that_may_cost_more_than_is_left_cannot_start(
+    limit: str, most: Usage, left: str
 ) -> None:
-    assert (
-        Spending({"max_calls": 10}).affordable(wanted, totals(calls=done), under_way) == affordable
-    )
+    spending = Spending({limit: 100})
+    spent = totals(prompt_tokens=25, completion_tokens=25, usd=50.0)
+    assert spending.refusal(spent) is None
+    refusal = spending.refusal(spent, most)
+    assert refusal is not None
+    assert refusal.startswith(f"{left} is left of the budget reflection.{limit} = 100")
+    assert spending.refusal(spent, Usage(30, 20, 50.0)) is None
 
 
 @pytest.mark.parametrize(
@@ -50,8 +64,7 @@ def test_what_is_known_afterwards_stops_the_next_call(
     name: str, limit: float, below: dict[str, Any], reached: dict[str, Any]
 ) -> None:
     spending = Spending.from_settings(ReflectionSettings(**{name: limit}))
-    assert spending.affordable(5, totals(**below)) == 5
-    assert spending.affordable(5, totals(**reached)) == 0
+    assert spending.refusal(totals(**below)) is None
     refusal = f"the budget reflection.{name} = {limit:g} is spent"
     assert spending.refusal(totals(**reached)) == refusal
 
@@ -83,7 +96,5 @@ def test_events_speak_plainly() -> None:
 def test_no_series_of_batches_breaks_the_cap(limit: int, batches: list[int], done: int) -> None:
     spending, calls = Spending({"max_calls": limit}), done
     for wanted in batches:
-        allowed = spending.affordable(wanted, totals(calls=calls))
-        assert 0 <= allowed <= wanted
-        calls += allowed
+        calls += min(wanted, int(spending.calls_left(totals(calls=calls))))
     assert calls <= max(limit, done)

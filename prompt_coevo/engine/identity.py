@@ -1,0 +1,102 @@
+"""What a run is: so that its files say what ran, and a checkpoint goes on as what it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+from prompt_coevo import registry
+from prompt_coevo.settings import Settings
+from prompt_coevo.settings.method import methods_of
+
+_MEANING: Final = (
+    "seed",
+    "question_id_column",
+    "context_distillation",
+    "distill_ratio",
+    "distill_band",
+    "placement",
+)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """How many questions there are, and a hash of what they are, in whatever order."""
+
+    questions: int
+    fingerprint: str
+
+    @classmethod
+    def of(cls, fingerprints: Sequence[str]) -> Dataset:
+        """Of one fingerprint for each question."""
+        digest = hashlib.sha256("\n".join(sorted(fingerprints)).encode())
+        return cls(len(fingerprints), digest.hexdigest()[:32])
+
+
+@dataclass(frozen=True)
+class RunIdentity:
+    """What decides what a run does (`meaning`: settings by their dotted names, and the dataset), and
+    what else there is to know (`noted`: other settings, versions, the host)."""
+
+    meaning: Mapping[str, Any]
+    noted: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, settings: Settings, dataset: Dataset | None, host: str) -> RunIdentity:
+        """Of a run with these settings. `host` names the trainer and its version."""
+        values = settings.model_dump(mode="json", fallback=_named)
+        sections = {method.name for method in methods_of(settings).values()}
+        decisive = {"algorithms", "plugins", *_MEANING, *sections} & values.keys()
+        meaning = dict(_flat({name: values.pop(name) for name in decisive}))
+        if dataset is not None:
+            meaning |= dict(_flat({"dataset": asdict(dataset)}))
+        noted = {name: values[name] for name in values.keys() - set(registry.names("methods"))}
+        versions = {name: _version(name) for name in ("prompt-coevo", "torch", "transformers")}
+        return cls(meaning, dict(_flat({**noted, "host": host, "versions": versions})))
+
+    @property
+    def digest(self) -> str:
+        """The same for runs that do the same."""
+        return hashlib.sha256(json.dumps(self.meaning, sort_keys=True).encode()).hexdigest()[:32]
+
+    def differences(self, saved: Mapping[str, Any]) -> list[str]:
+        """Where a saved `meaning` is another one, in words."""
+        return _differences(saved, self.meaning)
+
+    def changes(self, saved: Mapping[str, Any]) -> list[str]:
+        """The same of what a saved identity `noted`."""
+        return _differences(saved, self.noted)
+
+
+def _differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    own = json.loads(json.dumps(now))
+    return [
+        f"{name} was {saved.get(name)!r} and is {own.get(name)!r}"
+        for name in sorted(own.keys() | saved.keys())
+        if own.get(name) != saved.get(name)
+    ]
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + str(name), value
+
+
+def _named(value: Any) -> str:
+    """For what is no JSON value, such as a function: its name, which is the same in another process."""
+    name = getattr(value, "__qualname__", None) or type(value).__qualname__
+    return f"{getattr(value, '__module__', None) or type(value).__module__}.{name}"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,90 @@
+"""A file of JSON objects, one a line, that is only ever added to."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from prompt_coevo import files
+
+_BLOCK: Final = 1 << 16
+
+
+class Lines:
+    """Appends records, and reads what a crash, a full disk or a bad byte has left of them.
+
+    Several threads may append, one process at a time.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._whole = False
+        """Whether the file is known to end with a newline."""
+
+    def append(self, records: Sequence[Mapping[str, Any]], *, sync: bool = False) -> None:
+        """Write the records, each as one line; with `sync` they are on the disk when this returns.
+
+        What is no JSON value is written as its text. Raises OSError; then the last line may be cut, and
+        the next one written will not be glued to it.
+        """
+        data = "".join(_line(record) for record in records).encode("ascii")
+        with self._lock:
+            if not self._whole and not files.ends_in_newline(self.path):
+                data = b"\n" + data
+            self._whole = False
+            files.append(self.path, data, sync=sync)
+            self._whole = True
+
+    def read(self) -> Iterator[dict[str, Any] | None]:
+        """The records, and None for every line that is none: cut short, or damaged. Raises OSError."""
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            for line in file:
+                if line.strip():
+                    yield _record(line)
+
+    def backwards(self) -> Iterator[dict[str, Any] | None]:
+        """As `read`, from the last line on, without reading the others before they are wanted."""
+        with self.path.open("rb") as file:
+            place, rest = file.seek(0, os.SEEK_END), b""
+            while place:
+                size = min(_BLOCK, place)
+                place -= size
+                file.seek(place)
+                first, *lines = (file.read(size) + rest).split(b"\n")
+                yield from map(_record, filter(bytes.strip, reversed(lines)))
+                rest = first
+            if rest.strip():
+                yield _record(rest)
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(record, default=str) + "\n"
+    except (TypeError, ValueError, RecursionError):  # keys of other types, or a loop
+        return json.dumps({str(key): _text(value) for key, value in record.items()}) + "\n"
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, (str, int, float, bool, type(None))):
+        return value
+    try:
+        return repr(value)
+    except Exception as error:  # a stranger's object
+        return f"{type(value).__name__} that cannot be shown: {type(error).__name__}"
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None

@@ -1,0 +1,277 @@
+"""What the reflection model was asked in a run, and what came of it, in a file that outlives a kill."""
+
+from __future__ import annotations
+
+import json
+import threading
+import zlib
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from prompt_coevo.errors import StateError
+from prompt_coevo.lines import Lines
+from prompt_coevo.proposals import Reply, Usage
+from prompt_coevo.reflection.spending import NOTHING
+from prompt_coevo.reflection.usage import plausible, plausible_number
+
+SCHEMA: Final = 1
+_ROUNDING: Final = 1e-6
+_ENDED: Final = "ended"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call to the reflection model: a retry is a call of its own.
+
+    `number` counts the calls of the file. `request` identifies the request. `place` orders calls with
+    equal requests: the batch that asked, and the place in it. `most` is the most that it can cost.
+    """
+
+    number: int
+    request: str
+    place: tuple[int, int]
+    most: Usage = Usage()
+    most_seconds: float = 0.0
+
+
+class Ledger:
+    """An append-only file of calls, each on the disk before it goes out; without a path, in memory.
+
+    `open` says whose calls these are. A call without an outcome counts with the most that it can cost:
+    whether it is under way, or a kill took its outcome, or the line that held it is damaged. Every line
+    has a checksum. Several threads may write, one process at a time.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._lines = Lines(path) if path else None
+        self._lock = threading.Lock()
+        self._position = 0
+        self._last_call = 0
+        self.damaged = 0
+        """Lines that `open` could not read."""
+        self._forget()
+
+    def open(self, run: str, *, resumed: bool, since: int = 0) -> None:
+        """Take up the calls of this run, which the file may hold, or begin a new account.
+
+        A run that begins anew (`resumed` is false) goes on with the account of a run with the same
+        identity `run`: it was killed before its first checkpoint. Replies that came in behind the
+        position `since` can be used again. Raises StateError for a file of another schema, or that
+        cannot be read or written.
+        """
+        with self._lock:
+            self._forget()
+            latest = self._read()
+            if not resumed and latest != run:
+                self._forget()
+            self._sort_replies(since)
+            if latest != run:
+                self._begin(run, resumed=resumed)
+
+    def close(self) -> None:
+        """The run has ended as it should: another one in its folder begins a new account."""
+        with self._lock, suppress(OSError):  # then the next run is taken for this one, killed
+            self._write("run_ended")
+
+    @property
+    def position(self) -> int:
+        """Where replies come in from now on; `open` takes it."""
+        with self._lock:
+            return self._position
+
+    @property
+    def totals(self) -> dict[str, float]:
+        """What all calls have cost; those whose outcome is lost the most that they can, those under way
+        nothing but a call."""
+        with self._lock:
+            return self._sums(self._lost)
+
+    @property
+    def most_totals(self) -> dict[str, float]:
+        """As `totals`, with the most that the calls under way can cost."""
+        with self._lock:
+            return self._sums(self._open.values())
+
+    @property
+    def lost(self) -> int:
+        """Calls of earlier attempts whose outcome nobody will know."""
+        with self._lock:
+            return len(self._lost)
+
+    def asked(
+        self, request: str, place: tuple[int, int], most: Usage, most_seconds: float = 0.0
+    ) -> Call:
+        """Write down that a call goes out. Raises OSError; then it must not."""
+        with self._lock:
+            self._last_call += 1
+            call = Call(self._last_call, request, place, most, most_seconds)
+            fields = {"request": request, "place": place, "most": asdict(most)}
+            self._write("asked", call=call.number, most_seconds=most_seconds, **fields)
+            self._open[call.number] = call
+            return call
+
+    def answered(self, call: Call, reply: Reply, seconds: float) -> None:
+        """Write down what a call brought, or its error. Raises OSError; the call then stays open."""
+        with self._lock:
+            self._write(
+                "answered" if reply.error is None else "gave_up",
+                call=call.number,
+                request=call.request,
+                place=call.place,
+                seconds=seconds,
+                reply=asdict(reply),
+            )
+            self._settle(call.number, reply, seconds)
+
+    def carry_over(self, totals: Mapping[str, float]) -> None:
+        """Count what a checkpoint knows and this file does not, in a folder without the run's own file.
+
+        Raises OSError.
+        """
+        own = self.totals
+        missing = {name: max(0.0, totals.get(name, 0.0) - own[name]) for name in own}
+        if max(missing.values()) > _ROUNDING:
+            with self._lock:
+                self._write("carried_over", totals=missing)
+                self._carry(missing)
+
+    def earlier_reply(self, request: str) -> Reply | None:
+        """What an earlier attempt was answered to this request: each reply once, as they were asked for."""
+        with self._lock:
+            waiting = self._replies.get(request)
+            return waiting.popleft() if waiting else None
+
+    # Inside; the lock is held
+
+    @property
+    def _lost(self) -> list[Call]:
+        return [call for call in self._open.values() if call.number < self._own]
+
+    def _sums(self, unsettled: Iterable[Call]) -> dict[str, float]:
+        totals = dict(self._settled)
+        totals["calls"] += len(self._open)
+        for call in unsettled:
+            _add(totals, call.most, call.most_seconds if call.number < self._own else 0.0)
+        return totals
+
+    def _forget(self) -> None:
+        self._settled = dict(NOTHING)
+        self._open: dict[int, Call] = {}
+        self._answers: list[tuple[int, Call, Reply]] = []
+        self._replies: defaultdict[str, deque[Reply]] = defaultdict(deque)
+        self._own = self._last_call + 1
+
+    def _sort_replies(self, since: int) -> None:
+        for position, call, reply in sorted(
+            self._answers, key=lambda one: (one[1].place, one[1].number)
+        ):
+            if position > since:
+                self._replies[call.request].append(reply)
+        self._answers.clear()
+
+    def _begin(self, run: str, *, resumed: bool) -> None:
+        try:
+            self._write("run", schema=SCHEMA, run=run, continues=resumed)
+        except OSError as error:
+            assert self._lines is not None
+            raise StateError(
+                f"the ledger {self._lines.path} cannot be written: {error.strerror}; without it no budget "
+                "holds, so give the run a folder that can be written to"
+            ) from None
+
+    def _write(self, event: str, **fields: Any) -> None:
+        self._position += 1
+        if self._lines is not None:
+            record = {"line": self._position, "event": event, **fields}
+            self._lines.append([{**record, "sum": _sum(record)}], sync=True)
+
+    def _read(self) -> str | None:
+        """Take in the file; the identity of the run that wrote the last part of it."""
+        self.damaged, latest = 0, None
+        for record in self._records():
+            if record is None:
+                self.damaged += 1
+            elif record.get("event") == "run":
+                self._check_schema(record)
+                latest = str(record.get("run"))
+                if not record.get("continues"):
+                    self._forget()
+            elif record.get("event") == "run_ended":
+                latest = _ENDED
+            else:
+                self._take(record)
+        self._own = self._last_call + 1
+        return latest
+
+    def _records(self) -> Iterator[dict[str, Any] | None]:
+        if self._lines is None:
+            return
+        try:
+            for record in self._lines.read():
+                if record is None or record.pop("sum", None) != _sum(record):
+                    yield None
+                else:
+                    self._position = max(self._position, int(plausible_number(record, "line")))
+                    yield record
+        except OSError as error:
+            raise StateError(
+                f"the ledger {self._lines.path} cannot be read: {error.strerror}; mend that, or move it "
+                "away, and what it holds is forgotten"
+            ) from None
+
+    def _check_schema(self, record: Mapping[str, Any]) -> None:
+        if record.get("schema") != SCHEMA:
+            assert self._lines is not None
+            raise StateError(
+                f"the ledger {self._lines.path} has schema {record.get('schema')!r}, this version of "
+                f"prompt_coevo reads schema {SCHEMA}; resume with the version that wrote it"
+            )
+
+    def _take(self, record: Mapping[str, Any]) -> None:
+        try:
+            if record["event"] == "carried_over":
+                self._carry({name: plausible_number(record["totals"], name) for name in NOTHING})
+                return
+            number, request = int(record["call"]), str(record["request"])
+            batch, index = record["place"]
+            place = int(batch), int(index)
+            self._last_call = max(self._last_call, number)
+            if record["event"] == "asked":
+                most = plausible(Usage(**record["most"]))
+                seconds = plausible_number(record, "most_seconds")
+                self._open[number] = Call(number, request, place, most, seconds)
+                return
+            reply = Reply(**{**record["reply"], "usage": Usage(**record["reply"]["usage"])})
+            reply = Reply(reply.text, reply.finish_reason, reply.error, plausible(reply.usage))
+        except (KeyError, TypeError, ValueError, OverflowError):  # made by hand: the sum was right
+            self.damaged += 1
+            return
+        self._open.setdefault(number, Call(number, request, place))
+        call = self._settle(number, reply, plausible_number(record, "seconds"))
+        if reply.text is not None:
+            self._answers.append((self._position, call, reply))
+
+    def _settle(self, number: int, reply: Reply, seconds: float) -> Call:
+        self._settled["calls"] += 1
+        self._settled["errors"] += reply.error is not None
+        _add(self._settled, reply.usage, seconds)
+        return self._open.pop(number)
+
+    def _carry(self, totals: Mapping[str, float]) -> None:
+        for name, value in totals.items():
+            self._settled[name] += value
+
+
+def _add(totals: dict[str, float], usage: Usage, seconds: float) -> None:
+    totals["prompt_tokens"] += usage.prompt_tokens
+    totals["completion_tokens"] += usage.completion_tokens
+    totals["usd"] += usage.usd
+    totals["seconds"] += seconds
+
+
+def _sum(record: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(record, sort_keys=True).encode("ascii"))

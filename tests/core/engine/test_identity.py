@@ -1,0 +1,126 @@
+"""A run's files say what ran, and a checkpoint goes on as what it was."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.searches import SMALL_WAVES
+from prompt_coevo import Coevolution, Settings
+from prompt_coevo.engine.identity import Dataset
+from prompt_coevo.errors import SettingsError, StateError
+
+SIX = Dataset.of([f"q{n}" for n in range(6)])
+
+
+def engine(folder: Path | None = None, dataset: Dataset = SIX, **changes: Any) -> Coevolution:
+    values: dict[str, Any] = {"p2o": SMALL_WAVES, "reflection": {"function": str}}
+    return Coevolution.from_settings(
+        Settings(**{**values, **changes}), output_dir=folder, dataset=dataset, host="trl 1.8"
+    )
+
+
+def events(folder: Path, name: str) -> list[dict[str, Any]]:
+    lines = (folder / "coevo" / "events.jsonl").read_text().splitlines()
+    return [event for event in map(json.loads, lines) if event["event"] == name]
+
+
+def test_the_first_event_says_what_runs(policy: Any, tmp_path: Path) -> None:
+    engine(tmp_path, seed=7).begin(policy)
+    (begins,) = events(tmp_path, "run_begins")
+    assert begins["settings"]["seed"] == 7
+    assert begins["settings"]["p2o.search_budget"] == SMALL_WAVES["search_budget"]
+    assert begins["settings"]["dataset.questions"] == 6
+    assert begins["noted"]["host"] == "trl 1.8"
+    assert begins["noted"]["versions.prompt-coevo"]
+    assert begins["noted"]["reflection.function"] == "builtins.str"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"seed": 1}, "seed was 0 and is 1"),
+        ({"p2o": {**SMALL_WAVES, "tau": 0.1}}, "p2o.tau was"),
+        ({"dataset": Dataset.of(["q0"])}, "dataset.questions was 6 and is 1"),
+        ({"dataset": Dataset.of([f"r{n}" for n in range(6)])}, "dataset.fingerprint was"),
+        ({"context_distillation": False}, "context_distillation was True and is False"),
+        ({"placement": {"instruction": "prefix"}}, "placement.instruction was"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused_with_what_differs(
+    change: dict[str, Any], told: str
+) -> None:
+    state = engine().state_dict()
+    with pytest.raises(StateError, match=told) as refused:
+        engine(**change).load_state_dict(state, "checkpoint-3")
+    assert 'resume = "force"' in str(refused.value)
+
+
+def test_force_names_what_it_accepts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    state = engine().state_dict()
+    engine(tmp_path, seed=5, resume="force").load_state_dict(state)
+    (accepted,) = events(tmp_path, "resumed_as_another_run")
+    assert accepted["differences"] == ["seed was 0 and is 5"]
+    assert "resumed as another run: seed was 0 and is 5" in caplog.text
+
+
+def test_what_changes_no_meaning_is_noted(tmp_path: Path) -> None:
+    state = engine().state_dict()
+    engine(tmp_path, reflection={"function": len, "max_calls": 9}).load_state_dict(state)
+    (resumed,) = events(tmp_path, "resumed")
+    assert "reflection.max_calls was None and is 9" in resumed["changed"]
+    assert "reflection.function was 'builtins.str' and is 'builtins.len'" in resumed["changed"]
+
+
+def test_the_order_of_the_rows_is_no_meaning() -> None:
+    assert Dataset.of(["b", "a"]) == Dataset.of(["a", "b"]) != Dataset.of(["a", "c"])
+
+
+def in_another_process(folder: Path, then: str = "") -> subprocess.CompletedProcess[str]:
+    script = f"""
+        from pathlib import Path
+        from prompt_coevo import Coevolution, Settings
+        from prompt_coevo.engine import run_lock
+        run_lock._PATIENCE_S = 0.5
+        engine = Coevolution.from_settings(Settings(algorithms=()), output_dir=Path({str(folder)!r}))
+        print(engine.policy_version.attempt)
+        {then}
+    """
+    return subprocess.run(
+        [sys.executable, "-P", "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_a_second_process_is_kept_out_of_the_folder_and_told_whose_it_is(tmp_path: Path) -> None:
+    engine(tmp_path)
+    refused = in_another_process(tmp_path)
+    assert "SettingsError: another run writes into" in refused.stderr
+    assert "process " in refused.stderr
+    assert "give the trainer another output directory" in refused.stderr
+
+
+def test_a_killed_process_leaves_no_lock(tmp_path: Path) -> None:
+    killed = in_another_process(tmp_path, "import os; os.kill(os.getpid(), 9)")
+    assert killed.returncode == -9
+    assert engine(tmp_path).policy_version.attempt >= 0
+
+
+def test_a_process_may_build_its_trainer_twice(tmp_path: Path) -> None:
+    first, second = engine(tmp_path), engine(tmp_path)
+    assert first.settings == second.settings
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "coevo").write_text("a file in its place")
+    with pytest.raises(SettingsError, match=r"coevo cannot be written to"):
+        engine(tmp_path)
