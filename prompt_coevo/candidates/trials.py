@@ -43,6 +43,9 @@ class Trial:
     question_ids: tuple[str, ...]
     parent_rewards: tuple[float, ...]
     child_rewards: tuple[float, ...]
+    parent_completions: tuple[str, ...] = ()
+    child_completions: tuple[str, ...] = ()
+    """What was rewarded, where each reward is one rollout's."""
 
     @classmethod
     def paired(
@@ -54,14 +57,17 @@ class Trial:
     ) -> Trial:
         """A trial from rollouts on the same questions in the same order."""
         fit = [
-            (old.assignment.question_id, old.reward, new.reward)
+            (
+                old.assignment.question_id,
+                old.reward,
+                new.reward,
+                old.completion,
+                new.completion,
+            )
             for old, new in zip(parent_rollouts, child_rollouts, strict=True)
             if old.fit and new.fit
         ]
-        question_ids, parent_rewards, child_rewards = (
-            zip(*fit, strict=True) if fit else ((), (), ())
-        )
-        return cls(parent, child, question_ids, parent_rewards, child_rewards)
+        return cls(parent, child, *(zip(*fit, strict=True) if fit else ((), (), ())))
 
     @property
     def gain(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Mapping
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -60,5 +60,12 @@ def open_engine(
             **(plugins or {}),
         },
         dataset=questions.identity,
-        host=f"{door} {version(door)}",
+        host=_versioned(door),
     )
+
+
+def _versioned(door: str) -> str:
+    try:
+        return f"{door} {version(door)}"
+    except PackageNotFoundError:  # a trainer that is no package
+        return door

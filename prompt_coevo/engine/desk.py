@@ -15,6 +15,7 @@ from prompt_coevo.engine import run_lock
 from prompt_coevo.engine.identity import RunIdentity
 from prompt_coevo.engine.journal import Journal
 from prompt_coevo.engine.plugins import Plugins
+from prompt_coevo.engine.texts import Texts
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.proposals import Proposer
@@ -72,6 +73,7 @@ class Desk:
         self._initial_policy = initial_policy
         self._system_message = system_message
         self._proposers: dict[str, Proposer] = {}
+        self._texts = Texts(self.note)
 
     def furnish(self, given: Mapping[str, object]) -> None:
         """Register what a run consists of, the last ones to be asked first: the built-in provider of
@@ -149,7 +151,7 @@ class Desk:
                 spending=Spending.from_settings(reflection),
                 patience=Patience(reflection.total_timeout_s),
                 at_once=reflection.calls_at_once,
-                note=self.note,
+                note=self._note_call,
             )
         return self.model
 
@@ -174,6 +176,11 @@ class Desk:
         attempt, step = self.policy_version
         longest = self.settings.journal.max_text_chars
         return {"event": event, "attempt": attempt, "step": step, **_capped(fields, longest)}
+
+    def _note_call(self, event: str, **fields: Any) -> None:
+        if "prompt" in fields:
+            fields["prompt"] = self._texts.id(fields["prompt"])
+        self.note(event, **fields)
 
     def _check_plugin_sections(self) -> None:
         by_place = {one.name: one for name, one in self.methods.items() if ":" in name}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
@@ -12,6 +12,7 @@ from typing import Any, Final
 from prompt_coevo import registry
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import methods_of
+from prompt_coevo.settings.section import Section
 
 _MEANING: Final = (
     "seed",
@@ -52,11 +53,14 @@ class RunIdentity:
         sections = {method.name for method in methods_of(settings).values()}
         decisive = {"algorithms", "plugins", *_MEANING, *sections} & values.keys()
         meaning = dict(_flat({name: values.pop(name) for name in decisive}))
+        costs = [f"{name}.{one}" for name in sections for one in _may_change(settings, name)]
+        values |= {name: meaning.pop(name) for name in costs if name in meaning}
         if dataset is not None:
             meaning |= dict(_flat({"dataset": asdict(dataset)}))
         noted = {name: values[name] for name in values.keys() - set(registry.names("methods"))}
         versions = {name: _version(name) for name in ("prompt-coevo", "torch", "transformers")}
-        return cls(meaning, dict(_flat({**noted, "host": host, "versions": versions})))
+        noted = dict(_flat({**noted, "host": host, "versions": versions}))
+        return cls(dict(sorted(meaning.items())), dict(sorted(noted.items())))
 
     @property
     def digest(self) -> str:
@@ -79,6 +83,11 @@ def _differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         for name in sorted(own.keys() | saved.keys())
         if own.get(name) != saved.get(name)
     ]
+
+
+def _may_change(settings: Settings, name: str) -> Collection[str]:
+    section = getattr(settings, name, None)
+    return section.may_change if isinstance(section, Section) else ()
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

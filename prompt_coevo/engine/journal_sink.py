@@ -9,7 +9,10 @@ from prompt_coevo.algorithms.p2o.cover import TemplateCover
 from prompt_coevo.algorithms.p2o.search import SearchResult
 from prompt_coevo.candidates.trials import Trial
 from prompt_coevo.context import Context
+from prompt_coevo.engine.texts import Texts
 from prompt_coevo.markers import hookimpl
+from prompt_coevo.placement import question_text
+from prompt_coevo.policy import Policy
 from prompt_coevo.proposals import Proposal
 from prompt_coevo.types import Candidate
 
@@ -19,6 +22,12 @@ class JournalSink:
 
     def __init__(self, context: Context) -> None:
         self._note = context.note
+        self._texts = Texts(context.note)
+        self._policy: Policy | None = None
+
+    @hookimpl
+    def coevo_train_begin(self, policy: Policy) -> None:
+        self._policy = policy
 
     @hookimpl
     def coevo_after_candidate_checked(
@@ -44,7 +53,19 @@ class JournalSink:
             questions=trial.question_ids,
             parent_rewards=trial.parent_rewards,
             rewards=trial.child_rewards,
+            question_texts=[self._question(name) for name in trial.question_ids],
+            parent_completions=[self._texts.id(text) for text in trial.parent_completions],
+            completions=[self._texts.id(text) for text in trial.child_completions],
         )
+
+    def _question(self, question_id: str) -> str | None:
+        """The id of its text; None where it cannot be looked up."""
+        if self._policy is None:
+            return None
+        try:
+            return self._texts.id(question_text(self._policy.question(question_id).prompt))
+        except KeyError:
+            return None
 
     @hookimpl
     def coevo_after_population_changed(

@@ -63,7 +63,8 @@ class ReflectionSettings(Section):
     @property
     def calls_at_once(self) -> int:
         """The setting `concurrency`, or its default."""
-        return self.concurrency or (8 if self.function is None else 1)
+        # The policy itself must not generate beside another thread's training.
+        return self.concurrency or (1 if self.backend_in_use in ("function", "self") else 8)
 
     @property
     def backend_in_use(self) -> str | None:

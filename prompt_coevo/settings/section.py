@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -12,6 +12,9 @@ class Section(BaseModel):
     """A group of settings: unknown names are refused, values do not change afterwards."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    may_change: ClassVar[frozenset[str]] = frozenset()
+    """What a resumed run may have another value of without being another run: costs, as a rule."""
 
     def problems(self) -> Iterator[str]:
         """What is wrong with the values together, one sentence each."""

@@ -52,6 +52,8 @@ def _search_with(setting: str) -> str:
 class P2OSettings(Section):
     """P2O (arXiv 2603.21877)."""
 
+    may_change = frozenset({"search_budget", "calls_per_hard", "calls_per_step", "riders"})
+
     proposer: str = "propose_improvement"
     """The name of a registered proposer."""
     tau: float = 0.2

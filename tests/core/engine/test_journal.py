@@ -34,6 +34,7 @@ def test_every_proposal_is_written_down_rejected_ones_too(
 ) -> None:
     replies = iter(["<template>k0 k1 k2</template>", "no tags", "<template>k0 k1 k2</template>"])
     engine = make_engine(lambda prompt: next(replies, "<template>"), tmp_path, p2o=P2O)
+    engine.begin(policy)
     search_once(engine, policy)
     written = events(tmp_path)
     assert all({"time", "event", "attempt", "step"} <= set(event) for event in written)
@@ -51,6 +52,14 @@ def test_every_proposal_is_written_down_rejected_ones_too(
     verified = next(event for event in written if event["event"] == "candidate_verified")
     assert verified["candidate"] == checked[0]["candidate"]["id"]
     assert len(verified["questions"]) == len(verified["rewards"]) == 2
+    texts = {event["id"]: event["text"] for event in written if event["event"] == "text"}
+    assert len(texts) == sum(event["event"] == "text" for event in written)  # each once
+    questions = [policy.question(name).prompt for name in verified["questions"]]
+    assert [texts[one] for one in verified["question_texts"]] == questions
+    for name in ("parent_completions", "completions"):
+        assert {texts[one] for one in verified[name]} <= {"right", "wrong"}
+    assert "{{" not in texts[replies_written[0]["prompt"]]
+    assert "<template>" in texts[replies_written[0]["prompt"]]
     (assigned,) = [event for event in written if event["event"] == "templates_assigned"]
     assert assigned["spent"] <= 40
     assert len(assigned["pool"][0]["dev_scores"]) == len(assigned["dev_questions"]) == 4

@@ -27,7 +27,7 @@ class Endpoint:
     """
 
     def __init__(self, usage: Usage = Usage()) -> None:
-        self.down, self.threads = True, set[int]()
+        self.down, self.threads, self.batched = True, set[int](), False
         self.announced = self.calls = self.batches = self.answered = 0
         self._usage = usage
 
@@ -145,6 +145,7 @@ def test_calls_that_failed_and_were_paid_for_count(offer: Any) -> None:
 
 def test_a_dead_endpoint_is_not_asked_for_ever(offer: Any) -> None:
     endpoint, policy = Endpoint(), Families(count=4096)
+    endpoint.batched = True
     engine = engine_at(endpoint, offer)
     engine.begin(policy)
     list(epoch(engine, policy))  # 512 updates

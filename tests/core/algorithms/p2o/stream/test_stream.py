@@ -519,8 +519,11 @@ def test_a_state_that_was_never_begun_is_kept() -> None:
 @pytest.mark.parametrize(("wrote", "reads"), [("waves", "stream"), ("stream", "waves")])
 def test_one_search_does_not_go_on_from_anothers_state(wrote: str, reads: str) -> None:
     state = engine_with(p2o={"search_backend": wrote}).state_dict()
-    with pytest.raises(StateError, match=f'"{wrote}", and this run has "{reads}"; set the same'):
+    with pytest.raises(StateError, match=f"p2o.search_backend was '{wrote}' and is '{reads}'"):
         engine_with(p2o={"search_backend": reads}).load_state_dict(state)
+    forced = engine_with(p2o={"search_backend": reads}, resume="force")
+    with pytest.raises(StateError, match=f'"{wrote}", and this run has "{reads}"; set the same'):
+        forced.load_state_dict(state)
 
 
 # Settings
