@@ -14,15 +14,17 @@ def append(path: Path, data: bytes, *, sync: bool = False) -> None:
     _write(path, os.O_APPEND, data, sync=sync)
 
 
-def replace(path: Path, data: bytes) -> None:
+def replace(path: Path, data: bytes, *, sync: bool = True) -> None:
     """Write a file so that a reader sees the old one or the whole new one, never a part. Raises OSError.
+
+    Without `sync` a machine that loses its power may lose both.
 
     The temporary file beside it has one name, so that a killed write leaves one file at most, and the
     next one writes over it. Two processes must not write the same file.
     """
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        _write(temporary, os.O_TRUNC, data, sync=True)
+        _write(temporary, os.O_TRUNC, data, sync=sync)
         os.replace(temporary, path)
     except OSError:
         temporary.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from prompt_coevo.engine.identity import Dataset, RunIdentity
 from prompt_coevo.engine.planning import Planner, check_claims
 from prompt_coevo.engine.riders import Riders, check_wanted
 from prompt_coevo.engine.rounds import OpenRounds
-from prompt_coevo.engine.state import seal, unseal, write_json
+from prompt_coevo.engine.state import seal, unseal, write_view
 from prompt_coevo.errors import HostError, StateError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.policy import Policy
@@ -218,12 +218,12 @@ class Coevolution:
         self._open_ledger(resumed=True, since=saved.ledger)
         self._carry_over(saved.reflection)
         self._under_way = True
-        for name, plugin_state in saved.plugins.items():
+        for name, text in saved.plugins.items():
             try:
-                self._plugins.only(name, hookspecs.coevo_load_state, state=plugin_state)
+                self._plugins.only(name, hookspecs.coevo_load_state, state=json.loads(text))
             except StateError:
                 raise
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
+            except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
                 raise StateError(
                     f"{where} holds a state of {name!r} that it cannot read: {error!r}; "
                     "resume with the version that wrote it"
@@ -332,13 +332,12 @@ class Coevolution:
             }
         )
 
-    def _plugin_states(self) -> dict[str, Any]:
+    def _plugin_states(self) -> dict[str, str]:
         """Without those that cannot be written down: a bad plugin must not cost the checkpoint."""
         states = {}
         for name, state in self._plugins.by_plugin(hookspecs.coevo_state).items():
             try:
-                # As it will come back, and a copy: what the plugin changes later is not in it.
-                states[name] = json.loads(json.dumps(state, allow_nan=False))
+                states[name] = json.dumps(state, allow_nan=False)
             except (TypeError, ValueError, RecursionError) as error:
                 self._plugins.report(name, "coevo_state", error)
         return states
@@ -349,6 +348,6 @@ class Coevolution:
         if folder is None:
             return
         try:
-            write_json(folder / "state.json", state or self._sealed_state())
+            write_view(folder / "state.json", state or self._sealed_state())
         except OSError as error:
             logger.warning("the readable state cannot be written: %s", error)

@@ -31,8 +31,8 @@ class EngineState(BaseModel):
     step: _Count
     round: _Count
     epochs: _Count
-    plugins: dict[str, Any]
-    """The states of the plugins, by name."""
+    plugins: dict[str, str]
+    """The states of the plugins by name, each as JSON text: it is made once, and nobody can change it."""
     reflection: dict[str, float]
     """What calls to the reflection model have cost."""
     ledger: _Count
@@ -75,6 +75,21 @@ def unseal(state: Mapping[str, Any], where: str = "the given state") -> EngineSt
             f"{where} is not one that prompt_coevo wrote ({'.'.join(map(str, first['loc']))}: "
             f"{first['msg']}); resume from another checkpoint"
         ) from None
+
+
+def plugin_states(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The states of the plugins in a state, read. Raises ValueError for one that is no JSON."""
+    return {name: json.loads(text) for name, text in state["plugins"].items()}
+
+
+def write_view(path: Path, state: Mapping[str, Any]) -> None:
+    """Write a state for people to read. Raises OSError."""
+    head = {name: value for name, value in state.items() if name != "plugins"}
+    plugins = [f"{json.dumps(name)}: {text}" for name, text in state["plugins"].items()]
+    text = (
+        json.dumps(head, indent=1)[:-2] + ',\n "plugins": {\n' + ",\n".join(plugins) + "\n }\n}\n"
+    )
+    files.replace(path, text.encode(), sync=False)
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from prompt_coevo import hookspecs
 from prompt_coevo.engine.coevolution import Coevolution
+from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.settings import Settings
 from prompt_coevo.testing.scripted_world import (
@@ -158,7 +159,7 @@ class Run:
     @property
     def memory(self) -> dict[str, Any]:
         """What the plugins remember."""
-        plugins: dict[str, Any] = self.state()["plugins"]
+        plugins: dict[str, Any] = plugin_states(self.state())
         return plugins
 
     @property

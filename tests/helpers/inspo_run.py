@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from prompt_coevo import Coevolution
+from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.types import Assignment, Rollout, RolloutRequest, Sampling
 
 SEVEN = ("a", "b", "c", "d", "e", "f", "g")
@@ -78,7 +79,7 @@ class Run:
 
     @property
     def state(self) -> dict[str, Any]:
-        return self.checkpoint()["plugins"]["inspo"]  # type: ignore[no-any-return]
+        return plugin_states(self.checkpoint())["inspo"]  # type: ignore[no-any-return]
 
     def checkpoint(self) -> dict[str, Any]:
         return json.loads(json.dumps(self.engine.state_dict(), sort_keys=True))  # type: ignore[no-any-return]

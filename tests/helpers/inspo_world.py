@@ -13,6 +13,7 @@ from transformers import TrainerCallback
 
 from helpers.trl_world import TASKS
 from prompt_coevo import hookimpl
+from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.types import Candidate, Group
 
 FIRST = "note please"
@@ -84,7 +85,7 @@ def population(callback: Any) -> list[dict[str, Any]]:
 
 def inspo_state(callback: Any) -> dict[str, Any]:
     state: dict[str, Any] = json.loads(json.dumps(callback.engine.state_dict()))
-    return state["plugins"]["inspo"]  # type: ignore[no-any-return]
+    return plugin_states(state)["inspo"]  # type: ignore[no-any-return]
 
 
 def argmax(members: list[dict[str, Any]]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from prompt_coevo import Candidate, Coevolution, Settings, hookimpl
+from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.types import Assignment, Group, Rollout
 
@@ -49,7 +50,7 @@ def engine_of(teacher: Any, espl: dict[str, Any] | None = None, **more: Any) -> 
 
 
 def pool_of(engine: Coevolution) -> list[dict[str, Any]]:
-    pool: list[dict[str, Any]] = engine.state_dict()["plugins"]["espl"]["pool"]
+    pool: list[dict[str, Any]] = plugin_states(engine.state_dict())["espl"]["pool"]
     return pool
 
 
@@ -325,7 +326,7 @@ def test_nothing_is_asked_when_nothing_failed_or_after_the_end(policy: Any, roun
     for _ in range(6):
         round_of(engine, policy)
     assert len(teacher.prompts) == 2
-    assert engine.state_dict()["plugins"]["espl"]["evidence"]["rewards"] == {}
+    assert plugin_states(engine.state_dict())["espl"]["evidence"]["rewards"] == {}
 
 
 def test_templated_and_unfit_rollouts_rate_nobody() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from prompt_coevo import Coevolution, Settings, registry
+from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings.method import load_method
 
@@ -115,7 +116,7 @@ def test_a_run_of_another_method_is_the_same_with_them_installed(
             engine.epoch_end(policy)
         metrics = engine.metrics()
         del metrics["coevo/reflection_seconds"]
-        outcomes.append((plans, metrics, engine.state_dict()["plugins"]))
+        outcomes.append((plans, metrics, plugin_states(engine.state_dict())))
     assert outcomes[0] == outcomes[1]
     assert any(one.templated for plan in outcomes[0][0] for one in plan)
 
@@ -138,5 +139,5 @@ def test_both_at_once_keep_out_of_each_others_way(policy: Any, round_of: Any) ->
     assert hinted
     assert all(one.instruction is not None and one.distilled for one in hinted)
     state = json.loads(json.dumps(engine.state_dict()))
-    assert state["plugins"]["espl"]["counts"]["matches"] == 0, "bare rollouts all failed alike"
+    assert plugin_states(state)["espl"]["counts"]["matches"] == 0, "bare rollouts all failed alike"
     assert engine.metrics()["coevo/hinted_reward"] == 1.0

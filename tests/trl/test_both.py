@@ -18,6 +18,7 @@ from helpers.inspo_world import (
 )
 from helpers.trl_world import TASKS, WORLD, FixedTemplates, right_hint, score
 from prompt_coevo.adapters.trl import attach
+from prompt_coevo.engine.state import plugin_states
 
 # Every second rollout of a question is helped, so none is hard at this tau; without help all would be.
 HALF = FixedTemplates({f"q{n}": [right_hint(task), ""] for n, task in enumerate(TASKS[:5])})
@@ -76,7 +77,7 @@ def test_a_templated_rollout_counts_for_hardness_and_not_for_an_instruction(
     assert untemplated < 4 * 16
     assert len(inspo_state(callback)["buffer"]["questions"]) == untemplated
     hard = {name for name, rewards in latest.items() if sum(rewards) / len(rewards) < 0.2}
-    state = callback.engine.state_dict()["plugins"]["p2o"]
+    state = plugin_states(callback.engine.state_dict())["p2o"]
     assert set(state["hard"]) == hard
     without_help = {name for name, rewards in latest.items() if sum(rewards[1::2]) == 0}
     assert {f"q{n}" for n in range(5)} & without_help - hard

@@ -33,6 +33,7 @@ from helpers.trl_world import TASKS, length, rows, score
 from prompt_coevo.adapters.trl import CoevoCallback, attach
 from prompt_coevo.demo.instruction_teacher import InstructionTeacher
 from prompt_coevo.demo.teacher import Teacher
+from prompt_coevo.engine.state import plugin_states
 
 Messages = list[dict[str, str]]
 
@@ -392,7 +393,7 @@ def test_a_resumed_run_decides_as_the_uninterrupted_one(
     trainer.add_callback(gate if slow else Answered(whole))
     trainer.train()
     checkpoint = Path(trainer.args.output_dir) / f"checkpoint-{step}"
-    saved = json.loads((checkpoint / "coevo_state.json").read_text())["plugins"]["inspo"]
+    saved = plugin_states(json.loads((checkpoint / "coevo_state.json").read_text()))["inspo"]
     assert bool(saved["schedule"]["in_flight"]) == bool(inspo)
     if inspo:
         assert bool(saved["schedule"]["in_flight"]["asked"]["answer"]) == (not slow)

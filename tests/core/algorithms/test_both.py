@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from prompt_coevo import Coevolution, hookimpl
+from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.types import Assignment, Rollout, RolloutRequest, Sampling
 
 GROUP = 2
@@ -70,7 +71,7 @@ def train(engine: Coevolution, policy: Any) -> list[Assignment]:
 
 
 def windows(engine: Coevolution) -> dict[str, list[float]]:
-    population = engine.state_dict()["plugins"]["inspo"]["population"]
+    population = plugin_states(engine.state_dict())["inspo"]["population"]
     return {entry["instruction"]["text"]: list(entry["window"]) for entry in population}
 
 
@@ -113,7 +114,7 @@ def test_templated_rollouts_enter_neither_windows_nor_buffer(
     train(engine, policy)
     engine.epoch_end(policy)
     before = windows(engine)
-    remembered = len(engine.state_dict()["plugins"]["inspo"]["buffer"]["questions"])
+    remembered = len(plugin_states(engine.state_dict())["inspo"]["buffer"]["questions"])
     plan = train(engine, policy)
     plain = [a for a in plan if not a.templated]
     assert 0 < len(plain) < len(plan)
@@ -125,7 +126,7 @@ def test_templated_rollouts_enter_neither_windows_nor_buffer(
         ]
         expected = [pytest.approx(sum(rewards) / len(rewards))] if rewards else []
         assert window == before[text] + expected
-    after = len(engine.state_dict()["plugins"]["inspo"]["buffer"]["questions"])
+    after = len(plugin_states(engine.state_dict())["inspo"]["buffer"]["questions"])
     assert after - remembered == len(plain)
 
 
@@ -137,7 +138,7 @@ def test_hard_questions_are_mined_from_templated_groups_too(
     plan = engine.plan(sorted(policy.questions), GROUP)
     under_templates = {a.question_id for a in plan if a.templated}
     engine.observe([Rollout(a, "", float(a.templated)) for a in plan])
-    hard = set(engine.state_dict()["plugins"]["p2o"]["hard"])
+    hard = set(plugin_states(engine.state_dict())["p2o"]["hard"])
     assert under_templates
     assert not hard & {
         q for q in under_templates if all(a.templated for a in plan if a.question_id == q)

@@ -9,6 +9,7 @@ from prompt_coevo.doors.length_gate import PromptLimit, fixed_limit, tokens_need
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.engine.coevolution import Coevolution
+from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.proposals import Reply
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate
 
@@ -91,7 +92,7 @@ def test_both_gates_are_there_and_named_after_the_door(tmp_path: Path) -> None:
         == "with it the longest question needs 6 tokens, there is room for 5"
     )
     assert refusal(engine, "question") == "it has tokens beyond the 8 of the policy's vocabulary"
-    assert "mine_length_gate" in engine.state_dict()["plugins"]
+    assert "mine_length_gate" in plugin_states(engine.state_dict())
 
 
 def test_without_a_limit_any_length_will_do(tmp_path: Path) -> None:

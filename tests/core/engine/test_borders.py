@@ -15,6 +15,7 @@ from helpers.searches import SMALL_WAVES
 from prompt_coevo import Coevolution, Rollout, Settings, hookimpl
 from prompt_coevo.algorithms.inspo.population import Population
 from prompt_coevo.candidates.evaluation import Evaluator
+from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.errors import HostError, StateError
 from prompt_coevo.placement import Placement
 from prompt_coevo.types import Candidate, Group, Sampling
@@ -70,7 +71,7 @@ def test_the_order_of_rollouts_decides_nothing() -> None:
         engine = Coevolution.from_settings(Settings(p2o=P2O, reflection={"function": str}))
         plan = engine.plan(["q"], 3)
         engine.observe([Rollout(a, "", r) for a, r in zip(plan, rewards, strict=True)])
-        return list(engine.state_dict()["plugins"]["p2o"]["hard"])
+        return list(plugin_states(engine.state_dict())["p2o"]["hard"])
 
     assert hard([0.3, 0.2, 0.1]) == hard([0.1, 0.2, 0.3])
 
@@ -114,7 +115,7 @@ def test_rewards_of_another_type_reach_the_checkpoint(algorithm: str, policy: An
         plan = engine.plan(["q1", "q2"], 2)
         engine.observe([Rollout(a, "", number_type(0)) for a in plan])
     state = json.loads(json.dumps(engine.state_dict()))
-    assert list(state["plugins"]) == [algorithm]
+    assert list(plugin_states(state)) == [algorithm]
     Coevolution.from_settings(settings).load_state_dict(state)
 
 

@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from prompt_coevo import Coevolution, Settings, hookimpl, hookspecs
+from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.errors import HostError, PluginError, SettingsError, StateError
 from prompt_coevo.types import Assignment, Candidate, MemberPlan, Rollout
 
@@ -244,7 +245,7 @@ def test_a_plugin_that_raises_is_reported_and_passed_over(tmp_path: Path, policy
     engine.observe([Rollout(a, "", 1.0) for a in plan])
     engine.step_end(policy)
     assert engine.metrics() == {"coevo/seen": 1.0}
-    assert engine.state_dict()["plugins"] == {"good": {"seen": 1}}
+    assert plugin_states(engine.state_dict()) == {"good": {"seen": 1}}
     errors = [
         (event["plugin"], event["hook"])
         for line in (tmp_path / "coevo" / "events.jsonl").read_text().splitlines()
@@ -269,7 +270,7 @@ class Careless:
 def test_a_careless_plugin_costs_neither_logs_nor_checkpoint() -> None:
     engine = with_plugins(careless=Careless(), good=Instructor())
     assert engine.metrics() == {"coevo/good": 1.0, "coevo/seen": 0.0}
-    assert engine.state_dict()["plugins"] == {"good": {"seen": 0}}
+    assert plugin_states(engine.state_dict()) == {"good": {"seen": 0}}
 
 
 def test_the_wrong_number_of_templates_is_an_error() -> None:

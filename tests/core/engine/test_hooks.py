@@ -15,6 +15,7 @@ from prompt_coevo import Coevolution, Settings, hookimpl, hookspecs
 from prompt_coevo.algorithms.p2o.search import SearchResult
 from prompt_coevo.candidates.leaks import LeakGuard
 from prompt_coevo.candidates.trials import ScoredPool
+from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.proposals import Proposal, Reply
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, PolicyVersion, Rollout
 
@@ -102,7 +103,7 @@ def test_a_plugin_can_do_everything(keyed_policy: Any, tmp_path: Path, offer: An
     assert [c.text for c in plugin.seen["after_templates_assigned"]["cover"].templates] == [
         "k0 k1 k2 k3 k4"
     ]
-    assert plugin.seen["on_state_saved"]["state"]["plugins"]["p2o"]["searches"] == 1
+    assert plugin_states(plugin.seen["on_state_saved"]["state"])["p2o"]["searches"] == 1
     assert plugin.calls["before_candidates_proposed"] == plugin.calls["propose"] > 0
     assert plugin.calls["after_candidate_checked"] > 0
 

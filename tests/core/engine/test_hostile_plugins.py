@@ -25,6 +25,7 @@ from prompt_coevo.candidates.leaks import LeakGuard
 from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable
 from prompt_coevo.candidates.trials import Trial
 from prompt_coevo.candidates.verification import verify
+from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.errors import PluginError, SettingsError
 from prompt_coevo.proposals import Proposal, ProposalRequest, Reply
 
@@ -130,7 +131,7 @@ def test_a_wrapper_that_raises_costs_no_state() -> None:
             raise RuntimeError("not today")
             yield
 
-    assert "p2o" in engine_of(odd=Odd()).state_dict()["plugins"]
+    assert "p2o" in plugin_states(engine_of(odd=Odd()).state_dict())
 
 
 @pytest.mark.parametrize(

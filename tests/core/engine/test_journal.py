@@ -12,7 +12,7 @@ import pytest
 from helpers.searches import SMALL_WAVES
 from prompt_coevo import files
 from prompt_coevo.engine.journal import Journal
-from prompt_coevo.engine.state import read_state, write_json
+from prompt_coevo.engine.state import plugin_states, read_state, write_json
 from prompt_coevo.types import Rollout
 
 P2O = SMALL_WAVES
@@ -128,7 +128,7 @@ def test_a_killed_search_is_not_paid_for_again(
     resumed.load_state_dict(checkpoint)
     resumed.epoch_end(keyed_policy(8))
     assert len(calls) == paid_for
-    assert resumed.state_dict()["plugins"] == engine.state_dict()["plugins"]
+    assert plugin_states(resumed.state_dict()) == plugin_states(engine.state_dict())
 
 
 def test_state_files_are_whole_or_absent(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from helpers.families import STREAM, Families, knowing, run
 from prompt_coevo import Coevolution, Settings
+from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.reflection.usage import plausible
 
@@ -61,7 +62,7 @@ def test_a_state_is_whole_whatever_a_backend_says_of_its_cost(
     told = "the reflection model says that a call cost"
     assert sum(told in message for message in caplog.messages) == 1
     state = json.loads(json.dumps(first.state_dict(), allow_nan=False))
-    calls = state["plugins"]["p2o"]["reflection"]["under_way"]
+    calls = plugin_states(state)["p2o"]["reflection"]["under_way"]
     assert calls
     again = engine()
     again.load_state_dict(state)

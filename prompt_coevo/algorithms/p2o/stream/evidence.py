@@ -154,13 +154,16 @@ class Evidence:
 
     def to_json(self, ids: Sequence[str]) -> dict[str, Any]:
         """Without the templates; `ids` are the questions' ids by number."""
-        rows = []
-        for row, question in enumerate(self._question_of):
-            slots = np.flatnonzero(self._outcomes[1, row])
-            cells = [[int(slot), *map(float, self._outcomes[:, row, slot])] for slot in slots]
-            rows.append([ids[question], int(self._updated[row]), cells])
+        count = len(self._question_of)
+        rows, slots = np.nonzero(self._outcomes[1, :count])
         return {
-            "rows": rows,
+            "questions": [ids[question] for question in self._question_of],
+            "updated": [int(step) for step in self._updated[:count]],
+            "cells": [
+                rows.tolist(),
+                slots.tolist(),
+                *self._outcomes[:, rows, slots].astype(float).tolist(),
+            ],
             "anywhere": self._anywhere.tolist(),
             "anywhere_updated": self._anywhere_updated,
         }
@@ -171,12 +174,14 @@ class Evidence:
         self._make_room(anywhere.shape[1])
         self._anywhere[:, : anywhere.shape[1]] = anywhere
         self._anywhere_updated = state["anywhere_updated"]
-        for question_id, updated, cells in state["rows"]:
-            if (question := numbers.get(question_id)) is None:
-                continue
-            row = self._row(question, updated)
-            for slot, solved, tried in cells:
-                self._outcomes[:, row, slot] = solved, tried
+        places = np.full(len(state["questions"]), -1)
+        for number, question_id in enumerate(state["questions"]):
+            if (question := numbers.get(question_id)) is not None:
+                places[number] = self._row(question, state["updated"][number])
+        rows, slots, solved, tried = (np.array(values) for values in state["cells"])
+        known = places[rows.astype(int)] >= 0
+        where = places[rows[known].astype(int)], slots[known].astype(int)
+        self._outcomes[:, *where] = solved[known], tried[known]
 
     def _make_room(self, slots: int) -> None:
         if (missing := slots - self._anywhere.shape[1]) > 0:

@@ -23,6 +23,7 @@ from prompt_coevo.algorithms.inspo.evolution import Evolution
 from prompt_coevo.algorithms.inspo.in_training import TrainingTrial
 from prompt_coevo.algorithms.inspo.known_means import KnownMeans
 from prompt_coevo.algorithms.inspo.settings import InspoSettings
+from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings.method import Cost, Workload
 from prompt_coevo.types import Assignment, Candidate, Group, MemberPlan, Rollout
@@ -688,7 +689,7 @@ def test_a_kill_between_a_round_and_its_update_loses_nothing(trial: Any) -> None
 def test_a_state_from_before_there_were_trials_is_gone_on_with(trial: Any) -> None:
     run = trial(warm=False)
     run.step()
-    plugins = run.engine.state_dict()["plugins"]
+    plugins = plugin_states(run.engine.state_dict())
     del plugins["inspo"]["schedule"]["trial"], plugins["inspo"]["trial_rollouts"]
     run.engine.desk.plugins.only("inspo", hookspecs.coevo_load_state, state=plugins["inspo"])
     run.steps(3)

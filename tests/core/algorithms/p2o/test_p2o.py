@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from prompt_coevo import Coevolution
+from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.types import Rollout, RolloutRequest, Sampling
 
 P2O = {
@@ -95,7 +96,7 @@ def test_a_question_that_is_still_hard_under_templates_stays_hard(
     train(engine, policy)
     engine.epoch_end(policy)
     train(engine, policy)  # rolled out under the templates now
-    hard = engine.state_dict()["plugins"]["p2o"]["hard"]
+    hard = plugin_states(engine.state_dict())["p2o"]["hard"]
     assert {f"q{n}" for n in range(40) if n % FAMILIES == UNCRACKED} <= set(hard)
     assert len(hard) < 40
 

@@ -15,7 +15,7 @@ import pytest
 from helpers.families import STREAM, Families, engine_with, epoch, knowing, run
 from prompt_coevo import Coevolution, Settings, hookimpl
 from prompt_coevo.algorithms.p2o.stream.outage import Outage
-from prompt_coevo.engine.state import seal
+from prompt_coevo.engine.state import plugin_states, seal
 from prompt_coevo.proposals import ProposalRequest, Reply, Usage
 from prompt_coevo.reflection import models
 
@@ -225,7 +225,7 @@ def test_a_resumed_run_waits_for_the_endpoint_as_the_whole_one(offer: Any) -> No
         if number == 12:
             break
     again = begun_from(engine, endpoint, policy)
-    assert again.state_dict()["plugins"] == engine.state_dict()["plugins"]
+    assert plugin_states(again.state_dict()) == plugin_states(engine.state_dict())
 
 
 # The policy as its own teacher
@@ -249,11 +249,13 @@ def test_the_policy_itself_is_asked_between_two_updates(
     run(engine, policy, 2)
     assert local.calls > 0
     state = json.loads(json.dumps(engine.state_dict()))
-    under_way = state["plugins"]["p2o"]["reflection"]["under_way"]
+    p2o = plugin_states(state)["p2o"]
+    under_way = p2o["reflection"]["under_way"]
     assert under_way
     assert all(calls["asked"]["answer"] for calls in under_way)
     under_way[0]["asked"]["answer"] = None  # as of a proposer that did not answer
     body = {name: value for name, value in state.items() if name not in ("checksum", "schema")}
+    body["plugins"]["p2o"] = json.dumps(p2o)
     again = Coevolution.from_settings(settings, initial_policy="a folder")
     again.load_state_dict(seal(body))
     before = local.calls

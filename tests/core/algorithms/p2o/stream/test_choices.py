@@ -23,12 +23,13 @@ from helpers.families import (
 from prompt_coevo import Coevolution, hookimpl
 from prompt_coevo.algorithms.p2o.stream.library import Library
 from prompt_coevo.algorithms.p2o.stream.riders import Riders
+from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.proposals import ProposalRequest
 from prompt_coevo.types import Assignment, Candidate, Rollout
 
 
 def in_use(engine: Coevolution) -> list[str]:
-    templates = engine.state_dict()["plugins"]["p2o"]["library"]["templates"]
+    templates = plugin_states(engine.state_dict())["p2o"]["library"]["templates"]
     return [one["candidate"]["text"] for one in templates if one["state"] == "in use"]
 
 
@@ -140,7 +141,7 @@ def test_half_of_the_calls_improve_the_best_template_that_a_question_failed_unde
 def parents(engine: Coevolution, calls: int) -> list[dict[str, float]]:
     """For each of the latest calls the templates in use that its question failed under, and how much
     each of them has solved."""
-    state = engine.state_dict()["plugins"]["p2o"]
+    state = plugin_states(engine.state_dict())["p2o"]
     if not calls:
         return []
     library = state["library"]["templates"]
@@ -168,7 +169,7 @@ def test_half_a_reward_solves_nothing_unless_the_setting_says_so(solved_at: floa
     engine = engine_with(p2o={"solved_at": solved_at})
     run(engine, Half(families=1), 4)
     assert bool(engine.metrics()["coevo/templates_joined"]) == (solved_at == 0.5)
-    solved, tried = engine.state_dict()["plugins"]["p2o"]["evidence"]["anywhere"]
+    solved, tried = plugin_states(engine.state_dict())["p2o"]["evidence"]["anywhere"]
     assert solved[1] / tried[1] == pytest.approx(0.5 / solved_at)
 
 
@@ -213,7 +214,7 @@ def test_a_resumed_run_knows_under_which_instruction_it_measured() -> None:
             return self.best
 
     def outcomes(engine: Coevolution) -> float:
-        return float(sum(engine.state_dict()["plugins"]["p2o"]["evidence"]["anywhere"][1]))
+        return float(sum(plugin_states(engine.state_dict())["p2o"]["evidence"]["anywhere"][1]))
 
     says, policy = Says(), Families()
     engine = engine_with(plugins={"says": says})

@@ -25,6 +25,7 @@ from helpers.families import (
     texts,
 )
 from prompt_coevo import Coevolution, Settings, hookimpl
+from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.errors import HostError, PluginError, SettingsError, StateError
 from prompt_coevo.types import Assignment, Candidate, PolicyVersion, Question, Rollout
 
@@ -199,7 +200,7 @@ def test_another_best_instruction_halves_what_is_known() -> None:
     run(engine, policy, 3)
 
     def outcomes() -> float:
-        state = engine.state_dict()["plugins"]["p2o"]["evidence"]["anywhere"]
+        state = plugin_states(engine.state_dict())["p2o"]["evidence"]["anywhere"]
         return float(sum(state[1]))
 
     before = outcomes()
@@ -512,8 +513,8 @@ def test_a_state_that_was_never_begun_is_kept() -> None:
     state = engine.state_dict()
     again = engine_with()
     again.load_state_dict(state)
-    saved = again.state_dict()["plugins"]["p2o"]
-    assert saved == state["plugins"]["p2o"]
+    saved = plugin_states(again.state_dict())["p2o"]
+    assert saved == plugin_states(state)["p2o"]
 
 
 @pytest.mark.parametrize(("wrote", "reads"), [("waves", "stream"), ("stream", "waves")])
