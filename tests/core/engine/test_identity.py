@@ -35,7 +35,7 @@ def test_the_first_event_says_what_runs(policy: Any, tmp_path: Path) -> None:
     engine(tmp_path, seed=7).begin(policy)
     (begins,) = events(tmp_path, "run_begins")
     assert begins["settings"]["seed"] == 7
-    assert begins["settings"]["p2o.search_budget"] == SMALL_WAVES["search_budget"]
+    assert begins["settings"]["p2o.dev_size"] == SMALL_WAVES["dev_size"]
     assert begins["settings"]["dataset.questions"] == 6
     assert begins["noted"]["host"] == "trl 1.8"
     assert begins["noted"]["versions.prompt-coevo"]

@@ -114,7 +114,7 @@ def test_the_question_that_was_not_rolled_out_for_longest_is_forgotten(
         evidence.add(question, [1], [1.0], [0], step)
     known = [q for q in range(10) if evidence.belief(q, [1], 5).solves[0] > 0.5]
     assert known == [5, 7, 8]
-    assert len(evidence.to_json([f"q{n}" for n in range(10)])["rows"]) == 3
+    assert len(evidence.to_json([f"q{n}" for n in range(10)])["questions"]) == 3
 
 
 @pytest.mark.parametrize("forgetting", [False, True])
@@ -152,7 +152,7 @@ def test_questions_that_the_dataset_has_lost_are_left_out() -> None:
     evidence.add(3, [1], [1.0], [0], step=0)
     loaded = opened(likeness=Unlike())
     loaded.load(evidence.to_json(["a", "b", "c", "d"]), {"d": 0})
-    assert [len(loaded.to_json(["d", "", "", ""])["rows"])] == [1]
+    assert [len(loaded.to_json(["d", "", "", ""])["questions"])] == [1]
     assert mean(loaded, 0, 1) == pytest.approx(mean(evidence, 3, 1))
 
 
@@ -173,7 +173,7 @@ def test_a_state_of_a_library_that_was_larger_is_taken_up() -> None:
     loaded = opened(slots=2, likeness=Unlike())
     loaded.load(json.loads(json.dumps(large.to_json(ids))), {name: n for n, name in enumerate(ids)})
     assert mean(loaded, 2, 1) == mean(large, 2, 1)
-    assert loaded.to_json(ids)["rows"] == large.to_json(ids)["rows"]
+    assert loaded.to_json(ids)["cells"] == large.to_json(ids)["cells"]
 
 
 @pytest.mark.parametrize(
