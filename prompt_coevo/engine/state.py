@@ -60,7 +60,7 @@ def unseal(state: Mapping[str, Any], where: str = "the given state") -> EngineSt
     body = {name: value for name, value in state.items() if name != "checksum"}
     try:
         right = state.get("checksum") == _checksum(body)
-    except (TypeError, ValueError, RecursionError):  # what no JSON file can hold
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):  # nothing of ours
         right = False
     if not right:
         raise StateError(
@@ -113,4 +113,8 @@ def read_state(path: Path) -> dict[str, Any]:
 
 
 def _checksum(body: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(body, sort_keys=True, allow_nan=False).encode()).hexdigest()
+    head = {name: value for name, value in body.items() if name != "plugins"}
+    digest = hashlib.sha256(json.dumps(head, sort_keys=True, allow_nan=False).encode())
+    for name, text in sorted(body["plugins"].items()):  # as they are: they may be long
+        digest.update(f"\0{name}\0{text}".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
