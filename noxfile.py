@@ -9,7 +9,8 @@ import nox
 
 nox.needs_version = ">=2025.2"
 nox.options.default_venv_backend = "uv"
-nox.options.sessions = ["lint", "core", "retrieval", "trl", "verl", "openrlhf"]
+TESTED = ["lint", "core", "retrieval", "trl", "verl", "openrlhf"]
+nox.options.sessions = TESTED
 
 # What source packages are built with; their hashes are compared, too.
 BUILD = ("--build-constraints", "constraints/build.txt")
@@ -126,3 +127,25 @@ def bench(session: nox.Session) -> None:
 def lock(session: nox.Session) -> None:
     """Write the requirements with hashes anew: `-- NAME --upgrade` for newer versions."""
     session.run("python", "tools/lock.py", *session.posargs)
+
+
+@nox.session
+def sbom(session: nox.Session) -> None:
+    """What is installed, as CycloneDX, for each environment that is there; and the page of licences.
+
+    Files go to the folder `sbom-files` beside the environments, or to the one that is given.
+    """
+    folder = Path(session.bin).parent.parent
+    out = Path(session.posargs[0]) if session.posargs else folder / "sbom-files"
+    out.mkdir(parents=True, exist_ok=True)
+    hashed(session, "sbom")
+    missing = [name for name in TESTED if not (folder / name / "bin" / "python").exists()]
+    for name in TESTED:
+        if name not in missing:
+            target = ("--of", "JSON", "-o", str(out / f"{name}.cdx.json"))
+            options = ("--pyproject", "pyproject.toml", "--output-reproducible", *target)
+            session.run("cyclonedx-py", "environment", *options, str(folder / name / "bin/python"))
+    if missing:
+        session.log(f"nothing written for {', '.join(missing)}: run these sessions first")
+    else:
+        session.run("python", "tools/licences.py", str(folder))
