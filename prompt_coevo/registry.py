@@ -24,6 +24,8 @@ Kind: TypeAlias = Literal[
 ]
 
 DISABLE_PLUGINS_VARIABLE: Final = "PROMPT_COEVO_DISABLE_PLUGINS"
+# `prompt_coevo.retrieval.access` reads it.
+RETRIEVAL_TOKEN_VARIABLE: Final = "PROMPT_COEVO_RETRIEVAL_TOKEN"
 
 _PROPOSERS: Final = "prompt_coevo.reflection.proposers"
 _MODELS: Final = "prompt_coevo.reflection.models"

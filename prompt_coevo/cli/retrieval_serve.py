@@ -33,6 +33,11 @@ _WORDS = [
     "law",
 ]
 
+_TOKEN_HELP = (
+    "What a client must send; better in the environment variable PROMPT_COEVO_RETRIEVAL_TOKEN, "
+    "since every user of the machine sees a command's arguments."
+)
+
 
 def serve(
     directory: Path | None = typer.Argument(
@@ -64,6 +69,19 @@ def serve(
         10_000, help="Longest query; a longer one gets its request 422."
     ),
     max_queries: int = typer.Option(4096, help="Most queries in one request; more get 422."),
+    max_head_kb: int = typer.Option(
+        32, help="Largest address and headers of a request in KiB; larger ones get 431."
+    ),
+    max_headers: int = typer.Option(100, help="Most headers of a request; more get 431."),
+    token: str | None = typer.Option(None, help=_TOKEN_HELP),
+    allow_host: list[str] = typer.Option(
+        [],
+        help="A name by which the server may be asked. On loopback only those of this machine are; "
+        "elsewhere all, unless one is given here.",
+    ),
+    allow_origin: list[str] = typer.Option(
+        [], help="Pages that may ask from a browser, as https://example.org."
+    ),
 ) -> None:
     """Serve an index or another retriever over HTTP, as Search-R1's server does: POST /retrieve.
 
@@ -73,6 +91,7 @@ def serve(
     # Threads that wait for work sleep instead of spinning: the machine usually trains as well. It is read
     # when torch and faiss are loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from prompt_coevo.retrieval.access import read_token
     from prompt_coevo.retrieval.retriever import Limits
     from prompt_coevo.retrieval.server.server import RetrievalServer
     from prompt_coevo.retrieval.server.settings import ServerSettings
@@ -87,7 +106,12 @@ def serve(
         read_timeout_s=read_timeout,
         max_body_bytes=max_body_mb * 2**20,
         max_connections=max_connections,
+        max_head_bytes=max_head_kb * 2**10,
+        max_headers=max_headers,
         limits=Limits(max_k, max_query_chars, max_queries),
+        token=read_token(token),
+        allowed_hosts=tuple(allow_host),
+        allowed_origins=tuple(allow_origin),
     )
     served = _open(directory, corpus, retriever, read_options(option))
     try:
@@ -109,6 +133,7 @@ def bench(
         help="A file with one query per line; without it, queries are made up of common words.",
     ),
     topk: int = typer.Option(3, min=1, help="Passages per query."),
+    token: str | None = typer.Option(None, help=_TOKEN_HELP),
 ) -> None:
     """Measure how many queries a second a retrieval server answers, and how fast.
 
@@ -117,7 +142,7 @@ def bench(
     from prompt_coevo.retrieval.client.bench import measure_load
 
     texts = _read_queries(queries) if queries else _made_up_queries(2000)
-    load = measure_load(url, texts, clients=clients, seconds=seconds, k=topk)
+    load = measure_load(url, texts, clients=clients, seconds=seconds, k=topk, token=token)
     typer.echo(f"{load.queries_per_s:.1f} queries per second, {clients} clients")
     quantiles = ", ".join(
         f"p{q * 100:g} {load.latency_s(q) * 1000:.1f} ms" for q in (0.5, 0.95, 0.99)

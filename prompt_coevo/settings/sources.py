@@ -13,9 +13,11 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.registry import DISABLE_PLUGINS_VARIABLE
+from prompt_coevo.registry import DISABLE_PLUGINS_VARIABLE, RETRIEVAL_TOKEN_VARIABLE
 
 ENV_PREFIX: Final = "PROMPT_COEVO_"
+# These are read elsewhere.
+_NO_SETTINGS: Final = {DISABLE_PLUGINS_VARIABLE, RETRIEVAL_TOKEN_VARIABLE}
 
 
 def preset_names() -> list[str]:
@@ -61,7 +63,7 @@ def read_file(path: Any) -> dict[str, Any]:
 def check_environment(names: Iterable[str], model: type[BaseModel]) -> None:
     """Raise SettingsError for a `PROMPT_COEVO_*` variable that would silently do nothing."""
     for name in names:
-        if not name.upper().startswith(ENV_PREFIX) or name == DISABLE_PLUGINS_VARIABLE:
+        if not name.upper().startswith(ENV_PREFIX) or name in _NO_SETTINGS:
             continue
         field = name[len(ENV_PREFIX) :].split("__")[0].lower()
         if field not in model.model_fields:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prompt_coevo.extras import require
+from prompt_coevo.retrieval.access import request_headers
 from prompt_coevo.retrieval.client.urls import retrieve_url
 from prompt_coevo.retrieval.errors import RetrieverUnavailable
 from prompt_coevo.retrieval.wire import read_error, write_request
@@ -41,23 +42,39 @@ class Load:
 
 
 def measure_load(
-    address: str, queries: Sequence[str], *, clients: int, seconds: float, k: int = 3
+    address: str,
+    queries: Sequence[str],
+    *,
+    clients: int,
+    seconds: float,
+    k: int = 3,
+    token: str | None = None,
 ) -> Load:
-    """Ask for `seconds`, with `clients` clients that share the queries.
+    """Ask for `seconds`, with `clients` clients that share the queries; `token` as with RemoteClient.
 
-    Raises RetrieverUnavailable if no connection can be made, SettingsError for an unusable address.
+    Raises RetrieverUnavailable if no connection can be made, SettingsError for an unusable address or
+    token.
     """
     require("aiohttp", extra="retrieval", purpose="measuring a retrieval server")
-    return asyncio.run(_measure(retrieve_url(address), queries, clients, seconds, k))
+    url, headers = retrieve_url(address), request_headers(token, [address])
+    return asyncio.run(_measure(url, headers, queries, clients, seconds, k))
 
 
-async def _measure(url: str, queries: Sequence[str], clients: int, seconds: float, k: int) -> Load:
+async def _measure(
+    url: str,
+    headers: dict[str, str],
+    queries: Sequence[str],
+    clients: int,
+    seconds: float,
+    k: int,
+) -> Load:
     import aiohttp
 
     bodies = itertools.cycle([write_request([query], k) for query in queries])
     latencies: list[float] = []
     errors: dict[str, int] = {}
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
         started = time.perf_counter()
         until = started + seconds
         try:
@@ -80,9 +97,8 @@ async def _ask_until(
     latencies: list[float],
     errors: dict[str, int],
 ) -> None:
-    headers = {"content-type": "application/json"}
     while (sent := time.perf_counter()) < until:
-        async with session.post(url, data=next(bodies), headers=headers) as response:
+        async with session.post(url, data=next(bodies)) as response:
             answer = await response.read()
         if response.status == 200:
             latencies.append(time.perf_counter() - sent)

@@ -21,6 +21,8 @@ from typing import Any, TypeAlias
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
 from prompt_coevo.markers import PROJECT
+from prompt_coevo.registry import RETRIEVAL_TOKEN_VARIABLE
+from prompt_coevo.retrieval.access import request_headers
 from prompt_coevo.retrieval.client.hit_cache import HitCache, Key
 from prompt_coevo.retrieval.client.loop_thread import LoopThread
 from prompt_coevo.retrieval.client.replicas import Replica, Replicas
@@ -45,6 +47,7 @@ _Ask: TypeAlias = Callable[[Replica, float], Awaitable[_HttpAnswer]]
 # 408 and 429 come from servers and proxies that have too much to do.
 _TRANSIENT = {408, 429, 502, 503, 504}
 _REFUSED = {400, 413, 422}
+_TURNED_AWAY = {401, 403, 421}
 _FIRST_WAIT_S = 0.1
 _LONGEST_WAIT_S = 2.0
 # Shorter than uvicorn's own limit, with which Search-R1's server ends idle connections.
@@ -71,8 +74,11 @@ class RemoteClient:
     under way is not sent again; `cache_size` answers are kept for servers that tell their fingerprint.
 
     A request is tried again, with jitter and on the next server, while a connection fails or the answer
-    is 408, 429, 502, 503 or 504, for `total_timeout_s` in all. Raises SettingsError for an address that
-    cannot be one, MissingExtraError without aiohttp, orjson or tenacity.
+    is 408, 429, 502, 503 or 504, for `total_timeout_s` in all.
+
+    `token` is sent to all of them; None: PROMPT_COEVO_RETRIEVAL_TOKEN, if that is set. Raises
+    SettingsError for an address or a token that cannot be one, MissingExtraError without aiohttp, orjson
+    or tenacity.
     """
 
     def __init__(
@@ -84,6 +90,7 @@ class RemoteClient:
         max_in_flight: int = 4,
         cache_size: int = 10_000,
         limits: Limits | None = None,
+        token: str | None = None,
     ) -> None:
         require(
             "aiohttp", "orjson", "tenacity", extra="retrieval", purpose="asking a retrieval server"
@@ -92,6 +99,7 @@ class RemoteClient:
         if not addresses:
             raise SettingsError("there is no address of a retrieval server; give at least one")
         self._replicas = Replicas([retrieve_url(address) for address in addresses])
+        self._headers = request_headers(token, addresses)
         self._total_timeout_s = total_timeout_s
         self._max_batch = max_batch
         self._slots = max_in_flight * len(addresses)
@@ -127,6 +135,7 @@ class RemoteClient:
         status, _, body = await self._retrying(self._get_health)
         if status in (404, 405):  # Search-R1's own server has no such page
             return IndexInfo("remote", 0, "", {"servers": self._replicas.urls})
+        self._check_let_in(status, body)
         info = read_health(body)
         self._cache.now_searched(info.fingerprint)
         return info
@@ -219,6 +228,7 @@ class RemoteClient:
             raise QueryError(read_error(answer))
         if status == 500:
             raise _SearchFailed(f"the retrieval server could not search: {read_error(answer)}")
+        self._check_let_in(status, answer)
         if status != 200:
             raise RetrieverUnavailable(
                 f"{' or '.join(self._replicas.urls)} answered {status}: {read_error(answer)}; is this "
@@ -229,6 +239,13 @@ class RemoteClient:
         for query, hits in zip(queries, found, strict=True):
             self._cache.put(fingerprint, (query, k), hits)
         return found
+
+    def _check_let_in(self, status: int, body: bytes) -> None:
+        if status in _TURNED_AWAY:
+            raise RetrieverUnavailable(
+                f"{' or '.join(self._replicas.urls)} answered {status}: {read_error(body)}; the client's "
+                f"token is `token`, or the environment variable {RETRIEVAL_TOKEN_VARIABLE}"
+            )
 
     async def _get_health(self, replica: Replica, seconds: float) -> _HttpAnswer:
         return await self._http("GET", health_url(replica.url), seconds)
@@ -286,7 +303,7 @@ class RemoteClient:
     ) -> _HttpAnswer:
         import aiohttp
 
-        headers = {"content-type": "application/json", TIMEOUT_HEADER: f"{seconds:.3f}"}
+        headers = {**self._headers, TIMEOUT_HEADER: f"{seconds:.3f}"}
         limit = aiohttp.ClientTimeout(total=seconds)
         try:
             async with self._connections().request(

@@ -5,9 +5,13 @@ Requests that arrive while a search is running become the next batch. Every erro
 
 ====  ==================================================================================
 400   the body is no JSON
+401   the server's token is missing or wrong
+403   a page in a browser asks, and is not allowed to
 408   the client took too long to send its request
 413   the body is too large
+421   the request asks for another host
 422   the request does not fit the format, a query is too long, or `topk` is too large
+431   the head of the request is too large
 500   the search failed
 503   not ready yet, or too much is waiting; Retry-After says when to ask again
 504   the search was not done in time
@@ -23,10 +27,13 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from prompt_coevo.retrieval.server.entrance import Entrance
+from prompt_coevo.retrieval.server.errors import ForeignOrigin, NoToken, WrongHost
 from prompt_coevo.retrieval.server.service import Answer, RetrievalService
 from prompt_coevo.retrieval.wire import write_error
 
@@ -35,9 +42,13 @@ class RetrievalApp:
     """Brings requests to the service; `failed` is called if the index cannot be searched at all."""
 
     def __init__(
-        self, service: RetrievalService, failed: Callable[[], None] = lambda: None
+        self,
+        service: RetrievalService,
+        entrance: Entrance,
+        failed: Callable[[], None] = lambda: None,
     ) -> None:
         self._service = service
+        self._entrance = entrance
         self._failed = failed
         self._starlette = Starlette(
             routes=[
@@ -48,6 +59,14 @@ class RetrievalApp:
             exception_handlers={HTTPException: _http_error},
             lifespan=self._lifespan,
         )
+        self._inside: Any = self._answer
+        if service.settings.allowed_origins:
+            self._inside = CORSMiddleware(
+                self._answer,
+                allow_origins=service.settings.allowed_origins,
+                allow_methods=["GET", "POST"],
+                allow_headers=["authorization", "content-type"],
+            )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -56,13 +75,24 @@ class RetrievalApp:
         connections, client = self._service.connections, scope["client"]
         connections.request_began(client)
         try:
-            if scope["path"] == "/retrieve" and scope["method"] == "POST":
-                # Past Starlette's routing and responses, which take as long as the rest of a request.
-                await _send(await self._service.retrieve(dict(scope["headers"]), receive), send)
-            else:
-                await self._starlette(scope, receive, send)
+            self._entrance.check_sender(scope["headers"])
+            await self._inside(scope, receive, send)
+        except (WrongHost, ForeignOrigin) as error:
+            await _send(self._service.turn_away(error), send)
         finally:
             connections.request_ended(client)
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            self._entrance.check_token(scope["headers"])
+        except NoToken as error:
+            await _send(self._service.turn_away(error), send)
+            return
+        if scope["path"] == "/retrieve" and scope["method"] == "POST":
+            # Past Starlette's routing and responses, which take as long as the rest of a request.
+            await _send(await self._service.retrieve(dict(scope["headers"]), receive), send)
+        else:
+            await self._starlette(scope, receive, send)
 
     async def _retrieve(self, request: Request) -> Response:
         headers = dict(request.scope["headers"])

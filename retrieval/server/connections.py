@@ -41,9 +41,10 @@ class Connections:
         self._open[address] = connection
         return len(self._open) <= self._limit
 
-    def forget(self, address: Address) -> None:
-        """The connection is closed."""
-        self._open.pop(address, None)
+    def forget(self, address: Address, connection: GuardedConnection) -> None:
+        """The connection is closed; its address may have another one by now."""
+        if self._open.get(address) is connection:
+            del self._open[address]
 
     def request_began(self, address: Address | None) -> None:
         """The head of a request is there."""
@@ -86,7 +87,12 @@ class GuardedConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        self._address = transport.get_extra_info("peername")[:2]
+        peer = transport.get_extra_info("peername")
+        if peer is None:  # the client is gone already
+            self._admitted = False
+            self.abort()
+            return
+        self._address = peer[:2]
         self.reading_since = self._clock()
         self._admitted = self._connections.admit(self._address, self)
         if self._admitted:
@@ -116,7 +122,7 @@ class GuardedConnection(asyncio.Protocol):
             self._inner.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._connections.forget(self._address)
+        self._connections.forget(self._address, self)
         if self._admitted:
             self._inner.connection_lost(exc)
 

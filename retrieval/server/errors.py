@@ -25,6 +25,18 @@ class ClientGone(CoevoError, ConnectionError):
     """A client hung up before its request was complete."""
 
 
+class WrongHost(CoevoError, PermissionError):
+    """A request asks for another machine."""
+
+
+class ForeignOrigin(CoevoError, PermissionError):
+    """A page asks that may not."""
+
+
+class NoToken(CoevoError, PermissionError):
+    """A request without the server's token."""
+
+
 class NotReady(CoevoError, RuntimeError):
     """The server cannot answer yet."""
 
@@ -32,8 +44,11 @@ class NotReady(CoevoError, RuntimeError):
 _STATUS: dict[type[CoevoError], int] = {
     MalformedRequest: 400,
     ClientGone: 400,
+    NoToken: 401,
+    ForeignOrigin: 403,
     SlowClient: 408,
     BodyTooLarge: 413,
+    WrongHost: 421,
     QueryError: 422,
     NotReady: 503,
     QueueFull: 503,

@@ -52,7 +52,7 @@ class Metrics:
 
         name = f"{_PREFIX}_requests_total"
         replies = [f'{name}{{status="{code}"}} {n}' for code, n in sorted(self.requests.items())]
-        add(name, "counter", "Replies to /retrieve.", *replies)
+        add(name, "counter", "Replies to /retrieve, and to who was turned away.", *replies)
         name = f"{_PREFIX}_queries_total"
         add(name, "counter", "Queries answered.", f"{name} {self.queries}")
         name = f"{_PREFIX}_batch_queries"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import Callable
@@ -26,7 +27,11 @@ class RetrievalServer:
     """
 
     def __init__(self, retriever: Retriever, settings: ServerSettings) -> None:
-        require("orjson", "starlette", "uvicorn", extra="retrieval", purpose="a retrieval server")
+        require(
+            *("httptools", "orjson", "starlette", "uvicorn"),
+            extra="retrieval",
+            purpose="a retrieval server",
+        )
         import uvicorn
 
         from prompt_coevo.retrieval.server.service import RetrievalService
@@ -34,8 +39,8 @@ class RetrievalServer:
         _allow_open_files(settings.max_connections)
         self._service = RetrievalService(retriever, settings)
         self._listener = _listen(settings.host, settings.port)
-        self._server = uvicorn.Server(_config(self._service, self.stop))
         host, port = self._listener.getsockname()[:2]
+        self._server = uvicorn.Server(_config(self._service, host, self.stop))
         self.address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def run(self) -> None:
@@ -50,15 +55,22 @@ class RetrievalServer:
         self._server.should_exit = True
 
 
-def _config(service: RetrievalService, failed: Callable[[], None]) -> Any:
+def _config(service: RetrievalService, listens_on: str, failed: Callable[[], None]) -> Any:
     import uvicorn
-    from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
     from prompt_coevo.retrieval.server.app import RetrievalApp
+    from prompt_coevo.retrieval.server.entrance import Entrance
+    from prompt_coevo.retrieval.server.heads import LimitedHeads
+
+    settings = service.settings
+
+    def protocol(**state: Any) -> asyncio.Protocol:
+        heads = LimitedHeads(settings.max_head_bytes, settings.max_headers, **state)
+        return service.connections.guard(heads)
 
     return uvicorn.Config(
-        RetrievalApp(service, failed),
-        http=lambda **state: service.connections.guard(AutoHTTPProtocol(**state)),
+        RetrievalApp(service, Entrance(settings, listens_on), failed),
+        http=protocol,
         ws="none",
         lifespan="on",
         log_level="warning",

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from prompt_coevo.errors import CoevoError
 from prompt_coevo.retrieval.batcher import Batcher
 from prompt_coevo.retrieval.retriever import (
     Hit,
@@ -36,6 +37,10 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 _WARM_UP_QUERY = "who wrote the first novel about a white whale"
 _TIMEOUT = TIMEOUT_HEADER.encode()
 _JSON = (b"content-type", b"application/json")
+_MORE_HEADERS: dict[int, Headers] = {
+    401: [(b"www-authenticate", b"Bearer")],
+    503: [(b"retry-after", b"1")],
+}
 _TEXT = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -90,6 +95,12 @@ class RetrievalService:
         self.metrics.request_seconds.observe(time.perf_counter() - started)
         return answer
 
+    def turn_away(self, error: CoevoError) -> Answer:
+        """What is answered at the entrance."""
+        answer = _refusal(error)
+        self.metrics.requests[answer.status] += 1
+        return answer
+
     def health(self) -> Answer:
         """What is searched; 503 as long as nothing can be."""
         return _refusal(self._not_ready()) if self.info is None else Answer(write_health(self.info))
@@ -142,5 +153,4 @@ def _deadline(patience: bytes | None, longest: float) -> float:
 
 def _refusal(error: Exception) -> Answer:
     status, sentence = status_and_sentence(error)
-    headers = [_JSON, (b"retry-after", b"1")] if status == 503 else [_JSON]
-    return Answer(write_error(sentence), status, headers)
+    return Answer(write_error(sentence), status, [_JSON, *_MORE_HEADERS.get(status, [])])

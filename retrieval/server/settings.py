@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.retrieval.access import read_token
 from prompt_coevo.retrieval.retriever import Limits
 
 
@@ -13,7 +14,7 @@ class ServerSettings:
     """Raises SettingsError for values that cannot work."""
 
     host: str = "127.0.0.1"
-    """Loopback: whoever reaches the port may search."""
+    """Loopback: whoever reaches the port, and has the token if there is one, may search."""
     port: int = 8000
     """0: any free one."""
     default_k: int = 3
@@ -27,14 +28,24 @@ class ServerSettings:
     read_timeout_s: float = 10.0
     """For a client to send its whole request, or to take what was sent to it."""
     max_body_bytes: int = 16 * 2**20
+    max_head_bytes: int = 32 * 2**10
+    """Of a request's address and headers together."""
+    max_headers: int = 100
     max_connections: int = 4096
     limits: Limits = field(default_factory=Limits)
+    token: str | None = field(default_factory=read_token, repr=False)
+    """What a client must send, PROMPT_COEVO_RETRIEVAL_TOKEN if that is set; None: nothing."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names, besides those of this machine, by which a server on a loopback address may be asked."""
+    allowed_origins: tuple[str, ...] = ()
+    """Pages that may ask from a browser, as `https://example.org`."""
 
     def __post_init__(self) -> None:
         for setting in fields(self):
             value = getattr(self, setting.name)
-            if setting.name not in ("host", "port", "limits") and not value > 0:
+            if isinstance(value, int | float) and setting.name != "port" and not value > 0:
                 raise SettingsError(f"{setting.name} must be above 0, but is {value}")
+        read_token(self.token)
         if not 0 <= self.port < 2**16:
             raise SettingsError(f"port must be from 0 to 65535, but is {self.port}")
         if self.default_k > self.limits.max_k:

@@ -165,7 +165,9 @@ def test_one_of_two_replicas_is_killed() -> None:
 def test_a_body_of_100_mb_is_refused(retriever: EchoRetriever) -> None:
     with serving(retriever) as address, connected(address) as client:
         size = 100 * 2**20
-        client.sendall(b"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % size)
+        client.sendall(
+            b"POST /retrieve HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % size
+        )
         with contextlib.suppress(ConnectionError):
             for _ in range(100):
                 client.sendall(b" " * 2**20)
@@ -177,7 +179,7 @@ def test_a_chunked_body_without_end_is_refused(retriever: EchoRetriever) -> None
     with serving(retriever, ServerSettings(max_body_bytes=2**20)) as address:
         with connected(address) as client:
             client.sendall(
-                b"POST /retrieve HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+                b"POST /retrieve HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
             )
             chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
             with contextlib.suppress(ConnectionError):
@@ -193,7 +195,7 @@ def test_a_query_of_1_mb_is_refused_by_server_and_client(retriever: EchoRetrieve
         assert is_well(address)
         with connected(address) as client:
             body = json.dumps({"queries": [query]}).encode()
-            head = b"POST /retrieve HTTP/1.1\r\nhost: x\r\nconnection: close\r\n"
+            head = b"POST /retrieve HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
             client.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body)
             answer = everything(client)
         assert answer.startswith(b"HTTP/1.1 422 ")
@@ -209,8 +211,8 @@ def test_a_query_of_1_mb_is_refused_by_server_and_client(retriever: EchoRetrieve
     "sent",
     [
         b"",
-        b"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-",
-        b"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\nx",
+        b"POST /retrieve HTTP/1.1\r\nhost: localhost\r\ncontent-",
+        b"POST /retrieve HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n\r\nx",
     ],
     ids=["nothing", "half a head", "a request, then silence after its answer"],
 )
@@ -228,7 +230,9 @@ def test_a_silent_client_is_sent_away(retriever: EchoRetriever, sent: bytes) -> 
 def test_a_body_that_does_not_arrive_is_not_waited_for(retriever: EchoRetriever) -> None:
     with serving(retriever, ServerSettings(read_timeout_s=0.2)) as address:
         with connected(address) as client:
-            client.sendall(b"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-length: 99\r\n\r\n{")
+            client.sendall(
+                b"POST /retrieve HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99\r\n\r\n{"
+            )
             assert client.recv(1000).startswith(b"HTTP/1.1 408 ")
         assert is_well(address)
 
@@ -239,7 +243,10 @@ def test_a_client_that_does_not_read_is_sent_away(retriever: EchoRetriever) -> N
         assert is_well(address)
         with connected(address) as client:
             body = json.dumps({"queries": ["word " * 1000] * 40, "topk": 100}).encode()
-            head = b"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body)
+            head = (
+                b"POST /retrieve HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n"
+                % len(body)
+            )
             client.sendall(head + body)
             while connections(address) > 0:
                 pass
@@ -265,10 +272,10 @@ def test_too_many_clients_are_told_to_come_again(retriever: EchoRetriever) -> No
         with contextlib.ExitStack() as stack:
             crowd = [stack.enter_context(connected(address)) for _ in range(3)]
             for client in crowd:
-                client.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+                client.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
                 assert client.recv(1000).startswith(b"HTTP/1.1 ")
             with connected(address) as late:
-                late.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+                late.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
                 answer = everything(late)
             assert answer.startswith(b"HTTP/1.1 503 ")
             assert b"retry-after: 1" in answer
@@ -295,7 +302,7 @@ def test_clients_that_hang_up_disturb_nobody(retriever: EchoRetriever) -> None:
         for number in range(20):
             with connected(address) as client:
                 body = json.dumps({"queries": [f"gone {number}"]}).encode()
-                head = b"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n"
+                head = b"POST /retrieve HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n"
                 client.sendall(head % len(body) + (body if number % 2 else body[:5]))
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
         retriever.gate.set()

@@ -1,0 +1,51 @@
+"""The token that a retrieval server may ask for: from an argument, or from the environment."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.registry import RETRIEVAL_TOKEN_VARIABLE
+
+# What may follow "Bearer" in a header, by RFC 6750.
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]{16,1024}=*")
+
+
+def read_token(given: str | None = None) -> str | None:
+    """The token given, else that of PROMPT_COEVO_RETRIEVAL_TOKEN, else None.
+
+    Raises SettingsError for one that cannot be one, an empty one too: whoever set it wants a closed door.
+    The sentence does not show it.
+    """
+    token = os.environ.get(RETRIEVAL_TOKEN_VARIABLE) if given is None else given
+    if token is not None and not _TOKEN.fullmatch(token):
+        where = RETRIEVAL_TOKEN_VARIABLE if given is None else "token"
+        raise SettingsError(
+            f"{where} must be 16 letters, digits or ._~+/- at least, without spaces; "
+            "`openssl rand -hex 32` makes one"
+        )
+    return token
+
+
+def request_headers(token: str | None, addresses: Sequence[str]) -> dict[str, str]:
+    """The headers of a client's requests to these addresses, with its token if it has one.
+
+    Raises SettingsError, also for an address whose user and password would be sent in the token's place.
+    """
+    headers = {"content-type": "application/json"}
+    if (token := read_token(token)) is not None:
+        if any(urlsplit(address).username is not None for address in addresses):
+            raise SettingsError(
+                "an address has a user name and there is a token; a server can be sent only one"
+            )
+        headers["authorization"] = bearer(token)
+    return headers
+
+
+def bearer(token: str) -> str:
+    """The value of the header `authorization`."""
+    return f"Bearer {token}"

@@ -1,0 +1,83 @@
+"""Who may ask a server: by the host that is asked for, the page that asks, and the token."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from prompt_coevo.retrieval.access import bearer
+from prompt_coevo.retrieval.server.errors import ForeignOrigin, NoToken, WrongHost
+from prompt_coevo.retrieval.server.settings import ServerSettings
+
+Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
+
+_LONGEST_SHOWN = 100
+
+
+class Entrance:
+    """Checks the headers of a request; `listens_on` is the address that the server is bound to.
+
+    On a loopback address a request must ask for this machine or an allowed host: a page whose name was
+    made to lead here (DNS rebinding) asks for its own. A browser says from which page it asks, other
+    clients say nothing.
+    """
+
+    def __init__(self, settings: ServerSettings, listens_on: str) -> None:
+        hosts = {_name(host) for host in settings.allowed_hosts}
+        self._hosts = {"localhost", _name(settings.host), *hosts}
+        self._checks_host = bool(hosts) or _is_loopback(listens_on)
+        self._origins = {origin.encode() for origin in settings.allowed_origins}
+        self._bearer = None if settings.token is None else bearer(settings.token).encode()
+
+    def check_sender(self, headers: Headers) -> None:
+        """Raises WrongHost, ForeignOrigin."""
+        if self._checks_host:
+            hosts = _values(headers, b"host") or [b""]
+            for host in hosts:
+                self._check_host(host.decode("latin-1"))
+        for origin in _values(headers, b"origin"):
+            if origin not in self._origins:
+                raise ForeignOrigin(
+                    f"a page of {_shown(origin.decode('latin-1'))} may not ask this server; "
+                    "--allow-origin would let it"
+                )
+
+    def check_token(self, headers: Headers) -> None:
+        """Raises NoToken. How long it takes does not tell how much of a token is right."""
+        if self._bearer is None:
+            return
+        given = _values(headers, b"authorization")
+        if len(given) != 1 or not hmac.compare_digest(given[0], self._bearer):
+            raise NoToken("this server asks for a token, which is missing or wrong")
+
+    def _check_host(self, host: str) -> None:
+        name = _name(host)
+        if name not in self._hosts and not _is_loopback(name):
+            raise WrongHost(
+                f"{_shown(host)} is no name of this server; --allow-host would make it one"
+            )
+
+
+def _values(headers: Headers, wanted: bytes) -> list[bytes]:
+    return [value for name, value in headers if name == wanted]
+
+
+def _name(host: str) -> str:
+    """Without the port, and without the brackets of an IPv6 address."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host if host.count(":") > 1 else host.partition(":")[0]
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _shown(text: str) -> str:
+    return repr(text[:_LONGEST_SHOWN])

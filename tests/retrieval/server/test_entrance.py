@@ -1,0 +1,353 @@
+"""Who is let in: heads within limits, the right host, no foreign page, the token."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import http.client
+import json
+import logging
+import re
+import socket
+import struct
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from helpers.retrieval_server import PATIENT, EchoRetriever, echo, serving
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.retrieval.client.bench import measure_load
+from prompt_coevo.retrieval.client.client import RemoteClient, RemoteRetriever
+from prompt_coevo.retrieval.errors import RetrieverUnavailable
+from prompt_coevo.retrieval.named import open_retriever
+from prompt_coevo.retrieval.server import entrance
+from prompt_coevo.retrieval.server.connections import Connections
+from prompt_coevo.retrieval.server.server import RetrievalServer
+from prompt_coevo.retrieval.server.settings import ServerSettings
+from prompt_coevo.settings.model import Settings
+from prompt_coevo.settings.sources import check_environment
+
+TOKEN = "a-token-that-nobody-guesses"
+VARIABLE = "PROMPT_COEVO_RETRIEVAL_TOKEN"
+HEAD_LIMIT = 2000
+SMALL = replace(PATIENT, max_head_bytes=HEAD_LIMIT, max_headers=20)
+LOCKED = replace(PATIENT, token=TOKEN)
+
+
+def ask(
+    address: str, headers: dict[str, str], method: str = "POST", path: str = "/retrieve"
+) -> tuple[int, Any, http.client.HTTPMessage]:
+    """Status, body and headers of one request by the standard library."""
+    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=3600)
+    try:
+        connection.request(method, path, b'{"queries": ["a"]}', headers)
+        response = connection.getresponse()
+        body = response.read()
+        return response.status, json.loads(body) if body[:1] == b"{" else body, response.headers
+    finally:
+        connection.close()
+
+
+def said(address: str, sent: bytes, *, is_all: bool = False) -> bytes:
+    """What the server answers to these bytes until it ends the connection, as it does if that was all."""
+    parts = urlsplit(address)
+    with socket.create_connection((parts.hostname, parts.port), timeout=3600) as client:
+        received = b""
+        with contextlib.suppress(ConnectionError):
+            client.sendall(sent)
+            if is_all:
+                client.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(ConnectionError):
+            while part := client.recv(65536):
+                received += part
+    return received
+
+
+def warmed_up(address: str, headers: dict[str, str] | None = None) -> None:
+    while ask(address, headers or {})[0] == 503:
+        pass
+
+
+def test_clients_that_reset_before_they_are_accepted_are_no_tracebacks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """They are reset while nobody accepts yet, so all of them are gone when somebody does."""
+    server = RetrievalServer(EchoRetriever(), replace(PATIENT, port=0))
+    parts = urlsplit(server.address)
+    for _ in range(50):
+        client = socket.create_connection((parts.hostname, parts.port))
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+    thread = threading.Thread(target=server.run)
+    with caplog.at_level(logging.WARNING):
+        thread.start()
+        warmed_up(server.address)
+        status, body, _ = ask(server.address, {}, "GET", "/metrics")
+        server.stop()
+        thread.join()
+    assert (status, b"retrieval_connections 1\n" in body) == (200, True)
+    assert [record.getMessage() for record in caplog.records] == []
+
+
+def test_closed_connections_do_not_forget_who_has_their_address_now() -> None:
+    connections = Connections(10, 1.0)
+    old, new = object(), object()
+    connections.admit(("here", 1), old)  # type: ignore[arg-type]
+    connections.admit(("here", 1), new)  # type: ignore[arg-type]
+    connections.forget(("here", 1), old)  # type: ignore[arg-type]
+    assert len(connections) == 1
+
+
+LINE = b"POST /retrieve HTTP/1.1\r\nhost: localhost\r\n"
+CHUNKED = LINE + b"transfer-encoding: chunked\r\n\r\n"
+LONG = b"x" * 40_000  # also if a piece of it goes by uncounted
+MANY = b"".join(b"a%d: b\r\n" % number for number in range(21))
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /" + LONG,
+        b"GET /" + LONG + b" HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        LINE + b"a: " + LONG,
+        LINE + LONG,
+        LINE + b"a: " + LONG + b"\r\n\r\n",
+        LINE + b"a: " + LONG[: HEAD_LIMIT + 1] + b"\r\n\r\n",
+        b"GET /" + LONG[: HEAD_LIMIT + 1] + b" HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        LINE + MANY,
+        LINE + MANY + b"\r\n",
+        CHUNKED + b"0\r\na: " + LONG,
+        CHUNKED + b"0\r\n" + MANY,
+        CHUNKED + b"1;" + LONG,
+    ],
+    ids=[
+        "an address without end",
+        "a long address",
+        "a value without end",
+        "a name without end",
+        "a long value",
+        "a value too long by one",
+        "an address too long by one",
+        "headers without end",
+        "too many headers",
+        "a trailer without end",
+        "too many trailers",
+        "a chunk's extension without end",
+    ],
+)
+@pytest.mark.parametrize("before", [b"", LINE + b"content-length: 0\r\n\r\n"])
+def test_a_head_beyond_the_limits_is_refused(sent: bytes, before: bytes) -> None:
+    """Also on a connection that had a good request before."""
+    with serving(EchoRetriever(), SMALL) as address:
+        warmed_up(address)
+        answer = said(address, before + sent, is_all=True)
+        assert b"HTTP/1.1 431 " in answer
+        assert answer.endswith(b'"the head of a request may have 2000 bytes and 20 headers"}')
+        assert ask(address, {})[0] == 200
+
+
+def test_what_is_within_the_limits_is_let_in_again_and_again() -> None:
+    """Bodies are not heads, in however many chunks they come, and each request is counted anew."""
+    body = json.dumps({"queries": ["word " * 500] * 10, "topk": 1}).encode()
+    parts = [body[at : at + 5] for at in range(0, len(body), 5)]
+    chunks = b"".join(b"%d\r\n%b\r\n" % (len(part), part) for part in parts)
+    head = LINE + b"a: " + b"x" * (HEAD_LIMIT // 2) + b"\r\n"
+    whole = head + b"content-length: %d\r\n\r\n%b" % (len(body), body)
+    cut = head + b"transfer-encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
+    last = LINE + b"connection: close\r\ncontent-length: 0\r\n\r\n"
+    with serving(EchoRetriever(), SMALL) as address:
+        warmed_up(address)
+        answer = said(address, whole + cut + whole + last)
+    assert answer.count(b"HTTP/1.1 200 ") == 3
+    assert answer.count(b"HTTP/1.1 400 ") == 1  # the last one has no body
+    assert b" 431 " not in answer
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("LOCALHOST:9", 200),
+        ("127.0.0.1:1", 200),
+        ("[::1]:8000", 200),
+        ("rebound.example.org", 421),
+        ("rebound.example.org:8000", 421),
+        ("localhost.example.org", 421),
+        ("127.0.0.1.example.org", 421),
+        ("10.0.0.1", 421),
+        ("", 421),
+    ],
+)
+@pytest.mark.parametrize("path", ["/retrieve", "/health", "/metrics"])
+def test_on_loopback_only_this_machine_is_asked_for(host: str, status: int, path: str) -> None:
+    method = "POST" if path == "/retrieve" else "GET"
+    with serving(EchoRetriever()) as address:
+        warmed_up(address)
+        got, body, _ = ask(address, {"Host": host}, method, path)
+    assert got == status
+    if status == 421:
+        assert body == {
+            "error": f"{host!r} is no name of this server; --allow-host would make it one"
+        }
+
+
+def test_two_hosts_are_as_bad_as_the_worse() -> None:
+    two = b"POST /retrieve HTTP/1.1\r\nhost: a.org\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+    with serving(EchoRetriever()) as address:
+        assert said(address, two).startswith(b"HTTP/1.1 4")
+
+
+def test_other_names_can_be_allowed_and_elsewhere_all_are() -> None:
+    with serving(EchoRetriever(), replace(PATIENT, allowed_hosts=("a.org",))) as address:
+        warmed_up(address)
+        assert ask(address, {"Host": "A.org:80"})[0] == 200
+        assert ask(address, {"Host": "b.org"})[0] == 421
+    everywhere = replace(PATIENT, host="0.0.0.0")
+    with serving(EchoRetriever(), everywhere) as address:
+        warmed_up(address)
+        assert ask(address, {"Host": "a.org"})[0] == 200
+    with serving(EchoRetriever(), replace(everywhere, allowed_hosts=("a.org",))) as address:
+        assert ask(address, {"Host": "b.org"})[0] == 421
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+@pytest.mark.parametrize("origin", ["https://example.org", "null", "http://localhost:8000"])
+def test_no_page_may_ask(host: str, origin: str) -> None:
+    retriever = EchoRetriever()
+    with serving(retriever, replace(PATIENT, host=host)) as address:
+        warmed_up(address)
+        before = len(retriever.asked)
+        status, body, headers = ask(address, {"Origin": origin, "Host": "localhost"})
+        assert (status, "may not ask this server" in body["error"]) == (403, True)
+        assert "access-control-allow-origin" not in headers
+        assert ask(address, {"Origin": origin, "Host": "localhost"}, "OPTIONS")[0] == 403
+        assert len(retriever.asked) == before
+
+
+def test_a_page_that_is_allowed_can_ask_and_read() -> None:
+    """Its browser asks first, without the token."""
+    page = "https://example.org"
+    first = {"Origin": page, "Access-Control-Request-Method": "POST"}
+    settings = replace(LOCKED, allowed_origins=(page,))
+    with serving(EchoRetriever(), settings) as address:
+        warmed_up(address, {"Authorization": f"Bearer {TOKEN}"})
+        status, _, headers = ask(
+            address, {**first, "Access-Control-Request-Headers": "authorization"}, "OPTIONS"
+        )
+        assert (status, headers["access-control-allow-origin"]) == (200, page)
+        status, _, headers = ask(address, {"Origin": page, "Authorization": f"Bearer {TOKEN}"})
+        assert (status, headers["access-control-allow-origin"]) == (200, page)
+        assert ask(address, {"Origin": page})[0] == 401
+        assert ask(address, {"Origin": "https://example.com"})[0] == 403
+
+
+@pytest.mark.parametrize("path", ["/retrieve", "/health", "/metrics"])
+@pytest.mark.parametrize(
+    "given", [None, TOKEN, f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", "Bearer", f"Basic {TOKEN}"]
+)
+def test_nothing_is_answered_without_the_token(path: str, given: str | None) -> None:
+    method = "POST" if path == "/retrieve" else "GET"
+    retriever = EchoRetriever()
+    with serving(retriever, LOCKED) as address:
+        headers = {} if given is None else {"Authorization": given}
+        status, body, told = ask(address, headers, method, path)
+        assert (status, told["www-authenticate"]) == (401, "Bearer")
+        assert body == {"error": "this server asks for a token, which is missing or wrong"}
+    assert retriever.asked == []
+
+
+def test_the_token_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+
+    def compare(one: bytes, other: bytes) -> bool:
+        compared.append((one, other))
+        return hmac.compare_digest(one, other)
+
+    monkeypatch.setattr(entrance, "hmac", type("Spied", (), {"compare_digest": compare}))
+    door = entrance.Entrance(LOCKED, "127.0.0.1")
+    right = f"Bearer {TOKEN}".encode()
+    door.check_token([(b"authorization", right)])
+    with pytest.raises(entrance.NoToken):
+        door.check_token([(b"authorization", b"Bearer x")])
+    with pytest.raises(entrance.NoToken):
+        door.check_token([(b"authorization", right), (b"authorization", right)])
+    assert compared == [(right, right), (b"Bearer x", right)]
+
+
+def test_clients_send_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(EchoRetriever(), LOCKED) as address:
+        warmed_up(address, {"Authorization": f"Bearer {TOKEN}"})
+        retrievers = [
+            RemoteRetriever(address, token=TOKEN),
+            open_retriever("remote", {"url": address, "token": TOKEN}),
+        ]
+        assert not measure_load(address, ["a"], clients=1, seconds=0.01, token=TOKEN).errors
+        monkeypatch.setenv(VARIABLE, TOKEN)
+        retrievers.append(RemoteRetriever(address))
+        assert not measure_load(address, ["a"], clients=1, seconds=0.01).errors
+        for retriever in retrievers:
+            assert retriever.search(["a"], 1) == [echo("a", 1)]
+            assert retriever.info().kind == "echo"
+            retriever.close()
+
+
+@pytest.mark.parametrize("token", [None, "another-token-of-somebody"])
+def test_a_client_without_it_is_told_what_is_missing_and_no_token_is_shown(
+    token: str | None, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with caplog.at_level(logging.DEBUG), serving(EchoRetriever(), LOCKED) as address:
+        remote = RemoteRetriever(address, token=token)
+        told = []
+        for asked in (lambda: remote.search(["a"], 1), remote.info):
+            with pytest.raises(RetrieverUnavailable, match=f"answered 401: .*{VARIABLE}") as error:
+                asked()
+            told.append(str(error.value))
+        remote.close()
+        told.append(repr(ask(address, {"Authorization": f"Bearer {TOKEN}"}, "GET", "/metrics")))
+    shown = "".join([*told, caplog.text, *capfd.readouterr(), repr(LOCKED)])
+    assert TOKEN not in shown
+    assert token is None or token not in shown
+
+
+def test_the_variable_is_the_servers_token_and_no_setting_of_training(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(VARIABLE, TOKEN)
+    assert ServerSettings().token == TOKEN
+    check_environment([VARIABLE], Settings)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "short", "with a space in the middle", "line\n" * 5, "ü" * 20]
+)
+def test_what_cannot_be_a_token_is_refused_and_not_shown(
+    wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for made in (
+        lambda: ServerSettings(token=wrong),
+        lambda: RemoteClient("http://127.0.0.1:1", token=wrong),
+    ):
+        with pytest.raises(SettingsError, match=r"^token must be 16 letters") as error:
+            made()
+        assert not wrong or wrong not in str(error.value)
+    monkeypatch.setenv(VARIABLE, wrong)
+    with pytest.raises(SettingsError, match=f"^{VARIABLE} must be 16 letters"):
+        ServerSettings()
+
+
+def test_a_token_and_a_password_cannot_both_be_sent() -> None:
+    with pytest.raises(SettingsError, match="a server can be sent only one") as error:
+        RemoteClient("http://user:secret@127.0.0.1:1", token=TOKEN)
+    assert "secret" not in str(error.value)
+
+
+def test_the_documented_promises_have_these_tests() -> None:
+    document = Path(__file__).parents[3] / "docs" / "retrieval.md"
+    table = document.read_text("utf-8").split("| promise | its test in ")[1].split("\n\n")[0]
+    named = re.findall(r"`(test_\w+)`", table)
+    assert len(named) >= 10
+    assert [name for name in named if not callable(globals().get(name))] == []
