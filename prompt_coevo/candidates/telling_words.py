@@ -69,8 +69,11 @@ def _pairs(first: NDArray[np.int64], second: NDArray[np.uint32]) -> NDArray[np.u
 
 
 def _is_in(values: NDArray[np.uint64], ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    if not len(ordered):
-        return np.zeros(len(values), dtype=bool)
-    places = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
-    found: NDArray[np.bool_] = ordered[places] == values
+    found = np.zeros(len(values), dtype=bool)
+    low_bits = np.zeros(1 << 16, dtype=bool)  # most values are none of them already by these
+    low_bits[ordered.astype(np.uint16)] = True
+    maybe = np.flatnonzero(low_bits[values.astype(np.uint16)])
+    if len(maybe):
+        places = np.minimum(np.searchsorted(ordered, values[maybe]), len(ordered) - 1)
+        found[maybe] = ordered[places] == values[maybe]
     return found
