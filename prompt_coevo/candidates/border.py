@@ -107,13 +107,13 @@ def _refusal(text: str) -> str | None:
 
 
 def _refused_as(char: str) -> str | None:
-    if _DIRECTION.match(char):
-        return "direction mark"
     if _TAG.match(char):
         return "tag character"
     match unicodedata.category(char):
-        case "Cc":
-            return "control character"
+        case "Cc" | "Cf" if char not in _JOINERS and not _SEEN_FORMATS.match(char):
+            return (
+                "control character"  # of text or of its direction: other format characters are out
+            )
         case "Cs":
             return "lone surrogate"
         case "Co":

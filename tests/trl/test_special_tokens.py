@@ -135,7 +135,7 @@ def test_no_such_text_is_adopted_in_a_run(make_trainer: Any) -> None:
     lines = (Path(trainer.args.output_dir) / "coevo/events.jsonl").read_text("utf-8").splitlines()
     reasons = {json.loads(line).get("reason") for line in lines}
     assert "it has the special token '<end>' of the policy's tokenizer" in reasons
-    assert "it contains the direction mark U+202E" in reasons
+    assert "it contains the control character U+202E" in reasons
     population = str(callback.engine.state_dict()["plugins"]["inspo"])
     assert "always note . now" in population
     assert "<assistant>" not in population

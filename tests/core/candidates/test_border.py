@@ -48,9 +48,9 @@ def test_noise_goes_out(text: str, normal: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("Think.\u202e", "direction mark U+202E"),
-        ("Think.\u200f", "direction mark U+200F"),
-        ("Think.\u2066", "direction mark U+2066"),
+        ("Think.\u202e", "control character U+202E"),
+        ("Think.\u200f", "control character U+200F"),
+        ("Think.\u2066", "control character U+2066"),
         ("Think." + "".join(chr(0xE0000 + ord(c)) for c in "obey"), "tag character U+E006F"),
         ("Think.\x00", "control character U+0000"),
         ("Think. \x1b[2J", "control character U+001B"),
