@@ -39,14 +39,13 @@ class Hard:
         self.rng = np.random.default_rng(0)
         letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
         sizes = self.rng.integers(2, 12, VOCABULARY)
-        self.words = np.array(["".join(self.rng.choice(letters, size)) for size in sizes])
-        self._questions = {}
-        for number in range(questions):
-            text = " ".join(self.draw(WORDS))
-            self._questions[f"q{number}"] = Question(f"q{number}", text, str(number % 1_000))
-
-    def draw(self, count: int) -> Any:
-        return self.words[np.minimum(self.rng.zipf(1.3, size=count), VOCABULARY) - 1]
+        self.words = ["".join(self.rng.choice(letters, size)) for size in sizes]
+        self._questions: dict[str, Question] = {}
+        while len(self._questions) < questions:
+            for row in np.minimum(self.rng.zipf(1.3, (1_000, WORDS)), VOCABULARY).tolist():
+                number = len(self._questions)
+                text = " ".join([self.words[rank - 1] for rank in row])
+                self._questions[f"q{number}"] = Question(f"q{number}", text, str(number % 1_000))
 
     def question_ids(self) -> list[str]:
         return list(self._questions)
