@@ -115,7 +115,7 @@ def _refused_as(char: str) -> str | None:
                 "control character"  # of text or of its direction: other format characters are out
             )
         case "Cs":
-            return "lone surrogate"
+            return "control character"
         case "Co":
             return "private character"
         case "Cn" if ord(char) not in _EMOJI:
