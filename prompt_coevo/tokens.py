@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+
+from prompt_coevo.placement import Prompt
 
 
 def encode(processing_class: Any, text: str) -> list[int]:
@@ -10,6 +13,45 @@ def encode(processing_class: Any, text: str) -> list[int]:
     tokenizer = getattr(processing_class, "tokenizer", processing_class)
     ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
     return ids
+
+
+def encode_prompt(processing_class: Any, prompt: Prompt) -> list[int]:
+    """The ids of a text, or of a chat as its template renders it."""
+    if isinstance(prompt, str):
+        return encode(processing_class, prompt)
+    ids: list[list[int]] = processing_class.apply_chat_template(
+        [prompt], add_generation_prompt=True, tokenize=True, return_dict=True
+    )["input_ids"]
+    return ids[0]
+
+
+def special_tokens(processing_class: Any) -> dict[int, str]:
+    """The tokens that are more than text, by id: special ones, and the marks in the chat template.
+
+    The token for unknown words is none of them: any odd word gives one.
+    """
+    tokenizer = getattr(processing_class, "tokenizer", processing_class)
+    ids = getattr(tokenizer, "all_special_ids", ())
+    found: dict[int, str] = dict(
+        zip(ids, getattr(tokenizer, "all_special_tokens", ()), strict=True)
+    )
+    template = "\n".join({*_chat_templates(processing_class), *_chat_templates(tokenizer)})
+    for token_id, token in getattr(tokenizer, "added_tokens_decoder", {}).items():
+        if token.special or (_is_mark(token.content) and token.content in template):
+            found[token_id] = token.content
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    return {token_id: token for token_id, token in found.items() if token_id != unknown}
+
+
+def _chat_templates(processing_class: Any) -> Iterator[str]:
+    """There may be several with names."""
+    found = getattr(processing_class, "chat_template", None) or ""
+    yield from [found] if isinstance(found, str) else found.values()
+
+
+def _is_mark(token: str) -> bool:
+    """Whether a token looks like <this>; words and indentation may be tokens of their own, too."""
+    return len(token.strip()) > 2 and not token.strip()[0].isalnum()
 
 
 def vocabulary_size(model_config: Any) -> int | None:

@@ -13,7 +13,8 @@ from prompt_coevo.markers import hookimpl
 from prompt_coevo.proposals import Reply
 from prompt_coevo.types import Candidate
 
-# Control characters but tab and newlines, marks that change the text direction, lone surrogates.
+# For texts of users, which do not cross the border (`border.py`):
+# control characters but tab and newlines, marks that change the text direction, lone surrogates.
 _FORBIDDEN = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )

@@ -1,10 +1,14 @@
-"""New candidates: ask the proposer, put its answers through the gates, tell the listeners."""
+"""New candidates: ask the proposer, put its answers through the gates, tell the listeners.
+
+Every text that a model wrote comes in here, whoever asked for it, and passes the border first.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from prompt_coevo import hookspecs
+from prompt_coevo.candidates.border import cross
 from prompt_coevo.candidates.leaks import LeakGuard
 from prompt_coevo.context import Context
 from prompt_coevo.proposals import Proposal, ProposalRequest
@@ -71,8 +75,9 @@ class CandidateSource:
             self._tell_checked(None, proposal, proposal.problem)
         found = []
         for text in proposal.texts:
-            candidate = self._candidate(text, proposal.request)
-            reason = self._context.veto(
+            crossed = cross(text)
+            candidate = self._candidate(crossed.text, proposal.request)
+            reason = crossed.refusal or self._context.veto(
                 hookspecs.coevo_check_candidate,
                 candidate=candidate,
                 parents=proposal.request.parents,
@@ -82,7 +87,7 @@ class CandidateSource:
             )
             self._tell_checked(candidate, proposal, reason)
             if reason is None:
-                known.add(text)
+                known.add(candidate.text)
                 found.append(candidate)
         return tuple(found)
 

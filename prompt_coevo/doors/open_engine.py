@@ -11,10 +11,12 @@ from typing import Any
 
 from prompt_coevo.doors.length_gate import PromptLengthGate, PromptLimit
 from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.doors.special_token_gate import SpecialTokenGate
 from prompt_coevo.doors.vocabulary_gate import VocabularyGate
 from prompt_coevo.engine.coevolution import Coevolution
+from prompt_coevo.placement import Prompt
 from prompt_coevo.settings import Settings
-from prompt_coevo.tokens import encode, vocabulary_size
+from prompt_coevo.tokens import encode, encode_prompt, special_tokens, vocabulary_size
 
 
 def open_engine(
@@ -43,6 +45,11 @@ def open_engine(
         with reading:  # a tokenizer may not be thread-safe
             return encode(own_tokenizer, text)
 
+    def read_prompt(prompt: Prompt) -> list[int]:
+        with reading:
+            return encode_prompt(own_tokenizer, prompt)
+
+    placement = settings.placement.build()
     return Coevolution.from_settings(
         settings,
         output_dir=output_dir,
@@ -52,11 +59,18 @@ def open_engine(
         plugins={
             f"{door}_length_gate": PromptLengthGate(
                 questions,
-                settings.placement.build(),
+                placement,
                 limit,
                 count_tokens=lambda text: len(read(text)),
             ),
             f"{door}_vocabulary_gate": VocabularyGate(read, vocabulary_size(model_config)),
+            f"{door}_special_token_gate": SpecialTokenGate(
+                special_tokens(own_tokenizer),
+                read_prompt,
+                placement,
+                questions.first_prompt,
+                settings.gates.required_tags,
+            ),
             **(plugins or {}),
         },
         dataset=questions.identity,

@@ -86,6 +86,10 @@ class QuestionIndex:
         """All question ids, in the order of the dataset."""
         return list(self._rows)
 
+    def first_prompt(self) -> Prompt:
+        """The prompt of the dataset's first row."""
+        return self._prompt(self._dataset[0])
+
     def shared_system_message(self) -> str | None:
         """The system message that the prompts of all questions have, None if they differ."""
         messages = {system_message(prompt) for prompt in self._prompts()}

@@ -19,7 +19,7 @@ class GateSettings(Section):
     """Texts that every candidate must contain."""
     leak_ngram: int = Field(default=8, ge=2)
     """A candidate must not share so many consecutive words with a question that its proposer saw or
-    that it is tried on; a shorter question is not looked for."""
+    that it is tried on, nor hold all of a shorter question of at least four words."""
     leak_truth_chars: int = Field(default=12, ge=1)
-    """A ground truth of such a question, if it has so many characters, must not stand in a candidate
-    as it is written."""
+    """A ground truth of such a question, if it has so many letters and digits, must not stand in a
+    candidate, however it is written; a shorter one not together with words of its question."""

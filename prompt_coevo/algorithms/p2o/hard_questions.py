@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prompt_coevo.candidates.leaks import LeakGuard, leak_guard
+from prompt_coevo.candidates.leaks import LeakGuard, LeakGuards
 from prompt_coevo.policy import Policy
 from prompt_coevo.proposals import Trajectory
-from prompt_coevo.settings.gates import GateSettings
 from prompt_coevo.types import Question, Rollout
 
 
@@ -33,9 +32,9 @@ class HardQuestions:
         questions = {question_id: policy.question(question_id) for question_id in ids}
         return cls(questions, tuple(shuffled[:size]), tuple(shuffled[size:]))
 
-    def leak_guard(self, gates: GateSettings) -> LeakGuard:
+    def leak_guard(self, guards: LeakGuards) -> LeakGuard:
         """Knows all the questions, of both parts."""
-        return leak_guard(self.questions.values(), gates)
+        return guards.guard(self.questions.values())
 
     def failures(
         self, question_ids: Sequence[str], rollouts: Sequence[Rollout], solved_at: float

@@ -34,6 +34,7 @@ from prompt_coevo.algorithms.p2o.stream.likeness import (
     Unlike,
     built,
 )
+from prompt_coevo.candidates.leaks import LeakGuards
 from prompt_coevo.candidates.trials import ScoredPool, Trial
 from prompt_coevo.context import Context
 from prompt_coevo.extras import require
@@ -62,6 +63,7 @@ class P2O:
         name = settings.likeness_in_use
         self._make_likeness: LikenessFactory = registry.load("likenesses", name, "p2o.likeness")
         self._neighbours = Neighbours(Unlike(), ())
+        self._guards = LeakGuards(context.settings.gates)
         self._cover: TemplateCover | None = None
         self._searches = 0
         self._totals = {"searches": 0, "search_rollouts": 0, "train_rollouts": 0}
@@ -141,7 +143,9 @@ class P2O:
             self._without_templates("search_skipped", reason=reason)
             return
         instruction = self._context.ask(hookspecs.coevo_best_instruction)
-        request = SearchRequest(self._searches, hard_ids, policy, self._settings, instruction)
+        request = SearchRequest(
+            self._searches, hard_ids, policy, self._settings, instruction, self._guards
+        )
         result = self._context.ask(hookspecs.coevo_search, request=request)
         self._searches += 1
         if result is None:

@@ -22,6 +22,7 @@ from prompt_coevo.algorithms.p2o.budget import RolloutBudget
 from prompt_coevo.algorithms.p2o.hard_questions import HardQuestions
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.candidates.evaluation import Evaluator, Part
+from prompt_coevo.candidates.leaks import LeakGuards
 from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable
 from prompt_coevo.candidates.trials import ScoredPool, Trial
 from prompt_coevo.candidates.verification import verify
@@ -37,13 +38,17 @@ NO_CALLS_LEFT: Final = "the calls of this search are used up (p2o.calls_per_hard
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """Find templates for the hard questions. `number` counts the searches of the run."""
+    """Find templates for the hard questions. `number` counts the searches of the run.
+
+    `guards` are those of the run, so that a search reads only the questions that no other one has.
+    """
 
     number: int
     hard_ids: tuple[str, ...]
     policy: Policy
     settings: P2OSettings
     instruction: Candidate | None = None
+    guards: LeakGuards | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,8 @@ class Search:
             dev=len(self._dev_ids),
             overspend=self._settings.overspend,
         )
-        self._source = CandidateSource(context, self._questions.leak_guard(context.settings.gates))
+        guards = request.guards or LeakGuards(context.settings.gates)
+        self._source = CandidateSource(context, self._questions.leak_guard(guards))
         self._templates: list[Candidate] = []
         self._scores: list[list[float]] = []
         self._wave = self._proposals = self._barren_waves = 0

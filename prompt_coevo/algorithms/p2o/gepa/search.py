@@ -23,6 +23,7 @@ from prompt_coevo.algorithms.p2o.search import (
     SearchResult,
 )
 from prompt_coevo.candidates.evaluation import Evaluator
+from prompt_coevo.candidates.leaks import LeakGuards
 from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable
 from prompt_coevo.candidates.trials import ScoredPool, Trial
 from prompt_coevo.candidates.verification import verify
@@ -57,7 +58,8 @@ class GepaSearch:
             minibatch=self._minibatch_size,
             dev=len(self._questions.dev_ids),
         )
-        source = CandidateSource(context, self._questions.leak_guard(context.settings.gates))
+        guards = request.guards or LeakGuards(context.settings.gates)
+        source = CandidateSource(context, self._questions.leak_guard(guards))
         self._adapter = TemplateAdapter(
             request.settings, self._questions, self._evaluator, self._budget, source
         )

@@ -555,7 +555,7 @@ def test_the_tags_of_the_parent_are_kept(start: Any, keep_tags: bool) -> None:
 
 
 def test_a_question_shown_to_the_proposer_must_not_come_back(start: Any) -> None:
-    run = evolve_once(start, ["The answer 1 is this", "k1"], gates={"leak_truth_chars": 8})
+    run = evolve_once(start, ["The answer 1 is this", "k1"], gates={"leak_truth_chars": 7})
     assert run.population == ["k0", "k1"]
     assert run.events("candidate_checked")[0]["reason"] == (
         "it contains the ground truth of a training question"

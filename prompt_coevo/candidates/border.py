@@ -1,0 +1,123 @@
+"""The border: what every text that a language model wrote passes before any gate.
+
+What is no more than noise goes out, what hides something is refused, and the text that is adopted is the
+normal form: NFC, with line feeds alone. A text that a user wrote does not come this way; it is never
+changed.
+
+- *Made a line feed*: CR LF, CR, vertical tab, form feed, U+0085, U+2028, U+2029.
+- *Taken out*: what nobody sees: zero-width and other format characters, byte order marks, soft hyphens,
+  fillers. Joiners (U+200C, U+200D) stay between two letters or symbols that are not ASCII, where Indic
+  scripts, Persian and emoji need them; the variation selectors U+FE0E and U+FE0F stay after a symbol; no
+  other variation selector does.
+- *Refused*: what shows another text than it holds, or none: marks that turn the direction of text, tag
+  characters (and with them the flags of England, Scotland and Wales), other control characters, lone
+  surrogates, private characters, and those that this Python's Unicode does not know, emoji aside.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Final
+
+_LINE_END: Final = re.compile(r"\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_UNSEEN_LETTERS: Final = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0"
+"""Fillers, the grapheme joiner, Mongolian variants: to Unicode they are no format characters."""
+_JOINERS: Final = "\u200c\u200d"
+_EMOJI_STYLE: Final = "\ufe0e\ufe0f"
+_KEYCAP: Final = "\u20e3"
+_DIRECTION: Final = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_TAG: Final = re.compile(r"[\U000e0000-\U000e007f]")
+_SEEN_FORMATS: Final = re.compile(
+    r"[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd]"
+)
+"""Arabic, Syriac and Kaithi signs that stand around numbers."""
+_EMOJI: Final = range(0x1F000, 0x1FB00)
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """A text in normal form, and why it must not go further, or None."""
+
+    text: str
+    refusal: str | None = None
+
+
+def cross(text: str) -> Crossed:
+    """The normal form of a text that a model wrote. Never raises; crossing twice changes nothing."""
+    if text.isascii() and text.isprintable():
+        return Crossed(text)
+    while (normal := _normalised(text)) != text:  # what is taken out may bring others together
+        text = normal
+    return Crossed(text, _refusal(text))
+
+
+def _normalised(text: str) -> str:
+    lines = _LINE_END.sub("\n", text)
+    seen = "".join(char for char in lines if not _is_noise(char))
+    return unicodedata.normalize("NFC", _without_idle_joiners(unicodedata.normalize("NFC", seen)))
+
+
+def _is_noise(char: str) -> bool:
+    if char.isascii() or char in _JOINERS or char in _EMOJI_STYLE:
+        return False
+    if (
+        char in _UNSEEN_LETTERS
+        or "\ufe00" <= char <= "\ufe0d"
+        or "\U000e0100" <= char <= "\U000e01ef"
+    ):
+        return True
+    refused = _DIRECTION.match(char) or _TAG.match(char)
+    return unicodedata.category(char) == "Cf" and not refused and not _SEEN_FORMATS.match(char)
+
+
+def _without_idle_joiners(text: str) -> str:
+    """Joiners and styles where they do something, and nowhere else: many in a row could spell a text."""
+    if not any(char in text for char in _JOINERS + _EMOJI_STYLE):
+        return text
+    kept: list[str] = []
+    for place, char in enumerate(text):
+        before, after = (kept[-1] if kept else " "), text[place + 1 : place + 2] or " "
+        idle = (char in _JOINERS and not (_can_join(before) and _can_join(after))) or (
+            char in _EMOJI_STYLE and not _has_styles(before, after)
+        )
+        if not idle:
+            kept.append(char)
+    return "".join(kept)
+
+
+def _can_join(char: str) -> bool:
+    return not char.isascii() and unicodedata.category(char)[0] in "LMS"
+
+
+def _has_styles(char: str, after: str) -> bool:
+    if char.isascii():
+        return after == _KEYCAP
+    return unicodedata.category(char)[0] == "S" or char in "‼⁉〰〽"
+
+
+def _refusal(text: str) -> str | None:
+    for char in text:
+        if char.isascii() and (char.isprintable() or char in "\t\n"):
+            continue
+        if (what := _refused_as(char)) is not None:
+            return f"it contains the {what} U+{ord(char):04X}"
+    return None
+
+
+def _refused_as(char: str) -> str | None:
+    if _TAG.match(char):
+        return "tag character"
+    match unicodedata.category(char):
+        case "Cc" | "Cf" if char not in _JOINERS and not _SEEN_FORMATS.match(char):
+            return (
+                "control character"  # of text or of its direction: other format characters are out
+            )
+        case "Cs":
+            return "control character"
+        case "Co":
+            return "private character"
+        case "Cn" if ord(char) not in _EMOJI:
+            return "unknown character"
+    return None
