@@ -14,7 +14,13 @@ from prompt_coevo.doors.checkpoint import load_state, save_state
 from prompt_coevo.engine.journal import Journal
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.testing.disk import FailingDisk
-from prompt_coevo.testing.scripted_world import QUESTIONS, ScriptedPolicy, helpful_reply, rolled_out, rule
+from prompt_coevo.testing.scripted_world import (
+    QUESTIONS,
+    ScriptedPolicy,
+    helpful_reply,
+    rolled_out,
+    rule,
+)
 from prompt_coevo.types import Rollout
 
 SETTINGS: Final[dict[str, Any]] = {
