@@ -131,7 +131,7 @@ def test_no_operation_that_fails_once_loses_anything(
             with FailingDisk(folder, cut=cut).failing(at=number):
                 engine = life.live()
         except CoevoError as error:
-            assert any(sentence in str(error) for sentence in SENTENCES), error
+            assert_plain(error)
             told["ended by a sentence"] = told.get("ended by a sentence", 0) + 1
         else:
             told["went on"] = told.get("went on", 0) + 1
@@ -158,11 +158,15 @@ def test_a_disk_that_fails_for_good_ends_with_a_sentence_or_not_at_all(
         try:
             with FailingDisk(folder, error=error).failing(at=number, lasting=True):
                 life.live()
-        except CoevoError as ended:
-            assert any(sentence in str(ended) for sentence in SENTENCES), ended
+        except CoevoError as error:
+            assert_plain(error)
         again = life.go_on()
         assert_accounted_for(life, again)
         assert_readable(folder)
+
+
+def assert_plain(error: CoevoError) -> None:
+    assert any(sentence in str(error) for sentence in SENTENCES), error
 
 
 def assert_accounted_for(life: Life, engine: Coevolution) -> None:
