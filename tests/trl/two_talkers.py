@@ -1,7 +1,7 @@
-"""One of two processes that talk as the ranks of a run do, with a time-out of two seconds.
+"""Pairs of processes that talk as the ranks of a run do, with a time-out of four seconds.
 
-Arguments: what happens, and the file for what this rank has to say of it. `RANK` says
-which one this is, `MEET_AT` where they meet.
+Argument: a folder. What rank 1 has to say of what happens gets into `what happens, rank 1` in it. All
+are forks, because most of the time of such a process goes into its imports.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ from prompt_coevo.doors.ranked_policy import RankedPolicy, Scored
 from prompt_coevo.doors.ranks import Ranks
 from prompt_coevo.types import Assignment, PolicyVersion, RolloutRequest, Sampling
 
-PATIENCE_S = 2.0
+PATIENCE_S = 4.0
+LOST = {
+    "rank 1 stops in a rollout": 1,
+    "rank 0 stops in a rollout": 0,
+    "rank 0 stops in a search": 0,
+    "rank 1 dies in a rollout": 1,
+    "a slow reply": None,
+}
+"""What happens, and which rank is not there in the end."""
 
 
 class Answers(RankedPolicy):
@@ -49,18 +57,18 @@ class Answers(RankedPolicy):
         return [Scored(f"by rank {self._ranks.rank}", 1.0, None) for _ in requests]
 
 
-def main(happens: str) -> str:
-    rank, meet = int(os.environ["RANK"]), os.environ["MEET_AT"]
+def talk(happens: str, rank: int, folder: Path) -> str:
+    """What this rank has to say in the end."""
+    meet = f"file://{folder}/{happens}"
     dist.init_process_group("gloo", init_method=meet, rank=rank, world_size=2)
-    ranks = Ranks(rank, 2, timedelta(seconds=PATIENCE_S), "ddp_timeout")
-    policy = Answers(ranks, happens)
+    policy = Answers(Ranks(rank, 2, timedelta(seconds=PATIENCE_S), "ddp_timeout"), happens)
     texts: list[str] = []
 
     def search(_: Coevolution) -> None:
         if happens == "rank 0 stops in a search":
             os.kill(os.getpid(), signal.SIGSTOP)
-        if happens == "a slow reply":
-            time.sleep(3 * PATIENCE_S)
+        if happens == "a slow reply" and not texts:
+            time.sleep(2 * PATIENCE_S)
         two = [RolloutRequest(Assignment("why", member=n), Sampling()) for n in range(2)]
         texts.extend(one.completion for one in policy.rollout(two))
 
@@ -72,7 +80,24 @@ def main(happens: str) -> str:
     return ", ".join(texts)
 
 
+def fork(happens: str, rank: int, folder: Path) -> int:
+    child = os.fork()
+    if child == 0:
+        signal.alarm(300)  # ends it if nothing else does
+        (folder / f"{happens}, rank {rank}").write_text(talk(happens, rank, folder))
+        os._exit(0)  # the other one may hang
+    return child
+
+
+def main(folder: Path) -> None:
+    ranks = {(name, rank): fork(name, rank, folder) for name in LOST for rank in (0, 1)}
+    for (name, rank), child in ranks.items():
+        if rank != LOST[name]:
+            os.waitpid(child, 0)
+    for (name, rank), child in ranks.items():
+        if rank == LOST[name]:
+            os.kill(child, signal.SIGKILL)
+
+
 if __name__ == "__main__":
-    said = main(sys.argv[1])
-    Path(sys.argv[2]).write_text(said)
-    os._exit(0)  # the other one may hang
+    main(Path(sys.argv[1]))
