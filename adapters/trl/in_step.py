@@ -67,7 +67,8 @@ class InStep:
                 self._failed(error)
         trainer = self._trainer
         none = torch.full((rows, len(trainer.reward_funcs)), torch.nan)
-        return trainer.accelerator.gather(none.to(trainer.accelerator.device))
+        of_all: torch.Tensor = trainer.accelerator.gather(none.to(trainer.accelerator.device))
+        return of_all
 
     def elsewhere(self, error: Exception) -> Exception:
         """What to raise for an error that went through the trainer."""
