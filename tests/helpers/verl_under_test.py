@@ -64,7 +64,6 @@ class VerlUnderTest:
         "rollouts in parts": "the replay buffer hands on whole groups only",
         "steps in checkpoints": "VeRL saves before the next step begins, when a step's end is told",
         "ranks": "the trainer that plans is one process, however many workers train and sample for it",
-        "failing rewards": "the reward's process is not told what a rollout is for",
     }
     material = Material(
         rows(TASKS[:4]),

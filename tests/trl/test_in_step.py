@@ -53,10 +53,16 @@ def test_a_process_that_cannot_sample_ends_its_completions_at_once() -> None:
     assert host.rollout_func is None
 
 
-def test_a_later_round_that_works_is_one() -> None:
-    in_step = InStep(trainer())
-    with pytest.raises(RuntimeError), in_step.round():
-        in_step.rewards(down, 2)
+def test_a_process_without_rewards_gathers_nan_and_a_later_round_works() -> None:
+    in_step, gathered = InStep(trainer()), []
+
+    def fails() -> None:
+        with in_step.round():
+            gathered.append(in_step.rewards(down, 2))
+
+    with pytest.raises(RuntimeError, match="it is down"):
+        fails()
+    assert gathered[0].isnan().all()  # what the others wait for was sent
     with in_step.round():
         assert in_step.rewards(lambda: torch.ones(2, 2), 2).sum() == 4
 
