@@ -77,9 +77,15 @@ def test_a_process_without_rewards_gathers_nan_and_a_later_round_works() -> None
     ],
 )
 def test_where_processes_sample_together_one_that_cannot_ends_the_run(together: Any) -> None:
-    in_step = InStep(trainer(**together))
+    in_step, calls = InStep(trainer(**together)), []
+
+    def generate(prompts: list[str]) -> Any:
+        calls.append(prompts)
+        return down()
+
     with pytest.raises(RuntimeError) as raised:
-        in_step.generate(lambda _: down(), ["a"], lambda: ["a"])
+        in_step.generate(generate, ["a"], lambda: ["placed a"])
+    assert calls == [["placed a"]]
     said = in_step.elsewhere(raised.value)
     assert isinstance(said, OutOfStep)
     assert str(said) == (
