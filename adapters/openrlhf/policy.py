@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -14,7 +13,7 @@ from openrlhf.trainer.ray.vllm_engine import batch_vllm_engine_call
 
 from prompt_coevo.adapters.openrlhf.host import TOOL_ERROR, Dispatch, Reference, Response
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
-from prompt_coevo.doors.policy import DoorPolicy, aborted, sampled_alike
+from prompt_coevo.doors.policy import DoorPolicy, aborted, not_all_aborted, sampled_alike
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.markers import PROJECT
@@ -51,11 +50,15 @@ class OpenRLHFPolicy(DoorPolicy):
         """What the host trains with: temperature, lengths and so on."""
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
-        """One scored completion per request, by the current weights."""
+        """One scored completion per request, by the current weights.
+
+        One that failed, or that has no reward because OpenRLHF has logged what this raised, is aborted.
+        Raises RolloutsFailed if all of them are.
+        """
         if self.asleep:
             batch_vllm_engine_call(self._host.vllm_engines, "wake_up")
         try:
-            return self.collect(self.send(requests))
+            return not_all_aborted(self.collect(self.send(requests)))
         finally:
             if self.asleep:
                 batch_vllm_engine_call(self._host.vllm_engines, "sleep")
@@ -66,19 +69,28 @@ class OpenRLHFPolicy(DoorPolicy):
 
     def collect(self, sent: Sequence[Sent]) -> list[Rollout]:
         """What was sent, as rollouts, as soon as all of it is there."""
-        return [self.scored(assignment, _result(reference)) for assignment, reference in sent]
+        failed: list[str] = []
+        rollouts = [self.scored(one, _result(reference, failed)) for one, reference in sent]
+        if failed:
+            logger.warning(
+                "%d of %d rollouts outside training failed, the first with: %s",
+                len(failed),
+                len(sent),
+                failed[0],
+            )
+        return rollouts
 
     def scored(self, assignment: Assignment, response: Response | None) -> Rollout:
         """A response by the current weights as a rollout of the engine; None for one that failed."""
         version = self._version()
-        if response is None:
+        given = None if response is None else response.get("reward")
+        if response is None or given is None:
             return aborted(assignment, version)
         tokens, ranges = response["observation_tokens"], response["action_ranges"]
         start = ranges[0][0] if ranges else len(tokens)
         text = self._dataset.tokenizer.decode(tokens[start:], skip_special_tokens=True)
-        given = response.get("reward")
         # A number, a tensor, or, from a reward server, a list.
-        reward = math.nan if given is None else float(torch.as_tensor(given).flatten()[0])
+        reward = float(torch.as_tensor(given).flatten()[0])
         failed = float((response.get("extra_logs") or {}).get(TOOL_ERROR, 0.0)) > 0
         return Rollout.scored(assignment, text, reward, version, "tool_error" if failed else None)
 
@@ -93,11 +105,11 @@ class OpenRLHFPolicy(DoorPolicy):
         return list(zip(assignments, references, strict=True))
 
 
-def _result(reference: Reference) -> Response | None:
-    """The one response of a rollout, None if it failed."""
+def _result(reference: Reference, failed: list[str]) -> Response | None:
+    """The one response of a rollout; None if it failed, with what was raised added to `failed`."""
     try:
         response: Response = ray.get(reference)[0]
     except ray.exceptions.RayTaskError as error:
-        logger.warning("a rollout outside training failed: %s", error.cause)
+        failed.append(str(error.cause))
         return None
     return response

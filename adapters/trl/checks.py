@@ -35,6 +35,14 @@ def check_trainer(trainer: Trainer) -> None:
         )
     if trl.__version__ == "1.15.0":
         raise HostError("TRL 1.15.0 cannot train without triton; install 1.14 or 1.16")
+    args = trainer.args
+    saves = args.save_strategy != "no" or getattr(args, "enable_jit_checkpoint", False)
+    if saves and args.save_only_model:
+        raise HostError(
+            "save_only_model=True leaves the optimizer and the state of prompt_coevo out of checkpoints, "
+            "so a resumed run would forget what it has learned of prompts; leave it out, or set "
+            'save_strategy="no"'
+        )
     columns = getattr(trainer.train_dataset, "column_names", None) or ()
     if getattr(trainer, "_is_vlm", False) and {"image", "images"} & set(columns):
         raise HostError(

@@ -89,8 +89,14 @@ class GenerationDoor:
     ) -> Generated:
         if not self._assigned:
             return original(prompts)  # somebody's own call, outside a round
-        pairs = zip(self._assigned, prompts, strict=True)
-        result = original([assignment.rollout_prompt(prompt) for assignment, prompt in pairs])
+
+        def place() -> list[Prompt]:
+            pairs = zip(self._assigned, prompts, strict=True)
+            return [assignment.rollout_prompt(prompt) for assignment, prompt in pairs]
+
+        if self._policy.active is not None:
+            return self._policy.in_step.generate(original, prompts, place)
+        result = original(place())
         if self._round is None:
             return result
         self._rolled_out = [list(ids) for ids in result[0]]
@@ -123,7 +129,13 @@ class GenerationDoor:
         completions: list[Completion],
         completion_ids_list: Ids,
     ) -> torch.Tensor:
-        per_function = original(inputs, prompts, completions, completion_ids_list)
+        def calculate() -> torch.Tensor:
+            return original(inputs, prompts, completions, completion_ids_list)
+
+        if self._policy.active is not None:
+            per_function = self._policy.in_step.rewards(calculate, len(prompts))
+        else:
+            per_function = calculate()
         if self._policy.active is not None or self._round is not None:
             rewards = self._total(per_function)
             texts = [completion_text(completion) for completion in completions]

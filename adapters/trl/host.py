@@ -45,9 +45,12 @@ class Trainer(Protocol):
     num_generations: int
     num_iterations: int
     max_completion_length: int | None
+    reward_funcs: Sequence[object]
     reward_weights: torch.Tensor
     generation_config: GenerationConfig
     use_vllm: bool
+    is_deepspeed_enabled: bool
+    is_fsdp_enabled: bool
     vllm_generation: VLLMGeneration
     _metrics: dict[str, dict[str, list[float]]]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -43,7 +44,12 @@ class CoevoCallback(TrainerCallback):
         if not isinstance(settings, Settings):
             settings = Settings(**(settings or {}))
         self._trainer = trainer
-        ranks = Ranks(trainer.accelerator.process_index, trainer.accelerator.num_processes)
+        ranks = Ranks(
+            trainer.accelerator.process_index,
+            trainer.accelerator.num_processes,
+            timedelta(seconds=trainer.args.ddp_timeout),
+            "ddp_timeout",
+        )
         questions = index_columns(trainer.train_dataset, settings)
         self.engine: Coevolution | None = None
         """The engine, on rank 0; None on the other ranks."""

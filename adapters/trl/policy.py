@@ -10,6 +10,7 @@ from functools import partial
 import torch
 
 from prompt_coevo.adapters.trl.host import Logps, Trainer
+from prompt_coevo.adapters.trl.in_step import InStep
 from prompt_coevo.doors.patching import swapped
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.ranked_engine import RankedEngine
@@ -43,13 +44,14 @@ class TrlPolicy(RankedPolicy):
         self._trainer = trainer
         self.active: list[RolloutRequest] | None = None
         """The requests whose rows the trainer is generating for right now."""
+        self.in_step = InStep(trainer)
 
     def sample(
         self, requests: list[RolloutRequest], sampling: Sampling, version: PolicyVersion
     ) -> list[Scored]:
         scored: list[Scored] = []
         size = self._rows_per_call(len(requests))
-        with self._undisturbed(), self._sampled_with(sampling):
+        with self._undisturbed(), self._sampled_with(sampling), self.in_step.round():
             for first in range(0, len(requests), size):
                 torch.manual_seed(self.next_seed(version))
                 scored += self._generate(requests[first : first + size])
@@ -69,14 +71,16 @@ class TrlPolicy(RankedPolicy):
             self._trainer._generate_and_score_completions(
                 [self._questions.row(request.assignment.question_id) for request in requests]
             )
+            raise HostError(
+                "the trainer generated completions without calling _calculate_rewards, so policy "
+                "rollouts cannot be scored; a subclass has replaced a method that prompt_coevo relies on"
+            )
         except Answered as answered:
             return answered.rows
+        except Exception as error:
+            raise self.in_step.elsewhere(error) from error
         finally:
             self.active = None
-        raise HostError(
-            "the trainer generated completions without calling _calculate_rewards, so policy rollouts "
-            "cannot be scored; a subclass has replaced a method that prompt_coevo relies on"
-        )
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:

@@ -16,7 +16,7 @@ from verl.utils.dataset.rl_dataset import collate_fn
 from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.adapters.verl.harvest import collect
 from prompt_coevo.doors.patching import swapped
-from prompt_coevo.doors.policy import DoorPolicy
+from prompt_coevo.doors.policy import DoorPolicy, not_all_aborted
 from prompt_coevo.types import Assignment, Rollout, RolloutRequest
 
 Planned: TypeAlias = dict[str, list[Assignment]]
@@ -38,18 +38,24 @@ class VerlPolicy(DoorPolicy):
         self._dispatcher = dispatcher
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
-        """One scored completion per request, by the current weights, all in one batch."""
+        """One scored completion per request, by the current weights, all in one batch.
+
+        VeRL logs what a rollout or its reward raises, and it counts as aborted. Raises RolloutsFailed if
+        all of them do.
+        """
         if not requests:
             return []
         sent = self.send(requests)
         rows = self.wait(sent)
         if not self._rewards_come_later:
-            return self.collect(rows, sent)
+            return not_all_aborted(self.collect(rows, sent))
         manager = self._trainer.checkpoint_manager
         manager.sleep_replicas()
-        rollouts = self.collect(rows, sent)
-        manager.update_weights()
-        return rollouts
+        try:
+            rollouts = self.collect(rows, sent)
+        finally:
+            manager.update_weights()
+        return not_all_aborted(rollouts)
 
     def send(self, requests: Sequence[RolloutRequest]) -> Planned:
         """Have requests sampled, behind whatever is being sampled."""
@@ -80,13 +86,15 @@ class VerlPolicy(DoorPolicy):
         """
         if rows is None:
             return []
-        if rows.keys and self._rewards_come_later:  # where all failed there are none
-            rows = self._trainer._compute_reward_colocate(rows)
-        tokenizer, version = self._trainer.tokenizer, self._version()
-        rollouts = collect(rows.keys, _PARTITION, sent, tokenizer, version)
-        if rows.keys:
-            tq.kv_clear(keys=rows.keys, partition_id=_PARTITION)
-        return rollouts
+        keys = rows.keys  # where all failed there are none
+        try:
+            if keys and self._rewards_come_later:
+                rows = self._trainer._compute_reward_colocate(rows)
+            tokenizer, version = self._trainer.tokenizer, self._version()
+            return collect(rows.keys, _PARTITION, sent, tokenizer, version)
+        finally:
+            if keys:
+                tq.kv_clear(keys=keys, partition_id=_PARTITION)
 
     def _batch(self, requests: Sequence[RolloutRequest], uids: list[str]) -> TensorDict:
         columns = collate_fn([self._questions.row(one.assignment.question_id) for one in requests])

@@ -24,6 +24,7 @@ from prompt_coevo.doors.due import Due
 from prompt_coevo.doors.hydra_group import read_settings
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.patching import wrap
+from prompt_coevo.doors.policy import observe_riders
 from prompt_coevo.types import Assignment, Rollout
 
 _TRAIN: Final = "train"
@@ -93,7 +94,7 @@ class CoevoTrainer(PPOTrainerSync):
     def on_sample_end(self) -> None:
         rows = self._policy.wait(self._riders)
         super().on_sample_end()  # which puts the replicas to sleep
-        self._engine.observe(self._policy.collect(rows, self._riders))
+        observe_riders(self._engine, lambda: self._policy.collect(rows, self._riders))
 
     def on_step_end(self) -> None:
         super().on_step_end()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.engine.coevolution import Coevolution
+from prompt_coevo.errors import CoevoError
+from prompt_coevo.markers import PROJECT
 from prompt_coevo.types import (
     Assignment,
     PolicyVersion,
@@ -17,6 +21,11 @@ from prompt_coevo.types import (
 )
 
 _Sampled = TypeVar("_Sampled")
+logger = logging.getLogger(PROJECT)
+
+
+class RolloutsFailed(Exception):
+    """Rollouts outside training cannot be had. It ends the search that asked for them, not the run."""
 
 
 class DoorPolicy:
@@ -52,3 +61,34 @@ def sampled_alike(
 def aborted(assignment: Assignment, version: PolicyVersion) -> Rollout:
     """A rollout that never came back: nobody is judged by it."""
     return Rollout(assignment, "", math.nan, "aborted", version)
+
+
+def not_all_aborted(rollouts: Sequence[Rollout]) -> list[Rollout]:
+    """What one call of `Policy.rollout` brought, for hosts that score rollouts one by one and log what is
+    raised.
+
+    Raises RolloutsFailed if every one of them was aborted.
+    """
+    if rollouts and all(one.status == "aborted" for one in rollouts):
+        raise RolloutsFailed(
+            f"none of {len(rollouts)} rollouts came back with a reward: the sampler or the reward raised "
+            "each time, which is in the host's log"
+        )
+    return list(rollouts)
+
+
+def observe_riders(engine: Coevolution, sample: Callable[[], Sequence[Rollout]]) -> None:
+    """Observe what rode along; if it cannot be had, that is noted, and training goes on.
+
+    What stops the host (CoevoError) passes.
+    """
+    try:
+        riders = sample()
+    except CoevoError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        logger.warning("rollouts that rode along with a batch failed: %s", reason)
+        engine.desk.note("riders_failed", reason=reason)
+        return
+    engine.observe(riders)

@@ -61,6 +61,9 @@ class QuestionIndex:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def __contains__(self, question_id: str) -> bool:
+        return question_id in self._rows
+
     def id_of(self, row: Row) -> str:
         """The question id of a dataset row."""
         return self._fingerprint(row) if self._own_id is None else str(self._own_id(row))

@@ -11,11 +11,12 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from prompt_coevo.doors.policy import DoorPolicy, sampled_alike
+from prompt_coevo.doors.policy import DoorPolicy, RolloutsFailed, observe_riders, sampled_alike
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.ranked_engine import RankedEngine
+from prompt_coevo.doors.ranks import OutOfStep
 from prompt_coevo.engine.coevolution import Coevolution
-from prompt_coevo.errors import HostError
+from prompt_coevo.errors import CoevoError, HostError
 from prompt_coevo.rng import counter_rng
 from prompt_coevo.types import PolicyVersion, Rollout, RolloutRequest, Sampling
 
@@ -26,6 +27,14 @@ class Scored(NamedTuple):
     text: str
     reward: float
     reported: str | None
+
+
+class _Share(NamedTuple):
+    """What a rank brings of the rollouts: all of its own, or what went wrong."""
+
+    scored: list[Scored]
+    error: str | None = None
+    ends_the_run: bool = False
 
 
 _Order: TypeAlias = tuple[list[RolloutRequest], Sampling, PolicyVersion]
@@ -56,18 +65,25 @@ class RankedPolicy(DoorPolicy, ABC):
 
         Random states are restored afterwards, so that every call of the sampler needs a `next_seed`;
         everything else of the host's training state is left as it was found.
+
+        What it raises ends the search that asked, on all ranks, and not the run; a CoevoError ends the
+        run. Either way this rank has to have taken part in all that the others wait for in the host. If
+        it cannot, it raises OutOfStep.
         """
 
     def lead(self, action: Callable[[Coevolution], None]) -> None:
         """Rank 0 acts, and may ask for rollouts; the others take part in these until it is done.
 
-        Every rank calls this. An error on rank 0 ends all: HostError on the others.
+        Every rank calls this. An error on rank 0 ends all: HostError on the others. Raises OutOfStep.
         """
         if self._engine is None:
             self._serve()
             return
         try:
-            action(self._engine)
+            with self._ranks.waited_for():
+                action(self._engine)
+        except OutOfStep:
+            raise  # nobody listens any more
         except BaseException as error:
             self._release(f"{type(error).__name__}: {error}")
             raise
@@ -76,15 +92,26 @@ class RankedPolicy(DoorPolicy, ABC):
     def take_along(self, riders: Sequence[RolloutRequest]) -> None:
         """Sample riders behind a batch, by the weights that sampled it. Every rank calls this."""
         if riders:
-            self.lead(lambda engine: engine.observe(self.rollout(riders)))
+            self.lead(lambda engine: observe_riders(engine, lambda: self.rollout(riders)))
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
-        """One scored completion per request, by the current weights. For rank 0."""
+        """One scored completion per request, by the current weights. For rank 0.
+
+        Raises RolloutsFailed if a rank could not do its part, the error itself if there is one rank, and
+        KeyError for a question that is not there.
+        """
+        for request in requests:  # before the other ranks begin
+            if request.assignment.question_id not in self._questions:
+                raise KeyError(request.assignment.question_id)
 
         def on_all_ranks(same: list[RolloutRequest], sampling: Sampling) -> list[Rollout]:
             order: _Order = (same, sampling, self._version())
             self._ranks.broadcast(order)
-            return self._share(*order)
+            scored = _all_of(self._share(*order))
+            return [
+                Rollout.scored(one.assignment, of.text, of.reward, order[2], of.reported)
+                for one, of in zip(same, scored, strict=False)
+            ]
 
         return sampled_alike(requests, on_all_ranks)
 
@@ -111,25 +138,33 @@ class RankedPolicy(DoorPolicy, ABC):
 
     def _share(
         self, requests: list[RolloutRequest], sampling: Sampling, version: PolicyVersion
-    ) -> list[Rollout]:
-        """All ranks: an equal share of the requests each (the last one repeated to fill up)."""
+    ) -> list[_Share]:
+        """All ranks: an equal share of the requests each (the last one repeated to fill up).
+
+        What a rank raises is its part of the answer, so that all of them go on together.
+        """
         size = math.ceil(len(requests) / self._ranks.count)
         start = self._ranks.rank * size
         mine = [requests[min(i, len(requests) - 1)] for i in range(start, start + size)]
         try:
             with _random_states_kept():
-                scored = self.sample(mine, sampling, version)
+                share = _Share(self.sample(mine, sampling, version))
+        except OutOfStep:
+            raise
         except Exception as error:
             if self._ranks.count == 1:
                 raise
-            raise HostError(
-                f"a policy rollout failed on rank {self._ranks.rank}, and the ranks are out of step "
-                f"now: {type(error).__name__}: {error}"
-            ) from error
-        return [
-            Rollout.scored(request.assignment, one.text, one.reward, version, one.reported)
-            for request, one in zip(requests, self._ranks.gather(scored), strict=False)
-        ]
+            share = _Share([], f"{type(error).__name__}: {error}", isinstance(error, CoevoError))
+        return self._ranks.gather([share])
+
+
+def _all_of(shares: list[_Share]) -> list[Scored]:
+    """What all ranks have scored. Raises RolloutsFailed or HostError if one of them could not."""
+    failed = [(rank, share) for rank, share in enumerate(shares) if share.error is not None]
+    for rank, share in sorted(failed, key=lambda one: not one[1].ends_the_run):
+        kind = HostError if share.ends_the_run else RolloutsFailed
+        raise kind(f"a policy rollout failed on rank {rank}: {share.error}")
+    return [scored for share in shares for scored in share.scored]
 
 
 @contextmanager

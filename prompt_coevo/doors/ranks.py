@@ -2,56 +2,127 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from itertools import chain
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from prompt_coevo.errors import HostError
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 T = TypeVar("T")
 
-# How long the other ranks wait for rank 0, which may be waiting for a reflection model. They wait in
-# a process group of ours, so that the host's own time-out does not count against a slow reply.
-_PATIENCE = timedelta(days=1)
+_LONGEST_SILENCE_S: Final = 10.0
+_STILL_THERE: Final = "prompt_coevo: rank 0 is still there"
+
+
+class OutOfStep(HostError):
+    """A rank died, hangs, or failed where others wait for it: no further word reaches them all."""
 
 
 class Ranks:
-    """The processes of one training run; rank 0 holds the engine."""
+    """The processes of one training run; rank 0 holds the engine.
 
-    def __init__(self, rank: int, count: int) -> None:
+    They talk in a process group of their own, in which nobody waits longer than `patience` for a word
+    of another one. `patience_name` is what the host calls it.
+    """
+
+    def __init__(
+        self, rank: int, count: int, patience: timedelta, patience_name: str = "the time-out"
+    ) -> None:
         self.rank = rank
         self.count = count
+        self._patience = patience
+        self._patience_name = patience_name
         self._group: ProcessGroup | None = None
+        self._speaking = threading.Lock()
+        self._awaited = False
+        """Whether the others wait for rank 0's next word."""
 
     @property
     def is_main(self) -> bool:
         return self.rank == 0
 
     def gather(self, items: list[T]) -> list[T]:
-        """The items of all ranks, rank after rank, on every rank."""
+        """The items of all ranks, rank after rank, on every rank. Raises OutOfStep."""
         if self.count == 1:
             return items
         import torch.distributed as dist
 
         gathered: list[list[T]] = [[] for _ in range(self.count)]
-        dist.all_gather_object(gathered, items, group=self._control_group())
+        group = self._control_group()
+        with self._speaking:
+            self._in_time(lambda: dist.all_gather_object(gathered, items, group=group))
+            self._awaited = True
         return list(chain.from_iterable(gathered))
 
     def broadcast(self, value: T | None) -> T:
-        """Rank 0's value, on every rank."""
+        """Rank 0's value, on every rank. Raises OutOfStep."""
         if self.count == 1:
             return value  # type: ignore[return-value]
+        group = self._control_group()
+        with self._speaking:
+            self._awaited = False
+            while (heard := self._said(value, group)) == _STILL_THERE:
+                pass
+        return heard
+
+    @contextmanager
+    def waited_for(self) -> Iterator[None]:
+        """Rank 0 may take any time inside, for a reflection model say: the others, who wait in
+        `broadcast`, hear from time to time that it is there."""
+        if self.count == 1:
+            yield
+            return
+        self._control_group()  # the others make theirs before they wait
+        over = threading.Event()
+        self._awaited = True
+        threading.Thread(target=self._keep_in_touch, args=(over,), daemon=True).start()
+        try:
+            yield
+        finally:
+            over.set()
+            with self._speaking:
+                self._awaited = False
+
+    def _keep_in_touch(self, over: threading.Event) -> None:
+        silence = min(self._patience.total_seconds() / 4, _LONGEST_SILENCE_S)
+        group = self._control_group()
+        while not over.wait(silence):
+            with self._speaking:
+                # While all ranks sample nobody listens, and all may be expected in time.
+                if self._awaited and not over.is_set():
+                    try:
+                        self._said(_STILL_THERE, group)
+                    except OutOfStep:
+                        return  # the next word of rank 0 finds it out, too
+
+    def _said(self, value: T | None, group: ProcessGroup) -> T:
         import torch.distributed as dist
 
         box = [value]
-        dist.broadcast_object_list(box, src=0, group=self._control_group())
+        self._in_time(lambda: dist.broadcast_object_list(box, src=0, group=group))
         return box[0]  # type: ignore[return-value]
+
+    def _in_time(self, talk: Callable[[], None]) -> None:
+        try:
+            talk()
+        except RuntimeError as error:
+            others = "another rank" if self.is_main or self.count > 2 else "rank 0"
+            raise OutOfStep(
+                f"rank {self.rank} has lost {others}, which died, or hangs: "
+                f"{self._patience_name} = {self._patience.total_seconds():g} s is how long a rank is "
+                f"waited for; look for what its log says last ({error})"
+            ) from error
 
     def _control_group(self) -> ProcessGroup:
         # Made at the first call, which all ranks reach together.
         if self._group is None:
             import torch.distributed as dist
 
-            self._group = dist.new_group(backend="gloo", timeout=_PATIENCE)
+            self._group = dist.new_group(backend="gloo", timeout=self._patience)
         return self._group

@@ -55,6 +55,7 @@ class OpenRLHFUnderTest:
         "rollouts in parts": "the responses to a question come back as one list",
         "steps in checkpoints": "OpenRLHF saves before it generates again, when a step's end can be told",
         "rewards of none": "OpenRLHF cannot train on a batch in which a reward is missing",
+        "failing rewards": "the reward's process is not told what a rollout is for",
     }
 
     def __init__(self, *flags: str) -> None:

@@ -265,6 +265,8 @@ class OwnDoorUnderTest:
 
         def reward(question: dict[str, Any], text: str) -> float | None:
             random.random()  # as a reward function with a random choice would
+            if job.failing != "nowhere" and trainer.moment == "policy":
+                raise RuntimeError("the reward is down")
             value = reward_of(job, question["id"], text)
             record.scored.append(Scored(question["id"], question["prompt"], text, value))
             return value

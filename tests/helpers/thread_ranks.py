@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -17,7 +19,7 @@ class ThreadRanks(Ranks):
     """`ThreadRanks.run(2, f)` calls `f(ranks)` on both and returns both results, rank 0's first."""
 
     def __init__(self, rank: int, count: int, barrier: threading.Barrier, box: list[Any]) -> None:
-        super().__init__(rank, count)
+        super().__init__(rank, count, timedelta(minutes=10))
         self._barrier = barrier
         self._box = box
 
@@ -33,6 +35,9 @@ class ThreadRanks(Ranks):
     def broadcast(self, value: T | None) -> T:
         received: T = self._exchange(value)[0]
         return received
+
+    def waited_for(self) -> AbstractContextManager[None]:
+        return nullcontext()  # threads wait for each other as long as it takes
 
     def _exchange(self, value: Any) -> list[Any]:
         self._box[self.rank] = value

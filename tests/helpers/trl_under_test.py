@@ -157,6 +157,11 @@ def train(kind: Kind, job: Job, folder: Path) -> Record:
     record = Record([], dataset=copy.deepcopy(list(job.rows)), temperature=TEMPERATURE)
     moments = Moments(job)
 
+    def fails_on(rank: int) -> bool:
+        return job.failing == "everywhere" or (
+            job.failing == "on the last rank" and rank == job.ranks - 1
+        )
+
     def reward(
         prompts: list[Any],
         completions: list[Any],
@@ -170,6 +175,8 @@ def train(kind: Kind, job: Job, folder: Path) -> Record:
         log_extra("column", [random.random() for _ in completions])
         texts = [completion[0]["content"] for completion in completions]
         values = [reward_of(job, *one) for one in zip(id, texts, strict=True)]
+        if callback.policy.active is not None and fails_on(trainer.accelerator.process_index):
+            raise RuntimeError("the reward is down")
         record.scored += map(Scored, id, copy.deepcopy(prompts), texts, values)
         return values
 

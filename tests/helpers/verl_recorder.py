@@ -31,6 +31,7 @@ from standins.on_import import when_imported
 
 _AGENT_LOOP = "verl.experimental.agent_loop.agent_loop"
 _running: ContextVar[dict[str, Any] | None] = ContextVar("_running", default=None)
+_for_the_engine: ContextVar[bool] = ContextVar("_for_the_engine", default=False)
 _trainer: list[Any] = []
 
 
@@ -78,9 +79,20 @@ def _note_what_runs(module: Any) -> None:
                 "step": int(row["global_steps"]),
             }
         )
+        # The host's own evaluation has no sampling parameters in our column.
+        _for_the_engine.set(bool(json.loads(row.get("coevo") or "{}").get("sampling")))
         return await original(self, params, trajectory, **row)
 
     module.AgentLoopWorker._run_agent_loop = run
+    score = module.AgentLoopWorker._compute_score
+
+    @functools.wraps(score)
+    async def compute_score(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if _for_the_engine.get() and job().failing == "everywhere":
+            raise RuntimeError("the reward is down")
+        return await score(self, *args, **kwargs)
+
+    module.AgentLoopWorker._compute_score = compute_score
 
 
 def _note_what_is_sampled(module: Any) -> None:

@@ -18,7 +18,7 @@ import torch
 from own_door import OwnDoor, PlannedRow
 from own_trainer import Config, OwnTrainer, Row
 from prompt_coevo import Rollout, RolloutRequest
-from prompt_coevo.errors import StateError
+from prompt_coevo.errors import HostError, StateError
 from prompt_coevo.placement import Placement
 from prompt_coevo.types import Assignment, Candidate, Sampling
 
@@ -754,6 +754,61 @@ def riders_at_one_temperature(door: Door) -> Door:
             if requests and requests[0].assignment.round < 0:
                 requests = [replace(one, sampling=Sampling()) for one in requests]
             return super().rollout(requests)
+
+    return Mutant
+
+
+# Failures
+
+
+@fault("what a reward raises in a policy rollout ends the run")
+def failing_reward_ends_the_run(door: Door) -> Door:
+    class Mutant(door):
+        def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
+            try:
+                return super().rollout(requests)
+            except RuntimeError as error:
+                raise HostError(f"a policy rollout failed: {error}") from error
+
+    return Mutant
+
+
+@fault("policy rollouts whose reward raised come back as failures")
+def failing_reward_is_a_failure(door: Door) -> Door:
+    class Mutant(door):
+        def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
+            try:
+                return super().rollout(requests)
+            except RuntimeError:
+                version = self.engine.policy_version
+                return [Rollout.scored(one.assignment, "", 0.0, version) for one in requests]
+
+    return Mutant
+
+
+@fault("what a reward raises for riders ends the run")
+def failing_riders_end_the_run(door: Door) -> Door:
+    class Mutant(door):
+        def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
+            try:
+                return super().rollout(requests)
+            except RuntimeError as error:
+                if requests[0].assignment.round < 0:
+                    raise HostError(f"riders failed: {error}") from error
+                raise
+
+    return Mutant
+
+
+@fault("after a policy rollout that failed its random numbers are left to the training")
+def random_numbers_left_by_a_failure(door: Door) -> Door:
+    class Mutant(door):
+        def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
+            try:
+                return super().rollout(requests)
+            except RuntimeError:
+                torch.manual_seed(len(requests))
+                raise
 
     return Mutant
 

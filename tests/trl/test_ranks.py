@@ -85,3 +85,25 @@ def test_both_ranks_evaluate_under_the_best_instruction(ranks: Any) -> None:
         assert len(report["evaluated"]) == len(first["best"])
         for prompts, text in zip(report["evaluated"], first["best"], strict=True):
             assert all(prompt.startswith(f"<system> {text} <end> ") for prompt in prompts)
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("failing")
+    on_two_ranks(HERE / "failing_ranks.py", str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["GRPO", "RLOO"])
+def test_rollouts_that_fail_on_one_rank_end_their_search_alone(kind: str, failing: Path) -> None:
+    first, second = [json.loads((failing / f"{kind}{rank}.json").read_text()) for rank in (0, 1)]
+    assert first["steps"] == second["steps"] == 5
+    assert first["weights"] == second["weights"]
+    failed = "RolloutsFailed: a policy rollout failed on rank"
+    assert first["heard"] == [
+        f"{failed} 1: RuntimeError: the reward is down",
+        f"{failed} 1: RuntimeError: the sampler is down",
+        f"{failed} 0: RuntimeError: the sampler is down",
+        f"{failed} 0: RuntimeError: the reward is down",
+        "8 rollouts",
+    ]

@@ -111,6 +111,17 @@ def test_a_vision_language_dataset(make_trainer: Any) -> None:
         CoevoCallback(trainer, NOTHING)
 
 
+@pytest.mark.parametrize("saves", [{"save_strategy": "epoch"}, {"enable_jit_checkpoint": True}])
+def test_checkpoints_without_a_state(make_trainer: Any, saves: dict[str, Any]) -> None:
+    trainer = make_trainer(save_only_model=True, **saves)
+    with pytest.raises(HostError, match="save_only_model=True leaves .* out of checkpoints"):
+        CoevoCallback(trainer, NOTHING)
+
+
+def test_models_alone_may_be_saved_where_there_are_no_checkpoints(make_trainer: Any) -> None:
+    CoevoCallback(make_trainer(save_only_model=True), NOTHING)
+
+
 def test_two_callbacks_on_one_trainer(make_trainer: Any) -> None:
     trainer = make_trainer()
     attach(trainer, NOTHING)

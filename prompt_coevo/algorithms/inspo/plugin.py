@@ -31,7 +31,7 @@ from prompt_coevo.algorithms.inspo.schedule import EvolutionSchedule
 from prompt_coevo.algorithms.inspo.settings import InspoSettings
 from prompt_coevo.candidates.trials import Trial
 from prompt_coevo.context import Context
-from prompt_coevo.errors import HostError
+from prompt_coevo.errors import CoevoError, HostError
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.rng import counter_rng
@@ -193,6 +193,16 @@ class Inspo:
 
     def _search_offline(self, policy: Policy) -> None:
         """As many evolutions as during training, against one policy; the best instruction is left."""
+        try:
+            self._evolve_offline(policy)
+        except CoevoError:
+            raise  # the host cannot go on
+        except Exception as error:
+            self._schedule.skip(f"the rollouts failed: {type(error).__name__}: {error}")
+        best = self._population.best() or self._population.members[0]
+        self._tell_changed(removed=self._population.keep_only([best.id]))
+
+    def _evolve_offline(self, policy: Policy) -> None:
         evolutions = range(
             self._settings.evolve_every, self._settings.evolve_until, self._settings.evolve_every
         )
@@ -202,8 +212,6 @@ class Inspo:
                 self._prune()
             self._schedule.evolve(policy)
         self._score_all(policy, len(evolutions))
-        best = self._population.best() or self._population.members[0]
-        self._tell_changed(removed=self._population.keep_only([best.id]))
 
     def _score_all(self, policy: Policy, number: int) -> None:
         """Rollouts of every instruction on questions drawn anew: window entries, and failures to show."""

@@ -125,7 +125,7 @@ class EvolutionSchedule:
         self.evolutions += 1
         if self._evolver.wants_more(evolution):
             return evolution
-        self._skip("the population is full and nothing is pruned")
+        self.skip("the population is full and nothing is pruned")
         return None
 
     def _may_begin_round(self, step: int) -> bool:
@@ -175,7 +175,7 @@ class EvolutionSchedule:
         try:
             proposals = asked.answer_in_time(self._context.settings.reflection)
         except TimeoutError as error:
-            self._skip(str(error))
+            self.skip(str(error))
             return
         finally:
             self._context.note(
@@ -202,7 +202,7 @@ class EvolutionSchedule:
     def _request(self, evolution: Evolution, policy: Policy) -> ProposalRequest | None:
         request = self._evolver.request(evolution, policy)
         if request is None:
-            self._skip("the replay buffer holds no failures to reflect on")
+            self.skip("the replay buffer holds no failures to reflect on")
         return request
 
     def _take(
@@ -247,10 +247,10 @@ class EvolutionSchedule:
         except CoevoError:
             raise  # the host cannot go on
         except ProposerUnavailable as error:
-            self._skip(str(error))
+            self.skip(str(error))
             return False
         except Exception as error:
-            self._skip(f"the verification failed: {type(error).__name__}: {error}")
+            self.skip(f"the verification failed: {type(error).__name__}: {error}")
             return False
         if self._trial is None:
             self._tell_size(evolution)
@@ -268,6 +268,7 @@ class EvolutionSchedule:
         if not self._evolver.wants_more(evolution) and size < full:
             self._context.note("population_not_full", size=size, population_size=full)
 
-    def _skip(self, reason: str) -> None:
+    def skip(self, reason: str) -> None:
+        """Say that an evolution ends early, or does not begin."""
         logger.warning("an evolution of the instructions ends early: %s", reason)
         self._context.note("evolution_skipped", evolution=self.evolutions, reason=reason)

@@ -23,11 +23,13 @@ Capability: TypeAlias = Literal[
     "exact resume",
     "steps in checkpoints",
     "ranks",
+    "failing rewards",
 ]
 """What not every host has. "riders" are the rollouts of `Coevolution.wanted`. "live greedy", "host state",
 "temperatures" and "log-probs" are parts of a record; "exact resume" means that a resumed run of the host
 samples what the uninterrupted one did; "steps in checkpoints" that the end of a step is told before its
-checkpoint is written, and not after it, by a resumed run too."""
+checkpoint is written, and not after it, by a resumed run too; "failing rewards" that the harness can tell
+the reward function that a rollout is for the engine (`Job.failing`)."""
 
 
 class DoorUnderTest(Protocol):

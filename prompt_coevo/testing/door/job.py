@@ -55,6 +55,8 @@ class Job:
     """End as a killed process does, when the round with this update is over and saved."""
     resume_from: Path | None = None
     ranks: int = 1
+    failing: Literal["nowhere", "everywhere", "on the last rank"] = "nowhere"
+    """Where the reward function raises, in rollouts for the engine alone."""
 
 
 def settings_for(material: Material, **probe: Any) -> dict[str, Any]:

@@ -78,6 +78,21 @@ class Laboratory:
         """A run of two processes."""
         return self._once("on_two_ranks", lambda: replace(self.job, ranks=2))
 
+    @property
+    def failing(self) -> Run:
+        """The riding run again, and it asks, but no rollout for the engine has a reward: this raises."""
+        settings = settings_for(self.door.material, riders=3)
+        return self._once(
+            "failing", lambda: replace(self.job, settings=settings, failing="everywhere")
+        )
+
+    @property
+    def failing_on_a_rank(self) -> Run:
+        """A run of two processes, on the second of which rewards for the engine raise."""
+        return self._once(
+            "failing_on_a_rank", lambda: replace(self.job, ranks=2, failing="on the last rank")
+        )
+
     def refused(self, name: str, job: Job) -> CoevoError:
         """The error that a job is refused with. Raises Broken if it is not."""
         try:

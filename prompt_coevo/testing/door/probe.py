@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from prompt_coevo.context import Context
+from prompt_coevo.errors import CoevoError
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.placement import Placement
 from prompt_coevo.policy import Policy
@@ -209,7 +210,13 @@ class Probe:
         ]
 
     def _note_answers(self, requests: Sequence[RolloutRequest], policy: Policy) -> None:
-        rollouts = policy.rollout(requests)
+        try:
+            rollouts = policy.rollout(requests)
+        except CoevoError:
+            raise
+        except Exception as error:  # where rewards are made to fail
+            self._tell("refused", reason=f"{type(error).__name__}: {error}")
+            return
         self._tell("asked", requests=_written(requests), rollouts=_answers(rollouts))
 
     def _questions(self, policy: Policy) -> list[dict[str, Any]]:

@@ -2,8 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from prompt_coevo.doors.policy import DoorPolicy, aborted, sampled_alike
+from prompt_coevo import Coevolution, Settings
+from prompt_coevo.doors.policy import (
+    DoorPolicy,
+    RolloutsFailed,
+    aborted,
+    not_all_aborted,
+    observe_riders,
+    sampled_alike,
+)
 from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout, RolloutRequest, Sampling
 
 
@@ -43,3 +52,22 @@ def test_requests_of_one_temperature_go_together_wherever_they_stand() -> None:
 def test_nobody_is_judged_by_an_aborted_rollout() -> None:
     rollout = aborted(Assignment("a"), PolicyVersion(1, 2))
     assert (rollout.status, rollout.fit, rollout.policy_version) == ("aborted", False, (1, 2))
+
+
+def test_a_call_has_failed_where_every_rollout_was_aborted() -> None:
+    version = PolicyVersion()
+    gone = aborted(Assignment("a"), version)
+    back = Rollout.scored(Assignment("b"), "yes", 1.0, version)
+    outage = Rollout.scored(Assignment("c"), "", 0.0, version, "tool_error")
+    for some in ([], [gone, back], [gone, outage], [outage]):
+        assert not_all_aborted(some) == some
+    with pytest.raises(RolloutsFailed, match="none of 2 rollouts came back with a reward"):
+        not_all_aborted([gone, gone])
+
+
+def test_riders_that_stop_the_host_stop_it() -> None:
+    def fails() -> list[Rollout]:
+        raise HostError("no such sampler")
+
+    with pytest.raises(HostError, match="no such sampler"):
+        observe_riders(Coevolution.from_settings(Settings(algorithms=())), fails)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -56,7 +57,7 @@ def test_every_rank_evaluates_under_the_same_instruction() -> None:
 
 
 def test_rows_that_are_no_groups_are_refused() -> None:
-    engine = engine_for(Ranks(0, 1), Watcher())
+    engine = engine_for(Ranks(0, 1, timedelta(minutes=1)), Watcher())
     with pytest.raises(
         HostError, match="rows 2 to 3 .* should be 2 rollouts .* every question G times"
     ):

@@ -49,13 +49,17 @@ class OnTwoRanks(OwnDoorUnderTest):
 
 
 @pytest.mark.parametrize(
-    ("engines", "weights", "sentence"),
-    [(2, ("a", "a"), "2 processes built an engine"), (1, ("a", "b"), "2 different weights")],
+    ("name", "engines", "weights", "sentence"),
+    [
+        ("ranks have one engine and one plan", 2, ("a", "a"), "2 processes built an engine"),
+        ("ranks have one engine and one plan", 1, ("a", "b"), "2 different weights"),
+        ("ranks stay in step where a reward raises", 1, ("a", "b"), "2 different weights"),
+    ],
 )
-def test_the_law_on_ranks(
-    engines: int, weights: tuple[str, str], sentence: str, tmp_path: Path
+def test_the_laws_on_ranks(
+    name: str, engines: int, weights: tuple[str, str], sentence: str, tmp_path: Path
 ) -> None:
-    law, door = LAWS["ranks have one engine and one plan"], OnTwoRanks()
+    law, door = LAWS[name], OnTwoRanks()
     (tmp_path / "right").mkdir()
     law.check(Laboratory(door, tmp_path / "right"))
     door.engines, door.weights = engines, weights

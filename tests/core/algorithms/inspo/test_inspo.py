@@ -767,6 +767,25 @@ def test_an_evolution_after_training_leaves_its_best(start: Any) -> None:
     assert (run.folder / "coevo/best_instruction.txt").read_text("utf-8") == found
 
 
+def test_an_evolution_before_training_whose_sampler_fails_leaves_what_there_was(
+    start: Any, keyed_policy: Any
+) -> None:
+    run = start(
+        policy=keyed_policy(12, fail_after=0),
+        evolution="before",
+        evolve_every=10,
+        evolve_until=45,
+        questions=12,
+        initial_population=SEVEN,
+    )
+    (event,) = run.events("evolution_skipped")
+    assert event["reason"] == "the rollouts failed: RuntimeError: the sampler is gone"
+    assert not run.events("plugin_error")
+    assert run.population == [SEVEN[0]]
+    run.steps(2)
+    assert {a.instruction.text for plan in run.plans for a in plan} == {SEVEN[0]}
+
+
 def test_an_evolution_before_training_is_not_repeated_on_resume(start: Any) -> None:
     run = start(evolution="before", evolve_every=10, evolve_until=25, questions=12)
     resumed = start(

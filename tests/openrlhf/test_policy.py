@@ -1,0 +1,63 @@
+"""The policy of the door, without a trainer. Stand-ins: vLLM and flash-attn, of which only names count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import ray
+
+import standins.openrlhf
+from prompt_coevo.doors.policy import RolloutsFailed
+from prompt_coevo.types import Assignment, PolicyVersion, RolloutRequest, Sampling
+
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(str(Path(standins.openrlhf.__file__).parent))
+    from prompt_coevo.adapters.openrlhf import policy
+
+TOKENIZER = SimpleNamespace(decode=lambda ids, skip_special_tokens: "yes")
+ASKED = [RolloutRequest(Assignment(name), Sampling()) for name in ("raises", "has none", "a 1")]
+
+
+def answer(reward: float | None) -> list[dict[str, Any]]:
+    tokens = {"observation_tokens": [1, 2], "action_ranges": [(1, 2)]}
+    return [{"prompt": "why?", "rollout_log_probs": None, "reward": reward, **tokens}]
+
+
+class Policy(policy.OpenRLHFPolicy):
+    """What comes back follows from the question."""
+
+    def __init__(self) -> None:
+        host = SimpleNamespace(args=SimpleNamespace(vllm=SimpleNamespace(enable_sleep=False)))
+        engine = SimpleNamespace(policy_version=PolicyVersion(0, 3))
+        super().__init__(host, SimpleNamespace(tokenizer=TOKENIZER), None, engine, None)
+
+    def send(self, requests: Any) -> list[Any]:
+        return [(one.assignment, one.assignment.question_id) for one in requests]
+
+
+@pytest.fixture(autouse=True)
+def _responses(monkeypatch: pytest.MonkeyPatch) -> None:
+    def get(reference: str) -> Any:
+        if reference == "raises":
+            raise ray.exceptions.RayTaskError("join", "traceback", ValueError("out of memory"))
+        return answer(1.0 if reference == "a 1" else None)
+
+    monkeypatch.setattr(policy.ray, "get", get)
+
+
+def test_what_fails_or_has_no_reward_is_aborted_with_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    raised, unrewarded, scored = Policy().rollout([ASKED[0], *ASKED])[1:]
+    assert [raised.status, unrewarded.status, scored.status] == ["aborted", "aborted", "ok"]
+    assert scored.reward == 1.0
+    (warning,) = caplog.messages
+    assert warning == "2 of 4 rollouts outside training failed, the first with: out of memory"
+
+
+def test_where_all_of_them_fail_the_search_ends() -> None:
+    with pytest.raises(RolloutsFailed, match="none of 2 rollouts came back"):
+        Policy().rollout(ASKED[:2])
