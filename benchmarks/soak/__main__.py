@@ -33,7 +33,7 @@ import trl_run
 KILLS_A_RUN: Final = 8
 MAX_CALLS: Final = 400
 MOMENTS: Final = ("any", "search", "save")
-_POLL_S: Final = 0.002
+_POLL_S: Final = 0.01
 
 
 @contextmanager

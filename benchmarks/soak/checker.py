@@ -49,10 +49,9 @@ class Account:
     def lost(self) -> set[int]:
         return self.requests.keys() - self.answered - self.gave_up
 
-    def asked_again(self) -> Counter[str]:
-        """How often a request was answered more than once."""
-        counts = Counter(self.requests[call] for call in self.answered)
-        return Counter({request: count for request, count in counts.items()})
+    def answers(self) -> Counter[str]:
+        """How often each request was answered."""
+        return Counter(self.requests[call] for call in self.answered & self.requests.keys())
 
 
 def check(
@@ -103,7 +102,7 @@ def summary(folder: Path) -> dict[str, Any]:
     """What a run without a kill decided and asked."""
     plans, broken = decisions(folder)
     assert not broken
-    return {"plans": plans, "answered": Account(folder).asked_again()}
+    return {"plans": plans, "answered": Account(folder).answers()}
 
 
 def _compared(
@@ -113,7 +112,7 @@ def _compared(
         if plans.get(number) != plan:
             yield f"{folder.name}: round {number} is not what it is without kills"
             break
-    for request, count in account.asked_again().items():
+    for request, count in account.answers().items():
         if count > undisturbed["answered"][request]:
             yield (
                 f"{folder.name}: a request was paid for {count} times, "

@@ -1,4 +1,4 @@
-"""One attempt of a run under TRL's GRPOTrainer, from its last checkpoint on; it may be killed at any time."""
+"""One attempt of a run under TRL's GRPOTrainer, from its last checkpoint on; it may be killed."""
 
 from __future__ import annotations
 
