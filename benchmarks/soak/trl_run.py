@@ -51,8 +51,15 @@ def whole_checkpoints(folder: Path) -> list[Path]:
 def train(folder: Path, address: str, method: str, max_calls: int) -> None:
     """Go on until the end, and write down every plan."""
     torch.set_num_threads(1)
+    # Not shuffled: a resumed GRPOTrainer draws another order than the one that it left.
     trainer = tiny_trainer.build(
-        str(folder), QUESTIONS, QUESTIONS // 3 * GROUP, GROUP, STEPS, learning_rate=1e-4, seed=0
+        str(folder),
+        QUESTIONS,
+        QUESTIONS // 3 * GROUP,
+        GROUP,
+        STEPS,
+        learning_rate=1e-4,
+        shuffle_dataset=False,
     )
     trainer.args.save_strategy, trainer.args.save_steps = "steps", SAVED_EVERY
     trainer.args.save_total_limit = 2
