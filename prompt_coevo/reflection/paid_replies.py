@@ -125,7 +125,9 @@ class PaidReplies:
 
     def _attempts(self, askings: Sequence[_Asking], *, again: bool = False) -> list[Reply]:
         """One call for each prompt: all of them in the ledger, then the model, then all outcomes."""
-        begun = [(asking, self._begin(asking, again=again)) for asking in askings]
+        # Calls of one batch go out together: one that waited for another would wait for ever.
+        may_wait = len(askings) == 1
+        begun = [(one, self._begin(one, again=again, may_wait=may_wait)) for one in askings]
         out = [(call, asking.prompt) for asking, call in begun if isinstance(call, Call)]
         start = time.monotonic()
         try:
@@ -144,42 +146,37 @@ class PaidReplies:
         if not prompts:
             return []
         try:
-            replies = list(self._model.complete(prompts))
+            replies = [self._readable(reply) for reply in self._model.complete(prompts)]
         except Exception as error:
             text = redact(f"{type(error).__name__}: {error}")
             return [Reply(None, error=text) for _ in prompts]
         if len(replies) != len(prompts):
             text = f"the model gave {len(replies)} replies to {len(prompts)} prompts"
             return [Reply(None, error=text) for _ in prompts]
-        return [self._readable(reply) for reply in replies]
+        return replies
 
-    def _begin(self, asking: _Asking, *, again: bool) -> Call | Reply:
+    def _begin(self, asking: _Asking, *, again: bool, may_wait: bool) -> Call | Reply:
         """The call, in the ledger now, or why it cannot go out."""
         most, most_seconds = self._most(asking.prompt)
         with self._room:
+            if not again:
+                self._reserved[asking.place[0]] -= 1  # it goes out now, or not at all
             # Those under way may turn out to be cheaper than the most that they can cost.
-            while refusal := self._refusal(self._ledger.most_totals, most, asking, again=again):
-                if self._refusal(self._ledger.totals, most, asking, again=again):
+            while refusal := self._refusal(self._ledger.most_totals, most):
+                if not may_wait or self._refusal(self._ledger.totals, most):
                     return Reply(None, error=refusal)
                 self._room.wait()
             try:
-                call = self._ledger.asked(asking.request, asking.place, most, most_seconds)
+                return self._ledger.asked(asking.request, asking.place, most, most_seconds)
             except OSError as error:
                 return Reply(None, error=_unwritable("no call is made", error))
-            if not again:
-                self._reserved[asking.place[0]] -= 1
-        return call
 
-    def _refusal(
-        self, totals: Mapping[str, float], most: Usage, asking: _Asking, *, again: bool
-    ) -> str | None:
-        own = 0 if again else 1  # which is reserved
-        return self._spending.refusal(self._calls(totals, -own), most)
+    def _refusal(self, totals: Mapping[str, float], most: Usage) -> str | None:
+        return self._spending.refusal(self._calls(totals), most)
 
-    def _calls(self, totals: Mapping[str, float], more: int = 0) -> dict[str, float]:
-        """Totals with the reserved calls, and some more."""
-        calls = totals["calls"] + sum(self._reserved.values()) + more
-        return {**totals, "calls": calls}
+    def _calls(self, totals: Mapping[str, float]) -> dict[str, float]:
+        """Totals with the reserved calls."""
+        return {**totals, "calls": totals["calls"] + sum(self._reserved.values())}
 
     def _most(self, prompt: str) -> tuple[Usage, float]:
         most = getattr(self._model, "most", None)

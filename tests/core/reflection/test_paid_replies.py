@@ -152,6 +152,50 @@ def test_a_strangers_model_that_breaks_its_promise_has_answered_with_an_error(re
     }
 
 
+class Careful(Priced):
+    """Says what a call can cost at most."""
+
+    def most(self, prompt: str) -> tuple[Usage, float]:
+        return Usage(30, 30, 1.0), 2.0
+
+
+class Batching(Careful):
+    batched = True
+
+
+@pytest.mark.parametrize("model", [Careful(), Batching()])
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_dollars_are_never_exceeded_by_a_model_that_says_what_a_call_can_cost(
+    model: Careful, at_once: int
+) -> None:
+    """Calls of .5 dollars that could be 1: of 1.75, two leave too little for a third."""
+    account = Account(model, at_once=at_once, max_usd=1.75)
+    replies = account.paid.complete(["a"]) + account.paid.complete(["b"])
+    replies += account.paid.complete(["c", "d"])
+    assert account.paid.totals["usd"] <= 1.75
+    assert sum(reply.text is not None for reply in replies) == 2
+    assert replies[-1].error == (
+        "0.75 is left of the budget reflection.max_usd = 1.75, and one more call may cost 1"
+    )
+
+
+def test_a_batch_that_does_not_fit_at_once_does_not_wait_for_itself() -> None:
+    account = Account(Batching(), max_usd=2.5)
+    replies = account.paid.complete(["a", "b", "c", "d"])
+    assert [reply.text is not None for reply in replies] == [True, True, False, False]
+    assert account.paid._reserved == {}
+
+
+def test_a_reply_that_is_no_text_is_an_error() -> None:
+    class Odd:
+        def complete(self, prompts: Sequence[str]) -> list[Reply]:
+            return [Reply(7) for _ in prompts]  # type: ignore[arg-type]
+
+    (reply,) = Account(Odd()).paid.complete(["a"])
+    assert reply.text is None
+    assert reply.error is not None
+
+
 def test_two_threads_never_exceed_the_calls_together() -> None:
     model = Priced(pause=0.02)
     ledger = Account(model, max_calls=25)
