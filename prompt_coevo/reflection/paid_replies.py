@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from prompt_coevo.markers import PROJECT
@@ -204,14 +204,23 @@ class PaidReplies:
             self._note(event.event, name=event.name, spent=event.spent, limit=event.limit)
         return reply
 
-    def _readable(self, reply: Reply) -> Reply:
+    def _readable(self, reply: object) -> Reply:
         """With a usage that can be counted, for one NaN would spoil all sums, and without the keys that a
-        server may quote: what is used is what a resumed run finds in the ledger."""
+        server may quote: what is used is what a resumed run finds in the ledger. What is no reply, or has
+        fields that are none, is an error."""
+        if not isinstance(reply, Reply):
+            return Reply(None, error=f"the model gave {type(reply).__name__}, not a Reply")
         usage = plausible(reply.usage)
+        for said in (reply.text, reply.error):
+            if not isinstance(said, str | None):
+                problem = f"the model gave {type(said).__name__} where a reply has a text"
+                return Reply(None, error=problem, usage=usage)
         if usage != reply.usage:
             self._tell_of_usage(reply.usage)
         text = None if reply.text is None else without_keys(reply.text)
-        return replace(reply, text=text, usage=usage)
+        reason = reply.finish_reason if isinstance(reply.finish_reason, str) else None
+        later = reply.retry_after if isinstance(reply.retry_after, int | float) else None
+        return Reply(text, reason, reply.error, usage, later)
 
     def _tell_of_usage(self, usage: object) -> None:
         with self._room:

@@ -61,9 +61,11 @@ _DEPTHS: Final = (3, 60, 300, 900, 990)
 class Source:
     """Takes values from the front of the bytes; when they are used up, the simplest ones."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, *, deep: bool = True) -> None:
+        """`deep`: among the values are such as nest too deep for some."""
         self._data = data
         self._place = 0
+        self._deep = deep
 
     @property
     def left(self) -> int:
@@ -103,7 +105,7 @@ class Source:
         return as_text(self.bytes(most))
 
     def value(self, depth: int = 3) -> Any:
-        """A JSON value, and now and then one that nests too deep for some."""
+        """A JSON value."""
         kind = self.byte() % (8 if depth else 5)
         if kind == 0:
             return self.pick(ODD_VALUES)
@@ -112,7 +114,7 @@ class Source:
         if kind == 3:
             return int.from_bytes(self.bytes(9), "big", signed=True)
         if kind == 4:
-            return nested(self.pick(_DEPTHS)) if self.byte() == 7 else self.below(256) / 16
+            return nested(self.pick(_DEPTHS)) if self._deep and self.byte() == 7 else self.below(256) / 16
         count = self.below(5)
         if kind == 5:
             return [self.value(depth - 1) for _ in range(count)]

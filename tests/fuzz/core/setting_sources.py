@@ -162,7 +162,7 @@ def _value(source: Source) -> str:
         case 2:
             return str(source.pick(_TYPICAL))
         case _:
-            return source.pick(("[" * 3000, "{", "[1", "2001-99-99", "null", "1e999", "!!int x"))
+            return source.pick(("[" * 999, "{", "[1", "2001-99-99", "null", "1e999", "!!int x"))
 
 
 def _variable(text: str) -> str:
@@ -193,9 +193,9 @@ TARGETS = {
     ),
     "settings.environment": Target(environment, (bytes(range(40)), b"\0\1\3\3", b"\1\2" * 9), 0.2),
     "settings.arguments": Target(arguments, (bytes(range(40)), b"\0\1\0\2", b"\1\2" * 9), 0.2),
-    "settings.flags": Target(flags, (bytes(range(40)), b"\0\1\0\2", b"\1\2\3" * 9), 0.2),
+    "settings.flags": Target(flags, (bytes(range(40)), b"\0\1\0\2", b"\1\2\3" * 9), 0.1),
     "settings.job": Target(job, (bytes(range(40)), b"\0\1", b"\1\2\2" * 9), 0.2),
-    "settings.command": Target(command, (bytes(range(40)), b"\4seed\0", b"\0\2p2o" * 3), 0.1),
+    "settings.command": Target(command, (bytes(range(40)), b"\4seed\0", b"\0\2p2o" * 3), 0.05),
     "settings.versions": Target(versions, (b"1.16.0", b"0.9.0.dev1+cpu", b""), 1.0),
 }
 

@@ -138,7 +138,7 @@ TARGETS = {
     "states.files": Target(
         state_file,
         (as_json(seal(_SMALL)), as_json({"schema": 2}), as_json({"schema": [[]]}), b"[" * 1500),
-        1.5,
+        3.0,
     ),
     "states.trees": Target(state_tree, (bytes(range(60)), b"\0\1", bytes([1, 2, 2] * 9)), 0.3),
     "states.methods": Target(

@@ -154,11 +154,11 @@ def _entrances() -> tuple[Entrance, ...]:
 
 
 _BODY: Final = as_json({"queries": ["who wrote Moby Dick", "é"], "topk": 3, "return_scores": True})
-_DEEP: Final = b'{"queries": ["a"], "return_scores": ' + b"[" * 900 + b"]" * 900 + b"}"
+_DEEP: Final = b'{"queries": ["a"], "return_scores": ' + b"[" * 1015 + b"]" * 1015 + b"}"
 
 TARGETS = {
     "servers.bodies": Target(
-        request_body, (_BODY, b"{}", b"[]", b'{"queries": ["a"], "topk": 1e999}', _DEEP), 3.0
+        request_body, (_BODY, b"{}", b"[]", b'{"queries": ["a"], "topk": 1e999}', _DEEP), 6.0
     ),
     "servers.trees": Target(request_tree, (bytes(range(40)), b"\0\1", b"\1\2\2" * 9), 1.0),
     "servers.entrance": Target(
@@ -167,5 +167,5 @@ TARGETS = {
     "servers.requests": Target(
         whole_request, (b"\1\0\0\0" + _BODY, b"\1\0\0\0" + _DEEP, b"\1\3\1\3nan\0\0" + _BODY), 0.1
     ),
-    "servers.tokens": Target(token, (_TOKEN.encode(), b"", b"a b"), 1.0),
+    "servers.tokens": Target(token, (_TOKEN.encode(), b"", b"a b"), 4.0),
 }
