@@ -19,7 +19,11 @@ def open_array(path: Path, dimensions: int = 1) -> npt.NDArray[Any]:
         raise IndexFileError(
             f"the index file {path} cannot be read: {error}; build the index again"
         ) from None
-    if not isinstance(found, np.ndarray) or found.ndim != dimensions or found.dtype.kind not in "iuf":
+    if (
+        not isinstance(found, np.ndarray)
+        or found.ndim != dimensions
+        or found.dtype.kind not in "iuf"
+    ):
         raise IndexFileError(
             f"the index file {path} does not hold what it should; build the index again"
         )

@@ -247,7 +247,10 @@ class Ledger:
                 return
             reply = Reply(**{**record["reply"], "usage": Usage(**record["reply"]["usage"])})
             reply = Reply(reply.text, reply.finish_reason, reply.error, plausible(reply.usage))
-        except (KeyError, TypeError, ValueError, OverflowError):  # made by hand: the sum was right
+            if not isinstance(reply.text, str | None):
+                raise TypeError("a reply without a text")
+        except (AttributeError, LookupError, OverflowError, TypeError, ValueError):
+            # Made by hand: the sum was right.
             self.damaged += 1
             return
         self._open.setdefault(number, Call(number, request, place))

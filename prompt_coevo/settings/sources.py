@@ -45,7 +45,9 @@ def read_file(path: Any) -> dict[str, Any]:
     if path is None:
         return {}
     if not isinstance(path, str | Path):
-        raise SettingsError(f"config_file must be the path of a file, but is a {type(path).__name__}")
+        raise SettingsError(
+            f"config_file must be the path of a file, but is a {type(path).__name__}"
+        )
     path = Path(path)
     try:
         text = path.read_text("utf-8")
@@ -65,7 +67,9 @@ def read_yaml(text: str) -> Any:
     """What a YAML text says. Raises ValueError with what is wrong with it, in one line."""
     try:
         return yaml.safe_load(text)
-    except Exception as error:  # a date without such a day, a wrong tag, too deep: each its own kind
+    except (
+        Exception
+    ) as error:  # a date without such a day, a wrong tag, too deep: each its own kind
         raise ValueError(_one_line(error)) from None
 
 

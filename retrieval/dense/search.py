@@ -7,8 +7,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import numpy as np
-
 from prompt_coevo.retrieval.arrays import open_array
 from prompt_coevo.retrieval.dense.encoders import Vectors
 from prompt_coevo.retrieval.dense.faiss_package import batch_by_blas

@@ -114,7 +114,11 @@ class Source:
         if kind == 3:
             return int.from_bytes(self.bytes(9), "big", signed=True)
         if kind == 4:
-            return nested(self.pick(_DEPTHS)) if self._deep and self.byte() == 7 else self.below(256) / 16
+            return (
+                nested(self.pick(_DEPTHS))
+                if self._deep and self.byte() == 7
+                else self.below(256) / 16
+            )
         count = self.below(5)
         if kind == 5:
             return [self.value(depth - 1) for _ in range(count)]

@@ -49,7 +49,7 @@ class Target:
 
 
 def inputs(target: Target, count: int, seed: int) -> Iterator[bytes]:
-    """The seeds, then seeds with some changes: the same ones for the same seed, without a look at coverage."""
+    """The seeds, then seeds with some changes: the same ones for the same seed, whatever they reach."""
     rng = random.Random(seed)
     yield from target.seeds[:count]
     for _ in range(count - len(target.seeds)):

@@ -1,7 +1,7 @@
 """An engine's life in any order: what a door, a reflection model and a kill can do, and what must hold.
 
-Two runs do the same: one that is killed now and then and goes on from its last checkpoint, redoing what came
-after that, and one that nobody disturbs. The machine draws what happens next.
+Two runs do the same: one that is killed now and then and goes on from its last checkpoint, doing again what
+came after that, and one that nobody disturbs. The machine draws what happens next.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -154,7 +155,8 @@ class Run:
         return Coevolution.from_settings(settings, output_dir=self.folder)
 
     def _rollout(self, assignment: Assignment) -> Rollout:
-        return rolled_out(assignment, judge)
+        version = self.engine.policy_version
+        return replace(rolled_out(assignment, judge), policy_version=version)
 
     @contextmanager
     def _asked(self) -> Iterator[list[Any]]:
@@ -170,7 +172,9 @@ class EngineLife(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self._stack = ExitStack()
-        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # nothing has to outlast a power cut
+        memory = (
+            "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        )  # nothing has to outlast a power cut
         self._folder = Path(tempfile.mkdtemp(prefix="life-", dir=memory))
         self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
         self._models = self._stack.enter_context(held_calls())
@@ -222,9 +226,7 @@ class EngineLife(RuleBasedStateMachine):
         self._do(lambda run: run.plan(ids))
 
     @precondition(lambda self: self.run and self.run.plans)
-    @rule(
-        number=st.integers(0, 9), part=st.lists(st.integers(0, 17), min_size=1, max_size=18)
-    )
+    @rule(number=st.integers(0, 9), part=st.lists(st.integers(0, 17), min_size=1, max_size=18))
     def observe(self, number: int, part: list[int]) -> None:
         chosen = sorted(self.run.plans)[number % len(self.run.plans)]
         self._do(lambda run: run.observe(chosen, part))

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 from helpers.engine_life import EngineLife
 
 EngineLife.TestCase.settings = settings(
-    max_examples=int(os.environ.get("COEVO_LIVES", "40")),
+    max_examples=int(os.environ.get("COEVO_LIVES", "25")),
     stateful_step_count=30,
     derandomize=True,
     deadline=None,

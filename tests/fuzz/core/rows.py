@@ -154,4 +154,3 @@ TARGETS = {
     "rows.loader": Target(loader_state, (bytes(range(60)), b"\0\1", bytes([1, 2, 2] * 9)), 0.4),
     "rows.exchange": Target(exchange, (bytes(range(60)), b""), 0.1),
 }
-

@@ -180,7 +180,21 @@ def _names() -> list[str]:
     return ["preset", *sorted(name for name, _ in setting_fields() if "function" not in name)]
 
 
-_TYPICAL: Final = (0, 1, 3, -1, 0.5, True, "p2o", "inspo", "stream", "band", "best", [0.5, 2.0], ["a"])
+_TYPICAL: Final = (
+    0,
+    1,
+    3,
+    -1,
+    0.5,
+    True,
+    "p2o",
+    "inspo",
+    "stream",
+    "band",
+    "best",
+    [0.5, 2.0],
+    ["a"],
+)
 
 TARGETS = {
     "settings.toml": Target(
@@ -188,7 +202,11 @@ TARGETS = {
     ),
     "settings.yaml": Target(
         yaml_file,
-        (_YAML, as_json({"inspo": {"instruction": "x"}, "algorithms": "inspo"}), b"a: 2001-99-99\n"),
+        (
+            _YAML,
+            as_json({"inspo": {"instruction": "x"}, "algorithms": "inspo"}),
+            b"a: 2001-99-99\n",
+        ),
         0.3,
     ),
     "settings.environment": Target(environment, (bytes(range(40)), b"\0\1\3\3", b"\1\2" * 9), 0.2),
@@ -198,4 +216,3 @@ TARGETS = {
     "settings.command": Target(command, (bytes(range(40)), b"\4seed\0", b"\0\2p2o" * 3), 0.05),
     "settings.versions": Target(versions, (b"1.16.0", b"0.9.0.dev1+cpu", b""), 1.0),
 }
-

@@ -140,7 +140,9 @@ def _guard() -> LeakGuard:
 
 _KEYS: Final = ("sk-0123456789", "a key of words", "пароль-пароль")
 _ROLES: Final = ("user", "system", "assistant", "")
-_ODD: Final = "a\u200bb\ufeffe\u0301\u202ex\U000e0041y\U0001f468\u200d\U0001f469\ufe0f z\r\n\u2028".encode()
+_ODD: Final = (
+    "a\u200bb\ufeffe\u0301\u202ex\U000e0041y\U0001f468\u200d\U0001f469\ufe0f z\r\n\u2028".encode()
+)
 _PROSE: Final = b"Think of seventeen apples that the farmer from Utrecht did sell on the market. "
 
 TARGETS = {

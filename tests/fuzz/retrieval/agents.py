@@ -9,7 +9,7 @@ from typing import Any, Final
 from fuzz.source import Source, as_json, as_text
 from fuzz.target import Target
 from prompt_coevo.errors import CoevoError
-from prompt_coevo.retrieval.agent.episode import Answer, Search, SearchEpisode
+from prompt_coevo.retrieval.agent.episode import Search, SearchEpisode
 from prompt_coevo.retrieval.agent.reward import answer_of, golds_of_label, own_spans
 from prompt_coevo.retrieval.agent.rollout import SearchRollout
 from prompt_coevo.retrieval.agent.scoring import METRICS, golds_of
@@ -127,11 +127,14 @@ _WHOLE: Final = _TURN + b"<information>Doc 1(Title: x) y</information><answer> A
 
 TARGETS = {
     "agents.episodes": Target(
-        episode, (b"\3\0\x3b" + _TURN + b"\2\1\0\6abcdef\0\0\x20<answer>Ada</answer>", _TURN * 2), 1.5
+        episode,
+        (b"\3\0\x3b" + _TURN + b"\2\1\0\6abcdef\0\0\x20<answer>Ada</answer>", _TURN * 2),
+        1.5,
     ),
     "agents.completions": Target(completions, (_WHOLE, b"<answer>a</answer>" * 3), 1.5),
     "agents.labels": Target(
-        labels, (b"\1" + as_json(["Ada", 7]), b"\0" + bytes(range(30)), b"\1" + json.dumps("x").encode())
+        labels,
+        (b"\1" + as_json(["Ada", 7]), b"\0" + bytes(range(30)), b"\1" + json.dumps("x").encode()),
     ),
     "agents.tokens": Target(tokens, (b"\x3b\x3b\xc8\x3b" + _TURN, bytes(range(120))), 0.5),
     "agents.settings": Target(agent_settings, (bytes(range(40)), b"\0\1", b"\1\2\2" * 9), 0.5),

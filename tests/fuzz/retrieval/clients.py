@@ -118,7 +118,9 @@ _DEEP: Final = b"[" * 1015 + b"]" * 1015
 
 TARGETS = {
     "clients.replies": Target(
-        reply, (_REPLY, b'\1\2{"result": [["text"]]}', b'\1\1{"result": [[{"id": ' + _DEEP + b"}]]}"), 2.0
+        reply,
+        (_REPLY, b'\1\2{"result": [["text"]]}', b'\1\1{"result": [[{"id": ' + _DEEP + b"}]]}"),
+        2.0,
     ),
     "clients.reply_trees": Target(reply_tree, (bytes(range(40)), b"\0\1", b"\1\2\2" * 9), 1.0),
     "clients.health": Target(health, (_HEALTH, b"{}", b"[]"), 4.0),

@@ -84,10 +84,12 @@ def token(data: bytes) -> None:
     try:
         found = read_token(data.decode("utf-8", "surrogateescape"))
     except CoevoError as error:
-        assert len(str(error)) < 200
+        sentence = str(error)
+    else:
+        assert found is not None
+        assert found.isascii()
         return
-    assert found is not None
-    assert found.isascii()
+    assert len(sentence) < 200
 
 
 class _Echo:
