@@ -4,7 +4,7 @@
     python benchmarks/fuzz.py [core] [retrieval] [--only NAME...] [--inputs 40000] [--seed 1] [--json FILE]
 
 The targets are those of `tests/fuzz`: functions of bytes that raise nothing. Each is fuzzed in a process of
-its own, with `inputs` inputs times its weight; one that raises ends there, and the input is among the results.
+its own, with `inputs` inputs times its weight; one that raises ends there, and the input is in the results.
 With `--plain`, without atheris, inputs are made without a look at what they reach, as in the tests. With
 `--json` results are added to what the file holds of other targets.
 """

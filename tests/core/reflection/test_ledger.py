@@ -249,3 +249,25 @@ def test_a_reply_that_comes_after_everybody_went_is_in_the_account(path: Path) -
     (call,) = calls(ledger, "late")
     in_thread(lambda: ledger.answered(call, FINE, 1.0)).result(300)
     assert opened(path).earlier_reply("late") == FINE
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"event": "carried_over", "totals": "none"},
+        {"event": "answered", "call": 1, "request": "r", "place": [1, 0], "reply": ["yes"]},
+        {
+            "event": "answered",
+            "call": 1,
+            "request": "r",
+            "place": [1, 0],
+            "reply": {"text": 7, "usage": {}},
+        },
+        {"event": "asked", "call": 1, "request": "r", "place": [1], "most": {}},
+    ],
+)
+def test_a_line_made_by_hand_counts_as_damaged(path: Path, record: dict[str, Any]) -> None:
+    ledger = opened(path, resumed=False)
+    ledger._write(**record)
+    again = opened(path)
+    assert (again.damaged, again.earlier_reply("r")) == (1, None)
