@@ -101,11 +101,11 @@ _WHOLE: Final = b"".join(map(_summed, _RECORDS))
 
 TARGETS = {
     "ledger.bytes": Target(
-        ledger_bytes, (b"r" + _WHOLE, b"n" + _WHOLE[:700], b"n{}\n" + _WHOLE), 0.4
+        ledger_bytes, (b"r" + _WHOLE, b"n" + _WHOLE[:700], b"n{}\n" + _WHOLE), 0.25
     ),
     "ledger.records": Target(
         ledger_records,
         (bytes([1]) + bytes([1] * 7), bytes(range(80)), bytes([0, 3, 1, 0, 3] * 30)),
-        0.4,
+        0.25,
     ),
 }

@@ -147,9 +147,9 @@ _TAGGED = (
 )
 
 TARGETS = {
-    "replies.tags": Target(tagged, _TAGGED, 6.0),
+    "replies.tags": Target(tagged, _TAGGED, 10.0),
     "replies.proposers": Target(
-        proposed, (bytes(range(60)) + b"<template>x</template>", b"\2" * 40 + _TAGGED[1]), 0.2
+        proposed, (bytes(range(60)) + b"<template>x</template>", b"\2" * 40 + _TAGGED[1]), 0.15
     ),
     "replies.models": Target(answered, (bytes(range(100)), b"", b"\7" * 50), 0.5),
     "replies.servers": Target(responded, (bytes(range(100)), b"", b"\3" * 50), 0.5),

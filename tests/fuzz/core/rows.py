@@ -147,10 +147,10 @@ def _engine_state() -> dict[str, Any]:
 
 
 TARGETS = {
-    "rows.dataset": Target(dataset, (bytes(range(60)), b"\0" * 9, bytes([2, 1, 3] * 20)), 0.3),
-    "rows.completions": Target(completion, (bytes(range(40)), b"\1" * 20), 3.0),
-    "rows.assignments": Target(assignment, (bytes(range(60)), b"\0", bytes([1, 3, 2] * 9)), 1.0),
-    "rows.rewards": Target(reported, (bytes(range(20)), b"\0", b"\1\0ok"), 3.0),
-    "rows.loader": Target(loader_state, (bytes(range(60)), b"\0\1", bytes([1, 2, 2] * 9)), 0.4),
+    "rows.dataset": Target(dataset, (bytes(range(60)), b"\0" * 9, bytes([2, 1, 3] * 20)), 0.15),
+    "rows.completions": Target(completion, (bytes(range(40)), b"\1" * 20), 6.0),
+    "rows.assignments": Target(assignment, (bytes(range(60)), b"\0", bytes([1, 3, 2] * 9)), 2.0),
+    "rows.rewards": Target(reported, (bytes(range(20)), b"\0", b"\1\0ok"), 6.0),
+    "rows.loader": Target(loader_state, (bytes(range(60)), b"\0\1", bytes([1, 2, 2] * 9)), 0.3),
     "rows.exchange": Target(exchange, (bytes(range(60)), b""), 0.1),
 }

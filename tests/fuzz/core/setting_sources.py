@@ -198,7 +198,7 @@ _TYPICAL: Final = (
 
 TARGETS = {
     "settings.toml": Target(
-        toml_file, (_TOML, b"seed = 3\n[p2o]\ntau = 0.1\n", b"a = " + b"[" * 2000), 0.5
+        toml_file, (_TOML, b"seed = 3\n[p2o]\ntau = 0.1\n", b"a = " + b"[" * 2000), 0.3
     ),
     "settings.yaml": Target(
         yaml_file,
@@ -207,12 +207,12 @@ TARGETS = {
             as_json({"inspo": {"instruction": "x"}, "algorithms": "inspo"}),
             b"a: 2001-99-99\n",
         ),
-        0.3,
+        0.2,
     ),
-    "settings.environment": Target(environment, (bytes(range(40)), b"\0\1\3\3", b"\1\2" * 9), 0.2),
-    "settings.arguments": Target(arguments, (bytes(range(40)), b"\0\1\0\2", b"\1\2" * 9), 0.2),
-    "settings.flags": Target(flags, (bytes(range(40)), b"\0\1\0\2", b"\1\2\3" * 9), 0.1),
-    "settings.job": Target(job, (bytes(range(40)), b"\0\1", b"\1\2\2" * 9), 0.2),
-    "settings.command": Target(command, (bytes(range(40)), b"\4seed\0", b"\0\2p2o" * 3), 0.05),
-    "settings.versions": Target(versions, (b"1.16.0", b"0.9.0.dev1+cpu", b""), 1.0),
+    "settings.environment": Target(environment, (bytes(range(40)), b"\0\1\3\3", b"\1\2" * 9), 0.1),
+    "settings.arguments": Target(arguments, (bytes(range(40)), b"\0\1\0\2", b"\1\2" * 9), 0.1),
+    "settings.flags": Target(flags, (bytes(range(40)), b"\0\1\0\2", b"\1\2\3" * 9), 0.05),
+    "settings.job": Target(job, (bytes(range(40)), b"\0\1", b"\1\2\2" * 9), 0.1),
+    "settings.command": Target(command, (bytes(range(40)), b"\4seed\0", b"\0\2p2o" * 3), 0.03),
+    "settings.versions": Target(versions, (b"1.16.0", b"0.9.0.dev1+cpu", b""), 5.0),
 }

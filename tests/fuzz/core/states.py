@@ -138,10 +138,10 @@ TARGETS = {
     "states.files": Target(
         state_file,
         (as_json(seal(_SMALL)), as_json({"schema": 2}), as_json({"schema": [[]]}), b"[" * 1500),
-        3.0,
+        5.0,
     ),
-    "states.trees": Target(state_tree, (bytes(range(60)), b"\0\1", bytes([1, 2, 2] * 9)), 0.3),
+    "states.trees": Target(state_tree, (bytes(range(60)), b"\0\1", bytes([1, 2, 2] * 9)), 0.25),
     "states.methods": Target(
-        method_state, tuple(bytes([n, 0, 1, 2, 3 + n] * 12) for n in range(len(SETTINGS))), 0.3
+        method_state, tuple(bytes([n, 0, 1, 2, 3 + n] * 12) for n in range(len(SETTINGS))), 0.15
     ),
 }

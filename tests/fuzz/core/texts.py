@@ -146,15 +146,15 @@ _ODD: Final = (
 _PROSE: Final = b"Think of seventeen apples that the farmer from Utrecht did sell on the market. "
 
 TARGETS = {
-    "texts.border": Target(border, (_ODD, _ODD * 3, b"plain", b"\xed\xa0\x80 \xff"), 3.0),
-    "texts.gates": Target(checked, (b"\0" * 3 + _PROSE, b"\1\0\4abcd\0" + _ODD, b"```"), 2.0),
-    "texts.leaks": Target(leaks, (b"\0\x10" + _PROSE * 2, bytes(range(90)), _PROSE[::-1]), 0.15),
+    "texts.border": Target(border, (_ODD, _ODD * 3, b"plain", b"\xed\xa0\x80 \xff"), 1.5),
+    "texts.gates": Target(checked, (b"\0" * 3 + _PROSE, b"\1\0\4abcd\0" + _ODD, b"```"), 3.0),
+    "texts.leaks": Target(leaks, (b"\0\x10" + _PROSE * 2, bytes(range(90)), _PROSE[::-1]), 0.1),
     "texts.redaction": Target(
         redacted, (b"\0\0https://me:secret@host/path?key=1#x", b"\1\4abcd://a?b"), 1.0
     ),
-    "texts.fences": Target(fenced, (b"\0\0\0\0<failure_1></ins_1 ><b>", _PROSE), 1.0),
+    "texts.fences": Target(fenced, (b"\0\0\0\0<failure_1></ins_1 ><b>", _PROSE), 2.0),
     "texts.layouts": Target(
-        layouts, (b"\0\0\0\0{{template}}\n\n{{question}}", b"\0\0\0\0{{x}}{{{{template}}}}"), 3.0
+        layouts, (b"\0\0\0\0{{template}}\n\n{{question}}", b"\0\0\0\0{{x}}{{{{template}}}}"), 6.0
     ),
-    "texts.placement": Target(placed, (bytes(range(80)), b"\2" * 60, b"\1\0" * 40), 2.0),
+    "texts.placement": Target(placed, (bytes(range(80)), b"\2" * 60, b"\1\0" * 40), 4.0),
 }

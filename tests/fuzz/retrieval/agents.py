@@ -131,11 +131,12 @@ TARGETS = {
         (b"\3\0\x3b" + _TURN + b"\2\1\0\6abcdef\0\0\x20<answer>Ada</answer>", _TURN * 2),
         1.5,
     ),
-    "agents.completions": Target(completions, (_WHOLE, b"<answer>a</answer>" * 3), 1.5),
+    "agents.completions": Target(completions, (_WHOLE, b"<answer>a</answer>" * 3), 1.0),
     "agents.labels": Target(
         labels,
         (b"\1" + as_json(["Ada", 7]), b"\0" + bytes(range(30)), b"\1" + json.dumps("x").encode()),
+        3.0,
     ),
-    "agents.tokens": Target(tokens, (b"\x3b\x3b\xc8\x3b" + _TURN, bytes(range(120))), 0.5),
+    "agents.tokens": Target(tokens, (b"\x3b\x3b\xc8\x3b" + _TURN, bytes(range(120))), 1.0),
     "agents.settings": Target(agent_settings, (bytes(range(40)), b"\0\1", b"\1\2\2" * 9), 0.5),
 }

@@ -120,18 +120,18 @@ TARGETS = {
     "clients.replies": Target(
         reply,
         (_REPLY, b'\1\2{"result": [["text"]]}', b'\1\1{"result": [[{"id": ' + _DEEP + b"}]]}"),
-        2.0,
+        4.0,
     ),
     "clients.reply_trees": Target(reply_tree, (bytes(range(40)), b"\0\1", b"\1\2\2" * 9), 1.0),
-    "clients.health": Target(health, (_HEALTH, b"{}", b"[]"), 4.0),
+    "clients.health": Target(health, (_HEALTH, b"{}", b"[]"), 8.0),
     "clients.health_trees": Target(health_tree, (bytes(range(40)), b"\0\1", b"\1\2\2" * 9), 1.0),
     "clients.errors": Target(
-        error, (b'{"error": "x"}', b'{"detail": []}', b'{"error": ' + _DEEP + b"}", b"<html>"), 4.0
+        error, (b'{"error": "x"}', b'{"detail": []}', b'{"error": ' + _DEEP + b"}", b"<html>"), 8.0
     ),
     "clients.error_trees": Target(error_tree, (bytes(range(40)), b"\0\1", b"\1\2\2" * 9), 1.0),
     "clients.addresses": Target(
-        address, (b"\0http://127.0.0.1:8000", b"\1http://me@[::1]:1/retrieve", b"\0http://["), 1.0
+        address, (b"\0http://127.0.0.1:8000", b"\1http://me@[::1]:1/retrieve", b"\0http://["), 2.0
     ),
-    "clients.queries": Target(query, (b"\0\4abcdwho", bytes(range(60))), 3.0),
-    "clients.retries": Target(retry, (b"7", b"nan", b"1e999", b"Wed, 21 Oct"), 3.0),
+    "clients.queries": Target(query, (b"\0\4abcdwho", bytes(range(60))), 4.0),
+    "clients.retries": Target(retry, (b"7", b"nan", b"1e999", b"Wed, 21 Oct"), 8.0),
 }

@@ -132,7 +132,7 @@ _NPY: Final = (
 TARGETS = {
     "indexes.corpora": Target(corpus, (_PASSAGES, b"\xef\xbb\xbf" + _PASSAGES, b'{"id": 1}'), 0.3),
     "indexes.offsets": Target(offsets, (_NPY, b"", b"PK\x03\x04", b"\x93NUMPY"), 0.3),
-    "indexes.manifests": Target(manifest_bytes, _seeds(), 0.3),
+    "indexes.manifests": Target(manifest_bytes, _seeds(), 0.2),
     "indexes.manifest_trees": Target(
         manifest_tree, (bytes(range(40)), b"\0\1", b"\1\2\2" * 9, bytes(range(200, 256))), 0.15
     ),

@@ -160,14 +160,14 @@ _DEEP: Final = b'{"queries": ["a"], "return_scores": ' + b"[" * 1015 + b"]" * 10
 
 TARGETS = {
     "servers.bodies": Target(
-        request_body, (_BODY, b"{}", b"[]", b'{"queries": ["a"], "topk": 1e999}', _DEEP), 6.0
+        request_body, (_BODY, b"{}", b"[]", b'{"queries": ["a"], "topk": 1e999}', _DEEP), 8.0
     ),
-    "servers.trees": Target(request_tree, (bytes(range(40)), b"\0\1", b"\1\2\2" * 9), 1.0),
+    "servers.trees": Target(request_tree, (bytes(range(40)), b"\0\1", b"\1\2\2" * 9), 2.0),
     "servers.entrance": Target(
-        entrance, (b"\1\0\x09localhost\1", b"\2\0\x04[::1\1\x08http://a\0", bytes(range(50))), 1.0
+        entrance, (b"\1\0\x09localhost\1", b"\2\0\x04[::1\1\x08http://a\0", bytes(range(50))), 2.0
     ),
     "servers.requests": Target(
         whole_request, (b"\1\0\0\0" + _BODY, b"\1\0\0\0" + _DEEP, b"\1\3\1\3nan\0\0" + _BODY), 0.1
     ),
-    "servers.tokens": Target(token, (_TOKEN.encode(), b"", b"a b"), 4.0),
+    "servers.tokens": Target(token, (_TOKEN.encode(), b"", b"a b"), 8.0),
 }
