@@ -33,6 +33,7 @@ TESTS: Final = ROOT / "tests"
 GROUPS: Final = ("core", "retrieval")
 _LONGEST: Final = 4096
 _TIMEOUT_S: Final = 60
+_RAISED: Final = "=== Uncaught Python exception: ==="
 _DONE: Final = re.compile(r"Done (\d+) runs")
 _COVERAGE: Final = re.compile(r"cov: (\d+) ft: \d+ corp: (\d+)")
 
@@ -109,9 +110,9 @@ def fuzz_one(name: str, target: Target, options: argparse.Namespace) -> dict[str
 
 
 def _error(said: str) -> str:
-    """The last lines before the fuzzer's own."""
-    lines = [line for line in said.split("==")[0].splitlines() if line.strip()]
-    return "\n".join(lines[-12:])
+    """The end of the traceback, without the fuzzer's own lines."""
+    told = said.partition(_RAISED)[2].partition("\n==")[0] or said
+    return "\n".join([line for line in told.splitlines() if line.strip()][-12:])
 
 
 def machine(plain: bool) -> dict[str, Any]:

@@ -144,14 +144,14 @@ class PaidReplies:
         if not prompts:
             return []
         try:
-            replies = list(self._model.complete(prompts))
+            replies = [self._readable(reply) for reply in self._model.complete(prompts)]
         except Exception as error:
             text = redact(f"{type(error).__name__}: {error}")
             return [Reply(None, error=text) for _ in prompts]
         if len(replies) != len(prompts):
             text = f"the model gave {len(replies)} replies to {len(prompts)} prompts"
             return [Reply(None, error=text) for _ in prompts]
-        return [self._readable(reply) for reply in replies]
+        return replies
 
     def _begin(self, asking: _Asking, *, again: bool) -> Call | Reply:
         """The call, in the ledger now, or why it cannot go out."""

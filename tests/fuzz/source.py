@@ -108,7 +108,7 @@ class Source:
         """A JSON value."""
         kind = self.byte() % (8 if depth else 5)
         if kind == 0:
-            return self.pick(ODD_VALUES)
+            return copy.deepcopy(self.pick(ODD_VALUES))
         if kind in (1, 2):
             return self.text()
         if kind == 3:

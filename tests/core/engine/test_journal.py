@@ -13,6 +13,7 @@ from helpers.searches import SMALL_WAVES
 from prompt_coevo import files
 from prompt_coevo.engine.journal import Journal
 from prompt_coevo.engine.state import plugin_states, read_state, write_json
+from prompt_coevo.lines import Lines
 from prompt_coevo.types import Rollout
 
 P2O = SMALL_WAVES
@@ -255,3 +256,13 @@ def test_texts_in_the_journal_are_cut_at_the_setting(make_engine: Any, tmp_path:
     (event,) = [event for event in events(tmp_path) if event["event"] == "any"]
     assert event["text"] == "x" * 100 + " [50 characters more]"
     assert event["deep"] == [{"a": "y" * 100 + " [1 characters more]"}]
+
+
+def test_a_line_in_another_encoding_is_damaged_wherever_it_stands(tmp_path: Path) -> None:
+    lines = Lines(tmp_path / "lines.jsonl")
+    lines.path.write_bytes(b'{"a": 1}\n' + "{}".encode("utf-16-le"))
+    assert list(lines.read()) == [{"a": 1}, None]
+    assert list(lines.backwards()) == [None, {"a": 1}]
+    lines.path.write_bytes("{}".encode("utf-16-le") + b'\n{"a": 1}')
+    assert list(lines.read()) == [None, {"a": 1}]
+    assert list(lines.backwards()) == [{"a": 1}, None]

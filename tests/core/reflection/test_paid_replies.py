@@ -276,3 +276,15 @@ def test_what_a_reply_says_beside_its_text_is_passed_over_if_it_is_nonsense() ->
     odd = Reply("yes", {"stop": 1}, retry_after="soon")  # type: ignore[arg-type]
     model = SimpleNamespace(complete=lambda prompts: [odd])
     assert PaidReplies(model, {}, Ledger(None)).complete(["why?"]) == [Reply("yes")]
+
+
+def test_a_reply_that_cannot_even_be_looked_at_is_an_error() -> None:
+    class Odd:
+        usd = "much"
+
+        def __repr__(self) -> str:
+            raise RuntimeError("not today")
+
+    model = SimpleNamespace(complete=lambda prompts: [Reply("yes", usage=Odd())])  # type: ignore[arg-type]
+    [reply] = PaidReplies(model, {}, Ledger(None)).complete(["why?"])
+    assert reply == Reply(None, error="RuntimeError: not today")
