@@ -15,7 +15,7 @@ from prompt_coevo.errors import StateError
 
 SCHEMA: Final = 2
 
-_Count = Annotated[int, Field(ge=0)]
+_Count = Annotated[int, Field(ge=0, lt=1 << 53)]
 
 
 class EngineState(BaseModel):

@@ -46,7 +46,7 @@ _WAVES: Final = {
     "search_budget": 16,
     "calls_per_hard": 0.3,
 }
-_STREAM: Final = {"search_backend": "stream", "reply_steps": 2}
+_STREAM: Final = {"search_backend": "stream", "reply_steps": 3}
 _INSPO: Final = {
     "instruction": "Think.",
     "population_size": 3,
@@ -60,7 +60,10 @@ SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "stream": {"algorithms": "p2o", "p2o": _STREAM},
     "stream with riders": {"algorithms": "p2o", "p2o": {**_STREAM, "riders": 0.3}},
     "inspo": {"algorithms": "inspo", "inspo": _INSPO},
-    "overlapped": {"algorithms": "inspo", "inspo": {**_INSPO, "reflection": "overlapped"}},
+    "overlapped": {
+        "algorithms": "inspo",
+        "inspo": {**_INSPO, "evolve_every": 3, "reflection": "overlapped", "overlap_steps": 2},
+    },
     "in training": {
         "algorithms": "inspo",
         "inspo": {**_INSPO, "evolve_every": 3, "verify": "in_training"},
@@ -112,7 +115,7 @@ class Run:
     def observe(self, number: int, part: list[int]) -> None:
         """Some rollouts of a round, in an order of their own."""
         plan = self.plans[number]
-        chosen = sorted({place % len(plan) for place in part}, key=part.index)
+        chosen = list(dict.fromkeys(place % len(plan) for place in part))
         self.engine.observe([self._rollout(plan[place]) for place in chosen])
         self.plans[number] = [one for place, one in enumerate(plan) if place not in chosen]
         if not self.plans[number]:
@@ -283,6 +286,16 @@ class EngineLife(RuleBasedStateMachine):
         self.run.model.answer_one(number)
 
     # What a cluster does
+
+    @rule(stops=st.lists(st.integers(0, 12), max_size=2), answers=st.integers(0, 3))
+    def save_and_kill(self, stops: list[int], answers: int) -> None:
+        """What was answered a moment ago is in the checkpoint, or in the ledger."""
+        for _ in range(answers):
+            self.answer(0)
+        self.save(finish=True)
+        for _ in range(answers):
+            self.answer(0)
+        self.kill(stops)
 
     @rule(stops=st.lists(st.integers(0, 12), max_size=2))
     def kill(self, stops: list[int]) -> None:

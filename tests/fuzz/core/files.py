@@ -57,7 +57,7 @@ def _file(name: str, data: bytes) -> Lines:
 _LINE = as_json({"time": "t", "event": "reply", "attempt": 3, "step": 1, "text": "é <x>"}) + b"\n"
 
 TARGETS = {
-    "lines.read": Target(read_lines, (_LINE * 3, _LINE[:-9], b"\n\n{}\n[]\n7\n" + _LINE), 6.0),
+    "lines.read": Target(read_lines, (_LINE * 3, _LINE[:-9], b"\n\n{}\n[]\n7\n" + _LINE), 2.0),
     "lines.append": Target(
         append_lines, (bytes(range(64)), b"\x08{}\n\xff" + bytes(range(90))), 2.0
     ),

@@ -89,7 +89,7 @@ def method_state(data: bytes) -> None:
     texts = dict(whole["plugins"])
     plugin = source.pick(sorted(texts))
     tree = source.wrong(json.loads(texts[plugin]))
-    texts[plugin] = json.dumps(tree) if source.below(8) else source.text()
+    texts[plugin] = as_json(tree).decode() if source.below(8) else source.text()
     del whole["checksum"], whole["schema"]
     policy = ScriptedPolicy(rule)
     try:

@@ -38,7 +38,7 @@ def reply_tree(data: bytes) -> None:
             [{"id": 2, "title": "T", "text": "x"}, "a text"],
         ]
     }
-    _read_reply(json.dumps(source.wrong(whole)).encode(), 2, 3)
+    _read_reply(as_json(source.wrong(whole)), 2, 3)
 
 
 def health(data: bytes) -> None:
@@ -52,7 +52,7 @@ def health(data: bytes) -> None:
 
 def health_tree(data: bytes) -> None:
     """The same, wrong in one of its places."""
-    health(json.dumps(Source(data).wrong(json.loads(_HEALTH))).encode())
+    health(as_json(Source(data).wrong(json.loads(_HEALTH))))
 
 
 def error(data: bytes) -> None:
@@ -62,7 +62,7 @@ def error(data: bytes) -> None:
 
 def error_tree(data: bytes) -> None:
     """The same, of an object."""
-    error(json.dumps(Source(data).wrong({"error": "it broke", "detail": [{"msg": "x"}]})).encode())
+    error(as_json(Source(data).wrong({"error": "it broke", "detail": [{"msg": "x"}]})))
 
 
 def address(data: bytes) -> None:

@@ -59,7 +59,7 @@ def manifest_tree(data: bytes) -> None:
     """A manifest that is JSON, wrong in one of its places."""
     source = Source(data)
     tree = source.wrong(json.loads((_index() / manifest.NAME).read_text()))
-    (_broken() / manifest.NAME).write_text(json.dumps(tree))
+    (_broken() / manifest.NAME).write_bytes(as_json(tree))
     _use(_broken())
 
 

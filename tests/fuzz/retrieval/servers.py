@@ -47,7 +47,7 @@ def request_tree(data: bytes) -> None:
     """A request that is JSON, wrong in one of its places."""
     source = Source(data)
     tree = source.wrong({"queries": ["who", "what"], "topk": 3, "return_scores": True})
-    request_body(json.dumps(tree).encode())
+    request_body(as_json(tree))
 
 
 def entrance(data: bytes) -> None:
