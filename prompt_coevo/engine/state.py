@@ -37,6 +37,8 @@ class EngineState(BaseModel):
     """What calls to the reflection model have cost."""
     ledger: _Count
     """Which replies the state knows: those up to this position of the ledger."""
+    under_way: list[_Count] = []
+    """But for those of these batches, which were not complete. States of earlier versions have none."""
 
 
 def seal(payload: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 import threading
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -55,12 +55,14 @@ class Ledger:
         """Lines that `open` could not read."""
         self._forget()
 
-    def open(self, run: str, *, resumed: bool, since: int = 0) -> None:
+    def open(
+        self, run: str, *, resumed: bool, since: int = 0, under_way: Collection[int] = ()
+    ) -> None:
         """Take up the calls of this run, which the file may hold, or begin a new account.
 
         A run that begins anew (`resumed` is false) goes on with the account of a run with the same
         identity `run`: it was killed before its first checkpoint. Replies that came in behind the
-        position `since` can be used again. Raises StateError for a file of another schema, or that
+        position `since` can be used again, and those of the batches that were `under_way` there. Raises StateError for a file of another schema, or that
         cannot be read or written.
         """
         with self._lock:
@@ -68,7 +70,7 @@ class Ledger:
             latest = self._read()
             if not resumed and latest != run:
                 self._forget()
-            self._sort_replies(since)
+            self._sort_replies(since, under_way)
             if latest != run:
                 self._begin(run, resumed=resumed)
 
@@ -165,11 +167,11 @@ class Ledger:
         self._replies: defaultdict[str, deque[Reply]] = defaultdict(deque)
         self._own = self._last_call + 1
 
-    def _sort_replies(self, since: int) -> None:
+    def _sort_replies(self, since: int, under_way: Collection[int]) -> None:
         for position, call, reply in sorted(
             self._answers, key=lambda one: (one[1].place, one[1].number)
         ):
-            if position > since:
+            if position > since or call.place[0] in under_way:
                 self._replies[call.request].append(reply)
         self._answers.clear()
 

@@ -81,6 +81,12 @@ class PaidReplies:
         """What the run's calls have cost, over all its attempts."""
         return self._ledger.totals
 
+    @property
+    def under_way(self) -> list[int]:
+        """The batches that are not complete; they may have some of their replies."""
+        with self._room:
+            return sorted(self._reserved)
+
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         """One reply per prompt, in order. If the budget does not pay for all, the first ones are asked."""
         requests = [self.request_hash(prompt) for prompt in prompts]

@@ -350,6 +350,7 @@ class EngineLife(RuleBasedStateMachine):
         self._models[:] = [self.twin.model]
         expected = action(self.twin)
         self.twin.model.answer_late()
+        self.twin.model.answer_all()  # so that it has always seen all that the other may have
         self._done.append((action, expected))
         self._redo(action, expected)
 

@@ -93,6 +93,12 @@ class HeldModel:
         if open_ones:
             self._let_on(open_ones[number % len(open_ones)])
 
+    def answer_all(self) -> None:
+        """Let all go on that may be answered."""
+        for job in self._held():
+            while job.waiting is not None and self._of(job) in ("answer", "fail"):
+                self._let_on(job)
+
     def answer_late(self) -> None:
         """Those whose time is over, and that are not to hang for ever."""
         for job in self._held():
