@@ -38,7 +38,7 @@ class EngineState(BaseModel):
     ledger: _Count
     """Which replies the state knows: those up to this position of the ledger."""
     under_way: list[_Count] = []
-    """But for those of these batches, which were not complete. States of earlier versions have none."""
+    """But for those to these calls, whose batches were not complete. Earlier versions wrote none."""
 
 
 def seal(payload: Mapping[str, Any]) -> dict[str, Any]:

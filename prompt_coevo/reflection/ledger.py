@@ -62,8 +62,8 @@ class Ledger:
 
         A run that begins anew (`resumed` is false) goes on with the account of a run with the same
         identity `run`: it was killed before its first checkpoint. Replies that came in behind the
-        position `since` can be used again, and those of the batches that were `under_way` there. Raises StateError for a file of another schema, or that
-        cannot be read or written.
+        position `since` can be used again, and those to the calls `under_way`. Raises StateError for a file
+        of another schema, or that cannot be read or written.
         """
         with self._lock:
             self._forget()
@@ -143,6 +143,11 @@ class Ledger:
 
     def earlier_reply(self, request: str) -> Reply | None:
         """What an earlier attempt was answered to this request: each reply once, as they were asked for."""
+        found = self.earlier_answer(request)
+        return None if found is None else found[1]
+
+    def earlier_answer(self, request: str) -> tuple[int, Reply] | None:
+        """The same, with the number of the call."""
         with self._lock:
             waiting = self._replies.get(request)
             return waiting.popleft() if waiting else None
@@ -164,15 +169,15 @@ class Ledger:
         self._settled = dict(NOTHING)
         self._open: dict[int, Call] = {}
         self._answers: list[tuple[int, Call, Reply]] = []
-        self._replies: defaultdict[str, deque[Reply]] = defaultdict(deque)
+        self._replies: defaultdict[str, deque[tuple[int, Reply]]] = defaultdict(deque)
         self._own = self._last_call + 1
 
     def _sort_replies(self, since: int, under_way: Collection[int]) -> None:
         for position, call, reply in sorted(
             self._answers, key=lambda one: (one[1].place, one[1].number)
         ):
-            if position > since or call.place[0] in under_way:
-                self._replies[call.request].append(reply)
+            if position > since or call.number in under_way:
+                self._replies[call.request].append((call.number, reply))
         self._answers.clear()
 
     def _begin(self, run: str, *, resumed: bool) -> None:

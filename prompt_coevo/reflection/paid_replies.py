@@ -71,6 +71,8 @@ class PaidReplies:
         self._room = threading.Condition()
         self._reserved: dict[int, int] = {}
         """By batch: the calls that the budget pays for and that have not gone out yet."""
+        self._calls_of: dict[int, list[int]] = {}
+        """By batch: its calls so far, also those of earlier attempts whose replies it was given."""
         self._batches = 0
         self._seen: Mapping[str, float] | None = None
         """The totals that warnings have been given for."""
@@ -83,9 +85,9 @@ class PaidReplies:
 
     @property
     def under_way(self) -> list[int]:
-        """The batches that are not complete; they may have some of their replies."""
+        """The calls of batches that are not complete, and that may have some of their replies."""
         with self._room:
-            return sorted(self._reserved)
+            return sorted(number for calls in self._calls_of.values() for number in calls)
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         """One reply per prompt, in order. If the budget does not pay for all, the first ones are asked."""
@@ -94,11 +96,13 @@ class PaidReplies:
             if self._seen is None:
                 self._seen = self.totals
             self._batches = batch = max(self._batches, self._ledger.position) + 1
-            replies = {
-                index: reply
+            known = {
+                index: answer
                 for index, request in enumerate(requests)
-                if (reply := self._ledger.earlier_reply(request)) is not None
+                if (answer := self._ledger.earlier_answer(request)) is not None
             }
+            self._calls_of[batch] = [number for number, _ in known.values()]
+            replies = {index: reply for index, (_, reply) in known.items()}
             missing = [index for index in range(len(prompts)) if index not in replies]
             count = int(min(len(missing), self._spending.calls_left(self._calls(self.totals))))
             self._reserved[batch] = count
@@ -109,7 +113,7 @@ class PaidReplies:
             fresh = self._ask(asked)
         finally:
             with self._room:
-                del self._reserved[batch]
+                del self._reserved[batch], self._calls_of[batch]
         replies.update(zip(missing, fresh, strict=False))
         return [replies[index] for index in range(len(prompts))]
 
@@ -172,6 +176,8 @@ class PaidReplies:
                 call = self._ledger.asked(asking.request, asking.place, most, most_seconds)
             except OSError as error:
                 return Reply(None, error=_unwritable("no call is made", error))
+            if asking.place[0] in self._calls_of:  # else nobody waits for it any more
+                self._calls_of[asking.place[0]].append(call.number)
             if not again:
                 self._reserved[asking.place[0]] -= 1
         return call

@@ -188,9 +188,14 @@ class EngineLife(RuleBasedStateMachine):
 
     @initialize(
         kind=st.sampled_from(sorted(SETTINGS)),
-        max_calls=st.sampled_from([None, None, 2, 6]),
+        max_calls=st.sampled_from([None, None, None, 5]),
         outcomes=st.sampled_from(
-            [("answer",), ("answer", "answer", "fail"), ("answer", "fail", "late", "never")]
+            [
+                ("answer",),
+                ("answer",),
+                ("answer", "answer", "fail"),
+                ("answer", "answer", "fail", "late", "never"),
+            ]
         ),
         salt=st.integers(0, 99),
     )
@@ -219,7 +224,8 @@ class EngineLife(RuleBasedStateMachine):
         """Everything since the beginning, with what the twin decided."""
         self._saved: tuple[int, str | None] = (0, None)
         """How much had been done, and the checkpoint."""
-        self._offset = 0
+        for first in (0, 6):
+            self.train(questions=6, first=first)
 
     # What a door does
 
@@ -295,6 +301,24 @@ class EngineLife(RuleBasedStateMachine):
         self.save(finish=True)
         for _ in range(answers):
             self.answer(0)
+        self.kill(stops)
+
+    @rule(
+        first=st.integers(0, 23),
+        trains=st.integers(0, 2),
+        epoch=st.booleans(),
+        answers=st.integers(0, 4),
+        stops=st.lists(st.integers(0, 12), max_size=1),
+    )
+    def mishap(self, first: int, trains: int, epoch: bool, answers: int, stops: list[int]) -> None:
+        """A kill some time after a checkpoint."""
+        self.save(finish=True)
+        for number in range(trains):
+            self.train(questions=6, first=first + number)
+        for _ in range(answers):
+            self.answer(0)
+        if epoch:
+            self.epoch()
         self.kill(stops)
 
     @rule(stops=st.lists(st.integers(0, 12), max_size=2))

@@ -16,7 +16,7 @@ LIVES: Final = os.environ.get("COEVO_LIVES")
 
 EngineLife.TestCase.settings = settings(
     max_examples=int(LIVES or 25),
-    stateful_step_count=30,
+    stateful_step_count=20,
     derandomize=LIVES is None,
     database=None,
     deadline=None,

@@ -277,9 +277,9 @@ def test_a_line_made_by_hand_counts_as_damaged(path: Path, record: dict[str, Any
 
 def test_a_batch_that_was_under_way_keeps_the_replies_that_it_had(path: Path) -> None:
     ledger = opened(path, resumed=False)
-    whole, half = (ledger.asked(name, (batch, 0), MOST) for batch, name in ((5, "a"), (6, "b")))
+    whole, half = calls(ledger, "a", "b")
     ledger.answered(whole, FINE, 1.0)
     ledger.answered(half, FINE, 1.0)
     again = Ledger(path)
-    again.open("run", resumed=True, since=ledger.position, under_way=[6])
+    again.open("run", resumed=True, since=ledger.position, under_way=[half.number])
     assert (again.earlier_reply("a"), again.earlier_reply("b")) == (None, FINE)
