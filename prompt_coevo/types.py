@@ -139,15 +139,21 @@ class Assignment:
     def from_json(cls, data: Mapping[str, Any]) -> Assignment:
         """What `to_json` gave. Raises HostError for anything else: it travels through other programs."""
         try:
+            candidates = {
+                name: None if data[name] is None else Candidate.from_json(data[name])
+                for name in ("instruction", "template")
+            }
+            layouts: dict[str, Any] = {
+                name: _of(str, one) for name, one in data["placement"].items()
+            }
             return cls(
-                _of(str, data["question_id"]),
-                *(_of(int, data[name]) for name in ("round", "group", "member")),
-                *(
-                    Candidate.from_json(data[name]) if data[name] is not None else None
-                    for name in ("instruction", "template")
-                ),
-                _of(bool, data["distill"]),
-                Placement(**{name: _of(str, one) for name, one in data["placement"].items()}),
+                question_id=_of(str, data["question_id"]),
+                round=_of(int, data["round"]),
+                group=_of(int, data["group"]),
+                member=_of(int, data["member"]),
+                **candidates,
+                distill=_of(bool, data["distill"]),
+                placement=Placement(**layouts),
             )
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise HostError(
@@ -242,4 +248,4 @@ class Group:
 def _of(kind: type[V], value: object) -> V:
     if type(value) is not kind:
         raise TypeError(f"a {type(value).__name__} where there was a {kind.__name__}")
-    return cast(V, value)
+    return value

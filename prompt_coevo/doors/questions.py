@@ -127,8 +127,7 @@ def check_text_only(prompt: Prompt, number: int) -> None:
             f"row {number} of the training dataset has a prompt that is neither a text nor a chat; give it "
             'a text, or messages such as {"role": "user", "content": "text"}'
         )
-    for message in prompt:
-        content = message.get("content")
+    for content in [message.get("content") for message in prompt if isinstance(message, Mapping)]:
         if isinstance(content, list) and any(part["type"] != "text" for part in content):
             raise DatasetError(
                 f"row {number} of the training dataset has a prompt with images; templates and "

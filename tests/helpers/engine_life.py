@@ -44,9 +44,10 @@ _WAVES: Final = {
     "minibatch_size": 2,
     "dev_size": 2,
     "search_budget": 16,
-    "calls_per_hard": 0.3,
+    "calls_per_hard": 0.5,
+    "min_hard": 4,
 }
-_STREAM: Final = {"search_backend": "stream", "reply_steps": 3}
+_STREAM: Final = {"search_backend": "stream", "reply_steps": 3, "calls_per_hard": 4.0}
 _INSPO: Final = {
     "instruction": "Think.",
     "population_size": 3,
@@ -191,6 +192,7 @@ class EngineLife(RuleBasedStateMachine):
         max_calls=st.sampled_from([None, None, None, 5]),
         outcomes=st.sampled_from(
             [
+                ("answer",),
                 ("answer",),
                 ("answer",),
                 ("answer", "answer", "fail"),

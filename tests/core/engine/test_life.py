@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 from typing import Final
 
+import pytest
 from hypothesis import HealthCheck, settings
 
-from helpers.engine_life import EngineLife
+from helpers.engine_life import SETTINGS, EngineLife
 
 LIVES: Final = os.environ.get("COEVO_LIVES")
 
@@ -29,8 +30,6 @@ def test_what_a_batch_was_answered_before_a_checkpoint_is_not_asked_for_again() 
     """One of its two replies was there when the state was saved, the other one was not."""
     life = EngineLife()
     life.born(kind="stream", max_calls=None, outcomes=("answer",), salt=1)
-    life.train(questions=6, first=0)
-    life.train(questions=6, first=6)
     life.answer(number=0)
     assert (len(life.run.model._held()), life.run.model.seen.total()) == (2, 3)
     life.save(finish=True)
@@ -38,4 +37,24 @@ def test_what_a_batch_was_answered_before_a_checkpoint_is_not_asked_for_again() 
     assert life.run.model.seen.total() == 5
     life.no_answer_is_asked_for_again()
     life.train(questions=6, first=12)
+    life.teardown()
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_what_was_answered_after_a_checkpoint_is_not_asked_for_again(kind: str) -> None:
+    """Killed twice on the way; every method asks on it."""
+    life = EngineLife()
+    life.born(kind=kind, max_calls=None, outcomes=("answer",), salt=1)
+    life.save(finish=True)
+    for first in (12, 18):
+        life.train(questions=6, first=first)
+        for _ in range(8):
+            life.answer(number=0)
+    life.epoch()
+    seen = life.run.model.seen.total()
+    life.kill(stops=[5, 9])
+    assert 0 < seen == life.run.model.seen.total() - life.run.model.lost.total()
+    life.every_call_is_in_the_ledger()
+    life.no_answer_is_asked_for_again()
+    life.train(questions=6, first=0)
     life.teardown()
