@@ -87,10 +87,10 @@ def fuzz_one(name: str, target: Target, options: argparse.Namespace) -> dict[str
         words = [target.run.__module__, "--only", name, "--here", folder, "--inputs", str(count)]
         words += ["--seed", str(options.seed), *(["--plain"] if options.plain else [])]
         started, used = time.monotonic(), os.times()
+        command = [sys.executable, "-u", __file__, *words]  # what is not written at once is lost
         ended = subprocess.run(
-            [sys.executable, __file__, *words], check=False, capture_output=True, text=True,
-            errors="replace",
-        )  # fmt: skip
+            command, check=False, capture_output=True, text=True, errors="replace"
+        )
         seconds, now = time.monotonic() - started, os.times()
         said = ended.stdout + ended.stderr
         kept = [path.read_bytes() for path in Path(folder).iterdir() if path.is_file()]

@@ -119,7 +119,10 @@ def write_health(info: IndexInfo) -> bytes:
         "fingerprint": info.fingerprint,
         "details": dict(info.details),
     }
-    return _dumps({"status": "ok", "index": index})
+    try:
+        return _dumps({"status": "ok", "index": index})
+    except TypeError:  # a stranger's details, too deep or too large to be sent
+        return _dumps({"status": "ok", "index": {**index, "details": {}}})
 
 
 def read_health(body: bytes) -> IndexInfo:
@@ -127,8 +130,10 @@ def read_health(body: bytes) -> IndexInfo:
     try:
         index = _orjson().loads(body)["index"]
         kind, passages, fingerprint = index["kind"], index["passages"], index["fingerprint"]
-        return IndexInfo(str(kind), int(passages), str(fingerprint), dict(index["details"]))
-    except (KeyError, OverflowError, RecursionError, TypeError, ValueError):
+        if not isinstance(passages, int):
+            raise TypeError("no number of passages")
+        return IndexInfo(str(kind), passages, str(fingerprint), dict(index["details"]))
+    except (KeyError, RecursionError, TypeError, ValueError):
         raise RetrieverUnavailable(
             "the server's /health does not say what is searched; is this a retrieval server?"
         ) from None

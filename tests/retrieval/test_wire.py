@@ -207,3 +207,15 @@ def test_an_answer_that_nests_deep_is_no_answer() -> None:
 def test_health_without_details_is_none() -> None:
     with pytest.raises(RetrieverUnavailable, match="does not say what is searched"):
         read_health(b'{"index": {"kind": "a", "passages": 1, "fingerprint": "", "details": 7}}')
+
+
+def test_details_that_cannot_be_sent_are_left_out() -> None:
+    info = IndexInfo("bm25", 3, "abc", {"words": 10**30})
+    assert read_health(write_health(info)) == IndexInfo("bm25", 3, "abc", {})
+
+
+@pytest.mark.parametrize("passages", [b"1e30", b'"3"', b"null"])
+def test_health_with_no_number_of_passages_is_none(passages: bytes) -> None:
+    body = b'{"index": {"kind": "a", "passages": %b, "fingerprint": "", "details": {}}}' % passages
+    with pytest.raises(RetrieverUnavailable, match="does not say what is searched"):
+        read_health(body)
