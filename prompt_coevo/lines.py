@@ -84,7 +84,7 @@ def _text(value: Any) -> Any:
 
 def _record(line: bytes) -> dict[str, Any] | None:
     try:
-        record = json.loads(line)
+        record = json.loads(line.decode())  # of bytes, json would guess the encoding
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None

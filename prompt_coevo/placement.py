@@ -105,7 +105,7 @@ def _edit_question(prompt: Prompt, edit: Any) -> Prompt:
     index = _last_user_message(messages)
     messages[index] = {
         **messages[index],
-        "content": _edit_content(messages[index]["content"], edit),
+        "content": _edit_content(messages[index].get("content"), edit),
     }
     return messages
 
@@ -113,7 +113,7 @@ def _edit_question(prompt: Prompt, edit: Any) -> Prompt:
 def _edit_content(content: Any, edit: Any) -> Any:
     if isinstance(content, str):
         return edit(content)
-    parts = list(content)
+    parts = list(content or ())
     for index, part in enumerate(parts):
         if part.get("type") == "text":
             parts[index] = {**part, "text": edit(part["text"])}
@@ -141,7 +141,7 @@ def _last_user_message(messages: Sequence[Message]) -> int:
 
 
 def _message_text(message: Message) -> str:
-    content = message["content"]
+    content = message.get("content") or ""
     if isinstance(content, str):
         return content
     return "\n".join(part["text"] for part in content if part.get("type") == "text")

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
 
 from prompt_coevo.errors import HostError
 from prompt_coevo.placement import Placement, Prompt
@@ -15,6 +15,8 @@ from prompt_coevo.placement import Placement, Prompt
 CandidateKind: TypeAlias = Literal["instruction", "template"]
 RolloutStatus: TypeAlias = Literal["ok", "tool_error", "aborted", "no_reward"]
 _STATUSES: Final[tuple[str, ...]] = get_args(RolloutStatus)
+_KINDS: Final[tuple[str, ...]] = get_args(CandidateKind)
+V = TypeVar("V")
 
 
 class PolicyVersion(NamedTuple):
@@ -57,10 +59,13 @@ class Candidate:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Candidate:
+        """What `to_json` gave. Raises KeyError, TypeError or ValueError for anything else."""
+        if data["kind"] not in _KINDS:
+            raise ValueError("a candidate is an instruction or a template")
         return cls(
-            text=data["text"],
+            text=_of(str, data["text"]),
             kind=data["kind"],
-            origin=data["origin"],
+            origin=_of(str, data["origin"]),
             parents=tuple(data["parents"]),
             created=PolicyVersion(*data["created"]),
         )
@@ -132,11 +137,29 @@ class Assignment:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Assignment:
-        values = dict(data)
-        for name in ("instruction", "template"):
-            values[name] = Candidate.from_json(values[name]) if values[name] else None
-        values["placement"] = Placement(**values["placement"])
-        return cls(**values)
+        """What `to_json` gave. Raises HostError for anything else: it travels through other programs."""
+        try:
+            candidates = {
+                name: None if data[name] is None else Candidate.from_json(data[name])
+                for name in ("instruction", "template")
+            }
+            layouts: dict[str, Any] = {
+                name: _of(str, one) for name, one in data["placement"].items()
+            }
+            return cls(
+                question_id=_of(str, data["question_id"]),
+                round=_of(int, data["round"]),
+                group=_of(int, data["group"]),
+                member=_of(int, data["member"]),
+                **candidates,
+                distill=_of(bool, data["distill"]),
+                placement=Placement(**layouts),
+            )
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise HostError(
+                f"an assignment did not come back as it was sent ({type(error).__name__}: {error}); the "
+                "host must hand on its values as they are"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -220,3 +243,9 @@ class Group:
         rewards = [rollout.reward for rollout in self.rollouts if rollout.fit]
         # Exact, so that the order of the rollouts does not decide whether a question is hard.
         return math.fsum(rewards) / len(rewards) if rewards else None
+
+
+def _of(kind: type[V], value: object) -> V:
+    if type(value) is not kind:
+        raise TypeError(f"a {type(value).__name__} where there was a {kind.__name__}")
+    return value

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from prompt_coevo.retrieval.arrays import open_array
 from prompt_coevo.retrieval.errors import CorpusError, IndexFileError
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -53,22 +54,17 @@ class Corpus:
                 self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
             raise CorpusError(f"the corpus {path} cannot be read: {error}") from None
-        if offsets[-1] != len(self._text):
+        size = offsets[-1] if len(offsets) else 0
+        if size != len(self._text):
             raise IndexFileError(
-                f"the offsets are for a corpus of {offsets[-1]} bytes, but {path} has "
+                f"the offsets are for a corpus of {size} bytes, but {path} has "
                 f"{len(self._text)}; build the index again"
             )
 
     @classmethod
     def open(cls, path: Path, offsets_path: Path) -> Corpus:
         """Open a corpus with what `write_offsets` wrote for it."""
-        try:
-            offsets = np.load(offsets_path, mmap_mode="r")
-        except (OSError, ValueError) as error:
-            raise IndexFileError(
-                f"the offsets {offsets_path} cannot be read: {error}; build the index again"
-            ) from None
-        return cls(path, np.asarray(offsets))
+        return cls(path, open_array(offsets_path))
 
     def __len__(self) -> int:
         return len(self._offsets) - 1

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from prompt_coevo.retrieval.errors import QueryError, RetrieverError
 
 _HALF_PAIR: Final = re.compile(r"[\ud800-\udfff]")
+_LONGEST_SHOWN: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def check_search(queries: Sequence[str], k: int, limits: Limits | None = None) -
     """Raise QueryError for what no retriever should be asked."""
     limits = limits or Limits()
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= limits.max_k:
-        raise QueryError(f"k must be a number from 1 to {limits.max_k}, but is {k!r}")
+        raise QueryError(f"k must be a number from 1 to {limits.max_k}, but is {shown(k)}")
     if isinstance(queries, str):
         raise QueryError("queries must be a list of texts, but is one text; put it into a list")
     if len(queries) > limits.max_queries:
@@ -85,6 +86,12 @@ def check_search(queries: Sequence[str], k: int, limits: Limits | None = None) -
                 f"query {number} has {len(query)} characters, at most {limits.max_query_chars} are "
                 "allowed"
             )
+
+
+def shown(value: object) -> str:
+    """A value that somebody sent, in a sentence: what holds others may be too deep, or long, to show."""
+    simple = value is None or isinstance(value, bool | int | float | str)
+    return repr(value)[:_LONGEST_SHOWN] if simple else _named(value)
 
 
 def check_found(found: object, queries: Sequence[str], k: int, by: object) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.extras import require
 from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
-from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_search
+from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_search, shown
 
 # The hash of what is searched, in the header of every reply: clients must not mix up two indexes.
 FINGERPRINT_HEADER = "index-fingerprint"
@@ -58,7 +58,7 @@ def read_request(body: bytes, *, default_k: int, limits: Limits) -> WireRequest:
         raise QueryError('the request needs the field "queries", a list of texts')
     scores = request.get("return_scores")
     if scores is not None and not isinstance(scores, bool):
-        raise QueryError(f"return_scores must be true or false, but is {scores!r}")
+        raise QueryError(f"return_scores must be true or false, but is {shown(scores)}")
     topk = request.get("topk")
     k = default_k if topk is None or (topk == 0 and topk is not False) else topk
     check_search(
@@ -103,7 +103,7 @@ def read_reply(body: bytes, *, count: int, k: int) -> list[list[Hit]]:
         return [
             [_read_hit(item, rank) for rank, item in enumerate(items[:k], 1)] for items in result
         ]
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         start = body[:80].decode("utf-8", "replace")
         raise RetrieverUnavailable(
             f"the server's answer is not in Search-R1's format for {count} queries, it begins with "
@@ -119,17 +119,21 @@ def write_health(info: IndexInfo) -> bytes:
         "fingerprint": info.fingerprint,
         "details": dict(info.details),
     }
-    return _dumps({"status": "ok", "index": index})
+    try:
+        return _dumps({"status": "ok", "index": index})
+    except TypeError:  # a stranger's details, too deep or too large to be sent
+        return _dumps({"status": "ok", "index": {**index, "details": {}}})
 
 
 def read_health(body: bytes) -> IndexInfo:
     """Raises RetrieverUnavailable for anything else than such a body."""
     try:
         index = _orjson().loads(body)["index"]
-        return IndexInfo(
-            str(index["kind"]), int(index["passages"]), str(index["fingerprint"]), index["details"]
-        )
-    except (KeyError, TypeError, ValueError):
+        kind, passages, fingerprint = index["kind"], index["passages"], index["fingerprint"]
+        if not isinstance(passages, int):
+            raise TypeError("no number of passages")
+        return IndexInfo(str(kind), passages, str(fingerprint), dict(index["details"]))
+    except (KeyError, RecursionError, TypeError, ValueError):
         raise RetrieverUnavailable(
             "the server's /health does not say what is searched; is this a retrieval server?"
         ) from None
@@ -145,7 +149,7 @@ def read_error(body: bytes) -> str:
     try:
         content = _orjson().loads(body)
         return str(content.get("error") or content["detail"])[:_LONGEST_ERROR]
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         return body[:_LONGEST_ERROR].decode("utf-8", "replace").strip()
 
 

@@ -165,7 +165,7 @@ def read_options(given: list[str]) -> dict[str, Any]:
             raise SettingsError(f"--option {name} is given twice")
         try:
             options[name] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             options[name] = value
     return options
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from prompt_coevo.doors.questions import QuestionIndex, Row, check_dataset, check_text_only
@@ -31,6 +31,11 @@ def index_columns(
     that a template cannot be put into, or has one id for two different questions.
     """
     check_dataset(dataset)
+    if isinstance(dataset, Mapping) or not isinstance(dataset[0], Mapping):
+        raise DatasetError(
+            "the rows of the training dataset must have columns by name; give the trainer a "
+            "datasets.Dataset, or a list of dictionaries"
+        )
     columns = list(getattr(dataset, "column_names", None) or dataset[0])
     if prompt is None:
         require_column("prompt", columns, " (what the policy is trained on)")
@@ -41,13 +46,24 @@ def index_columns(
     for name in settings.row_columns:
         require_column(name, columns, " (row_columns)")
     truth = truth_column(settings.ground_truth_column, columns, usual_truths)
+    own = () if id_column is None else (id_column,)
+    needed = {*(() if prompt else ("prompt",)), *own, *settings.row_columns}
+
+    def check(row: Row, number: int) -> None:
+        if not isinstance(row, Mapping) or not needed <= row.keys():
+            raise DatasetError(
+                f"row {number} of the training dataset has not the columns {', '.join(sorted(needed))}, "
+                "which others have; give all rows the same"
+            )
+        check_text_only(read(row), number)
+
     return QuestionIndex(
         dataset,
         prompt=read,
         truth=lambda row: None if truth is None else row.get(truth),
         own_id=content if id_column is None else lambda row: row[id_column],
         columns=lambda row: {name: row[name] for name in settings.row_columns},
-        check=lambda row, number: check_text_only(read(row), number),
+        check=check,
     )
 
 

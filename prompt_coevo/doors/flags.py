@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, get_origin
 
-import yaml
-
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import method_choices, setting_fields
+from prompt_coevo.settings.sources import read_yaml
 
 PREFIX: Final = "--coevo."
 _KEY: Final = "reflection.api_key"
@@ -103,7 +102,7 @@ def _algorithms(texts: list[str]) -> list[str]:
 def _value(text: str) -> object:
     """Numbers, booleans and null by their names; everything else is a text as it is."""
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
+        value = read_yaml(text)
+    except ValueError:
         return text
     return value if value is None or isinstance(value, (bool, int, float)) else text

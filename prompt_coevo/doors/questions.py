@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from prompt_coevo.engine.identity import Dataset
 from prompt_coevo.errors import DatasetError
-from prompt_coevo.placement import Prompt, system_message
+from prompt_coevo.placement import Prompt, question_text, system_message
 from prompt_coevo.types import Question
 
 Row: TypeAlias = Mapping[str, Any]
@@ -118,17 +118,42 @@ class QuestionIndex:
 
 
 def check_text_only(prompt: Prompt, number: int) -> None:
-    """Raise DatasetError for a prompt with images, in the row with this number."""
+    """Raise DatasetError for a prompt, in the row with this number, that is neither a text nor a chat with
+    a question, or has images."""
     if isinstance(prompt, str):
         return
-    for message in prompt:
-        content = message["content"]
-        if isinstance(content, list) and any(part.get("type") != "text" for part in content):
+    if not isinstance(prompt, Sequence) or not all(map(_is_message, prompt)):
+        raise DatasetError(
+            f"row {number} of the training dataset has a prompt that is neither a text nor a chat; give it "
+            'a text, or messages such as {"role": "user", "content": "text"}'
+        )
+    for content in [message.get("content") for message in prompt if isinstance(message, Mapping)]:
+        if isinstance(content, list) and any(part["type"] != "text" for part in content):
             raise DatasetError(
                 f"row {number} of the training dataset has a prompt with images; templates and "
                 "instructions can be placed in text prompts only, so vision-language training is not "
                 "supported"
             )
+    question_text(prompt)
+
+
+def _is_message(message: object) -> bool:
+    """A message may have no content, as where an assistant calls a tool."""
+    if not isinstance(message, Mapping):
+        return False
+    content = message.get("content")
+    return content is None or isinstance(content, str) or _is_parts(content)
+
+
+def _is_parts(content: object) -> bool:
+    if not isinstance(content, list):
+        return False
+    return all(
+        isinstance(part, Mapping)
+        and "type" in part
+        and (part["type"] != "text" or isinstance(part.get("text"), str))
+        for part in content
+    )
 
 
 def content_id(*parts: object) -> str:

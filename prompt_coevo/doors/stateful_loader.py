@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from prompt_coevo.doors.checkpoint import starts_anew
 from prompt_coevo.doors.due import Due
 from prompt_coevo.engine.coevolution import Coevolution
+from prompt_coevo.errors import StateError
 
 if TYPE_CHECKING:
     from torchdata.stateful_dataloader import StatefulDataLoader  # type: ignore[import-not-found]
@@ -64,6 +65,13 @@ class StatefulLoader(Generic[D]):
             self._progress_unknown = True
             starts_anew("the checkpoint has no state of prompt_coevo")
             return
-        ours = state[STATE]
-        self.progress = type(self.progress)(**ours["progress"])
-        self._engine.load_state_dict(ours["engine"], where="the checkpoint's data loader state")
+        ours, where = state[STATE], "the checkpoint's data loader state"
+        try:
+            self.progress = type(self.progress)(**ours["progress"])
+            engine = ours["engine"]
+        except (LookupError, TypeError) as error:
+            raise StateError(
+                f"{where} is not one that prompt_coevo wrote ({type(error).__name__}: {error}); resume "
+                "from another checkpoint"
+            ) from None
+        self._engine.load_state_dict(engine, where=where)

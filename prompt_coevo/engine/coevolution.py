@@ -6,7 +6,7 @@ import copy
 import json
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,7 @@ class Coevolution:
         Raises StateError for a ledger that cannot be used.
         """
         if not self._under_way:
-            self._open_ledger(resumed=False, since=0)
+            self._open_ledger(resumed=False)
             self._note_run("run_begins")
         self._under_way = True
         self._plugins.each(hookspecs.coevo_train_begin, policy=policy)
@@ -215,7 +215,7 @@ class Coevolution:
         self.epochs = saved.epochs
         self._rounds.clear()
         self._riders = Riders(attempt)
-        self._open_ledger(resumed=True, since=saved.ledger)
+        self._open_ledger(resumed=True, since=saved.ledger, under_way=saved.under_way)
         self._carry_over(saved.reflection)
         self._under_way = True
         for name, text in saved.plugins.items():
@@ -290,9 +290,11 @@ class Coevolution:
         logger.warning("resumed as another run: %s", told)
         self.desk.note("resumed_as_another_run", differences=differences)
 
-    def _open_ledger(self, *, resumed: bool, since: int) -> None:
-        ledger = self.desk.ledger
-        ledger.open(self.desk.identity.digest, resumed=resumed, since=since)
+    def _open_ledger(
+        self, *, resumed: bool, since: int = 0, under_way: Collection[int] = ()
+    ) -> None:
+        ledger, run = self.desk.ledger, self.desk.identity.digest
+        ledger.open(run, resumed=resumed, since=since, under_way=under_way)
         if ledger.lost or ledger.damaged:
             self.desk.note("ledger_opened", lost=ledger.lost, damaged=ledger.damaged)
             logger.warning(
@@ -318,7 +320,11 @@ class Coevolution:
     def _sealed_state(self) -> dict[str, Any]:
         attempt, step = self.policy_version
         # Before the plugins are asked: a reply that comes in meanwhile counts as unknown to the state.
-        ledger = {"ledger": self.desk.ledger.position, "reflection": self.desk.ledger.totals}
+        ledger = {
+            "under_way": self.desk.model.under_way if self.desk.model else [],
+            "ledger": self.desk.ledger.position,
+            "reflection": self.desk.ledger.totals,
+        }
         return seal(
             {
                 "run": self.desk.identity.meaning,

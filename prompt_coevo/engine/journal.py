@@ -19,6 +19,7 @@ logger = logging.getLogger(PROJECT)
 
 _NAME = "events.jsonl"
 _MEGABYTE = 1 << 20
+_MOST_ATTEMPTS = 1 << 31
 
 
 class Journal:
@@ -81,7 +82,7 @@ class Journal:
             try:
                 for event in Lines(path).backwards():
                     attempt = event.get("attempt") if event else None
-                    if type(attempt) is int and attempt >= 0:
+                    if type(attempt) is int and 0 <= attempt < _MOST_ATTEMPTS:
                         return attempt
             except OSError as error:
                 logger.warning("the journal %s cannot be read: %s", path, error)

@@ -15,7 +15,7 @@ from prompt_coevo.errors import StateError
 
 SCHEMA: Final = 2
 
-_Count = Annotated[int, Field(ge=0)]
+_Count = Annotated[int, Field(ge=0, lt=1 << 53)]
 
 
 class EngineState(BaseModel):
@@ -37,6 +37,8 @@ class EngineState(BaseModel):
     """What calls to the reflection model have cost."""
     ledger: _Count
     """Which replies the state knows: those up to this position of the ledger."""
+    under_way: list[_Count] = []
+    """But for those to these calls, whose batches were not complete. Earlier versions wrote none."""
 
 
 def seal(payload: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 import threading
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -55,20 +55,22 @@ class Ledger:
         """Lines that `open` could not read."""
         self._forget()
 
-    def open(self, run: str, *, resumed: bool, since: int = 0) -> None:
+    def open(
+        self, run: str, *, resumed: bool, since: int = 0, under_way: Collection[int] = ()
+    ) -> None:
         """Take up the calls of this run, which the file may hold, or begin a new account.
 
         A run that begins anew (`resumed` is false) goes on with the account of a run with the same
         identity `run`: it was killed before its first checkpoint. Replies that came in behind the
-        position `since` can be used again. Raises StateError for a file of another schema, or that
-        cannot be read or written.
+        position `since` can be used again, and those to the calls `under_way`. Raises StateError for a file
+        of another schema, or that cannot be read or written.
         """
         with self._lock:
             self._forget()
             latest = self._read()
             if not resumed and latest != run:
                 self._forget()
-            self._sort_replies(since)
+            self._sort_replies(since, under_way)
             if latest != run:
                 self._begin(run, resumed=resumed)
 
@@ -141,6 +143,11 @@ class Ledger:
 
     def earlier_reply(self, request: str) -> Reply | None:
         """What an earlier attempt was answered to this request: each reply once, as they were asked for."""
+        found = self.earlier_answer(request)
+        return None if found is None else found[1]
+
+    def earlier_answer(self, request: str) -> tuple[int, Reply] | None:
+        """The same, with the number of the call."""
         with self._lock:
             waiting = self._replies.get(request)
             return waiting.popleft() if waiting else None
@@ -162,15 +169,15 @@ class Ledger:
         self._settled = dict(NOTHING)
         self._open: dict[int, Call] = {}
         self._answers: list[tuple[int, Call, Reply]] = []
-        self._replies: defaultdict[str, deque[Reply]] = defaultdict(deque)
+        self._replies: defaultdict[str, deque[tuple[int, Reply]]] = defaultdict(deque)
         self._own = self._last_call + 1
 
-    def _sort_replies(self, since: int) -> None:
+    def _sort_replies(self, since: int, under_way: Collection[int]) -> None:
         for position, call, reply in sorted(
             self._answers, key=lambda one: (one[1].place, one[1].number)
         ):
-            if position > since:
-                self._replies[call.request].append(reply)
+            if position > since or call.number in under_way:
+                self._replies[call.request].append((call.number, reply))
         self._answers.clear()
 
     def _begin(self, run: str, *, resumed: bool) -> None:
@@ -247,7 +254,10 @@ class Ledger:
                 return
             reply = Reply(**{**record["reply"], "usage": Usage(**record["reply"]["usage"])})
             reply = Reply(reply.text, reply.finish_reason, reply.error, plausible(reply.usage))
-        except (KeyError, TypeError, ValueError, OverflowError):  # made by hand: the sum was right
+            if not isinstance(reply.text, str | None):
+                raise TypeError("a reply without a text")
+        except (AttributeError, LookupError, OverflowError, TypeError, ValueError):
+            # Made by hand: the sum was right.
             self.damaged += 1
             return
         self._open.setdefault(number, Call(number, request, place))

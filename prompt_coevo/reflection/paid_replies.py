@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from prompt_coevo.markers import PROJECT
@@ -71,6 +71,8 @@ class PaidReplies:
         self._room = threading.Condition()
         self._reserved: dict[int, int] = {}
         """By batch: the calls that the budget pays for and that have not gone out yet."""
+        self._calls_of: dict[int, list[int]] = {}
+        """By batch: its calls so far, also those of earlier attempts whose replies it was given."""
         self._batches = 0
         self._seen: Mapping[str, float] | None = None
         """The totals that warnings have been given for."""
@@ -81,6 +83,12 @@ class PaidReplies:
         """What the run's calls have cost, over all its attempts."""
         return self._ledger.totals
 
+    @property
+    def under_way(self) -> list[int]:
+        """The calls of batches that are not complete, and that may have some of their replies."""
+        with self._room:
+            return sorted(number for calls in self._calls_of.values() for number in calls)
+
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         """One reply per prompt, in order. If the budget does not pay for all, the first ones are asked."""
         requests = [self.request_hash(prompt) for prompt in prompts]
@@ -88,11 +96,13 @@ class PaidReplies:
             if self._seen is None:
                 self._seen = self.totals
             self._batches = batch = max(self._batches, self._ledger.position) + 1
-            replies = {
-                index: reply
+            known = {
+                index: answer
                 for index, request in enumerate(requests)
-                if (reply := self._ledger.earlier_reply(request)) is not None
+                if (answer := self._ledger.earlier_answer(request)) is not None
             }
+            self._calls_of[batch] = [number for number, _ in known.values()]
+            replies = {index: reply for index, (_, reply) in known.items()}
             missing = [index for index in range(len(prompts)) if index not in replies]
             count = int(min(len(missing), self._spending.calls_left(self._calls(self.totals))))
             self._reserved[batch] = count
@@ -103,7 +113,7 @@ class PaidReplies:
             fresh = self._ask(asked)
         finally:
             with self._room:
-                del self._reserved[batch]
+                del self._reserved[batch], self._calls_of[batch]
         replies.update(zip(missing, fresh, strict=False))
         return [replies[index] for index in range(len(prompts))]
 
@@ -167,9 +177,12 @@ class PaidReplies:
                     return Reply(None, error=refusal)
                 self._room.wait()
             try:
-                return self._ledger.asked(asking.request, asking.place, most, most_seconds)
+                call = self._ledger.asked(asking.request, asking.place, most, most_seconds)
             except OSError as error:
                 return Reply(None, error=_unwritable("no call is made", error))
+            if asking.place[0] in self._calls_of:  # else nobody waits for it any more
+                self._calls_of[asking.place[0]].append(call.number)
+        return call
 
     def _refusal(self, totals: Mapping[str, float], most: Usage) -> str | None:
         return self._spending.refusal(self._calls(totals), most)
@@ -201,14 +214,23 @@ class PaidReplies:
             self._note(event.event, name=event.name, spent=event.spent, limit=event.limit)
         return reply
 
-    def _readable(self, reply: Reply) -> Reply:
+    def _readable(self, reply: object) -> Reply:
         """With a usage that can be counted, for one NaN would spoil all sums, and without the keys that a
-        server may quote: what is used is what a resumed run finds in the ledger."""
+        server may quote: what is used is what a resumed run finds in the ledger. What is no reply, or has
+        fields that are none, is an error."""
+        if not isinstance(reply, Reply):
+            return Reply(None, error=f"the model gave {type(reply).__name__}, not a Reply")
         usage = plausible(reply.usage)
+        for said in (reply.text, reply.error):
+            if not isinstance(said, str | None):
+                problem = f"the model gave {type(said).__name__} where a reply has a text"
+                return Reply(None, error=problem, usage=usage)
         if usage != reply.usage:
             self._tell_of_usage(reply.usage)
         text = None if reply.text is None else without_keys(reply.text)
-        return replace(reply, text=text, usage=usage)
+        reason = reply.finish_reason if isinstance(reply.finish_reason, str) else None
+        later = reply.retry_after if isinstance(reply.retry_after, int | float) else None
+        return Reply(text, reason, reply.error, usage, later)
 
     def _tell_of_usage(self, usage: object) -> None:
         with self._room:

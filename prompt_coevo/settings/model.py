@@ -114,6 +114,8 @@ class Settings(BaseSettings):
             raise SettingsError(describe(error, type(self))) from None
         except SourceError as error:
             raise SettingsError(f"{error}: {error.__cause__}") from None
+        except RecursionError:
+            raise SettingsError("a setting holds lists in lists too deep to be read") from None
 
     @classmethod
     def settings_customise_sources(

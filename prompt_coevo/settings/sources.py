@@ -44,20 +44,33 @@ def read_file(path: Any) -> dict[str, Any]:
     """The values of a YAML or TOML file; none for None. Raises SettingsError."""
     if path is None:
         return {}
+    if not isinstance(path, str | Path):
+        raise SettingsError(
+            f"config_file must be the path of a file, but is a {type(path).__name__}"
+        )
     path = Path(path)
     try:
         text = path.read_text("utf-8")
-        values = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+        values = _toml(text) if path.suffix == ".toml" else read_yaml(text)
     except OSError as error:
         raise SettingsError(f"the settings file {path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
-        problem = " ".join(str(error).split())
-        raise SettingsError(f"the settings file {path} cannot be parsed: {problem}") from None
+    except ValueError as error:
+        raise SettingsError(f"the settings file {path} cannot be parsed: {error}") from None
     if values is None:
         return {}
     if not isinstance(values, dict):
         raise SettingsError(f"the settings file {path} must hold names and values at its top level")
     return values
+
+
+def read_yaml(text: str) -> Any:
+    """What a YAML text says. Raises ValueError with what is wrong with it, in one line."""
+    try:
+        return yaml.safe_load(text)
+    except (
+        Exception
+    ) as error:  # a date without such a day, a wrong tag, too deep: each its own kind
+        raise ValueError(_one_line(error)) from None
 
 
 def check_environment(names: Iterable[str], model: type[BaseModel]) -> None:
@@ -75,6 +88,17 @@ def check_environment(names: Iterable[str], model: type[BaseModel]) -> None:
 def describe(error: ValidationError, model: type[BaseModel], prefix: str = "") -> str:
     """All problems of a failed validation, one sentence each."""
     return "; ".join(_sentences(error, model, prefix))
+
+
+def _toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(_one_line(error)) from None
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _sentences(error: ValidationError, model: type[BaseModel], prefix: str) -> Iterator[str]:

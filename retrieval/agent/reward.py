@@ -26,7 +26,7 @@ def golds_of_label(label: str | Iterable[object]) -> str | list[str]:
         return [str(one) for one in label]
     try:
         found = json.loads(label)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return label
     return [str(one) for one in found] if isinstance(found, list) else label
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from prompt_coevo.retrieval.arrays import open_array
 from prompt_coevo.retrieval.bm25.words import hashes, words
 from prompt_coevo.retrieval.errors import IndexFileError
 
@@ -51,12 +52,7 @@ class Files(NamedTuple):
 
     def open(self, name: str) -> npt.NDArray[Any]:
         """Raises IndexFileError."""
-        try:
-            return np.asarray(np.load(self.path(name), mmap_mode="r"))
-        except (OSError, ValueError, EOFError) as error:
-            raise IndexFileError(
-                f"the index file {self.path(name)} cannot be read: {error}; build the index again"
-            ) from None
+        return open_array(self.path(name))
 
 
 class Bm25Index:

@@ -153,5 +153,5 @@ def _pooling(folder: Path) -> str:
 def _read(path: Path) -> Any:
     try:
         return json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EncoderError(f"{path} cannot be read: {error}") from None

@@ -115,7 +115,7 @@ def _details(encoder: Encoder, index: str, file: str, vectors: int) -> dict[str,
 
 def _finished(folder: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
     """What an earlier build for the same request has given, None if it did not come to its end."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         finished = json.loads((folder / _FINISHED).read_text("utf-8"))
         details: dict[str, Any] = finished["details"]
         if finished["asked"] == asked and (folder / details["file"]).is_file():

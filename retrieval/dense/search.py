@@ -7,8 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import numpy as np
-
+from prompt_coevo.retrieval.arrays import open_array
 from prompt_coevo.retrieval.dense.encoders import Vectors
 from prompt_coevo.retrieval.dense.faiss_package import batch_by_blas
 from prompt_coevo.retrieval.dense.ranking import Numbers, best
@@ -54,12 +53,7 @@ class FlatVectors:
 
     def __init__(self, faiss: Any, path: Path) -> None:
         self._faiss = faiss
-        try:
-            self._vectors: Vectors | None = np.asarray(np.load(path, mmap_mode="r"))
-        except (OSError, ValueError) as error:
-            raise IndexFileError(
-                f"the vectors {path} cannot be read: {error}; build the index again"
-            ) from None
+        self._vectors: Vectors | None = open_array(path, dimensions=2)
         self.count, self.dimension = self._vectors.shape
         self.most = self.count
 

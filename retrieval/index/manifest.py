@@ -8,13 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
 
 from prompt_coevo.retrieval.corpus import CorpusFacts, Progress
 from prompt_coevo.retrieval.errors import IndexFileError
+from prompt_coevo.retrieval.retriever import shown
 
 FORMAT = 1
 NAME = "manifest.json"
@@ -22,6 +24,7 @@ NAME = "manifest.json"
 # These stand in every manifest, since fingerprints are of them: an index that was built when there were no
 # other kinds must keep its own.
 _ALWAYS: Mapping[str, Any] = {"bm25": None, "dense": []}
+_HALF_PAIR = re.compile(r"[\ud800-\udfff]")
 _SAMPLES = 16
 _SAMPLE_BYTES = 4096
 _BLOCK = 1 << 22
@@ -69,10 +72,16 @@ class CorpusReference:
         Raises IndexFileError if it is nowhere or has changed.
         """
         places = list(dict.fromkeys([(folder / self.relative).resolve(), Path(self.path)]))
-        there = [place for place in places if place.is_file()]
-        for place in there:
-            if self.is_at(place):
-                return place
+        try:
+            there = [place for place in places if place.is_file()]
+            found = next((place for place in there if self.is_at(place)), None)
+        except OSError as error:
+            raise IndexFileError(
+                f"the corpus of the index {folder} cannot be read: {error}; mend that, or name the file "
+                "when opening the index"
+            ) from None
+        if found is not None:
+            return found
         if there:
             raise IndexFileError(
                 f"the index {folder} belongs to another corpus than {there[0]}, or that file has "
@@ -124,6 +133,8 @@ class Manifest:
         return {**_ALWAYS, **own.pop("details"), **own}
 
 
+F = TypeVar("F", FileFacts, CorpusReference)
+
 OWN_FIELDS = frozenset(one.name for one in fields(Manifest))
 """The names that no detail may have."""
 
@@ -136,8 +147,15 @@ def load(folder: Path) -> Manifest:
     manifest = read(folder)
     for facts in manifest.files:
         path = folder / facts.name
-        _check_size(path, facts)
-        if sample_hash(path) != facts.sample:
+        try:
+            _check_size(path, facts)
+            same = sample_hash(path) == facts.sample
+        except OSError as error:
+            raise IndexFileError(
+                f"the index file {path} cannot be read: {error.strerror}; mend that, or build the index "
+                "again"
+            ) from None
+        if not same:
             raise _damaged(path)
     return manifest
 
@@ -172,16 +190,16 @@ def read(folder: Path) -> Manifest:
         content = json.loads(path.read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise IndexFileError(_why_missing(folder)) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise IndexFileError(f"{path} cannot be read: {error}; build the index again") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else None
         raise IndexFileError(
-            f"{path} has the format {found!r}, but this version reads {FORMAT}; build the index again"
+            f"{path} has the format {shown(found)}, but this version reads {FORMAT}; build the index again"
         )
     try:
         return _manifest(content)
-    except (TypeError, KeyError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise IndexFileError(
             f"{path} is not what was written ({error}); build the index again"
         ) from None
@@ -218,18 +236,47 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 def _manifest(content: Mapping[str, Any]) -> Manifest:
     if not isinstance(content["kind"], str):
-        raise ValueError(f"the kind is {content['kind']!r}")
+        raise ValueError(f"the kind is {shown(content['kind'])}")
+    corpus = _checked(CorpusReference(**content["corpus"]))
     return Manifest(
         kind=content["kind"],
-        corpus=CorpusReference(**content["corpus"]),
-        files=tuple(FileFacts(**facts) for facts in content["files"]),
-        shards=tuple((int(first), int(end)) for first, end in content["shards"]),
+        corpus=corpus,
+        files=tuple(_inside(_checked(FileFacts(**facts))) for facts in content["files"]),
+        shards=_whole([(int(first), int(end)) for first, end in content["shards"]], corpus),
         details={
             name: value
             for name, value in content.items()
             if name not in OWN_FIELDS and not (name in _ALWAYS and value == _ALWAYS[name])
         },
     )
+
+
+def _checked(facts: F) -> F:
+    """Numbers and texts where they should be. Raises ValueError."""
+    for one in fields(facts):
+        value = getattr(facts, one.name)
+        if type(value).__name__ != one.type:
+            raise ValueError(f"{one.name} is {shown(value)}")
+        if isinstance(value, str) and ("\0" in value or _HALF_PAIR.search(value)):
+            raise ValueError(f"{one.name} is {shown(value)}, which is no name of a file")
+    return facts
+
+
+def _inside(facts: FileFacts) -> FileFacts:
+    path = PurePosixPath(facts.name)
+    if path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"{facts.name} is no file of the index")
+    return facts
+
+
+def _whole(shards: list[tuple[int, int]], corpus: CorpusReference) -> tuple[tuple[int, int], ...]:
+    """One after the other from the first row to the last."""
+    ends = [0, *(end for _, end in shards)]
+    if [first for first, _ in shards] != ends[:-1] or sorted(ends) != ends:
+        raise ValueError("its shards do not follow each other")
+    if ends[-1] != corpus.passages:
+        raise ValueError(f"its shards have {ends[-1]} of {corpus.passages} passages")
+    return tuple(shards)
 
 
 def _why_missing(folder: Path) -> str:

@@ -78,6 +78,11 @@ def open_index(
     made = manifest.load(folder)
     kind = _kind(made, folder)
     passages = Corpus.open(_source(made, folder, corpus), layout.offsets_path(folder))
+    if len(passages) != made.corpus.passages:
+        raise IndexFileError(
+            f"the offsets in {folder} are of {len(passages)} passages, but its manifest says "
+            f"{made.corpus.passages}; build the index again"
+        )
     shards = layout.shards(folder, (range(first, end) for first, end in made.shards))
     info = _info(made, kind, folder)
     return PassageIndex(info, passages, kind.open(passages, shards, made.details), limits)
@@ -110,7 +115,9 @@ def _kind(made: Manifest, folder: Path) -> IndexKind:
 def _info(made: Manifest, kind: IndexKind, folder: Path) -> IndexInfo:
     try:
         described = kind.describe(made.details)
-    except (KeyError, IndexError, TypeError) as error:
+    except IndexFileError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise IndexFileError(
             f"the manifest of the index {folder} does not say what an index of kind {made.kind!r} says "
             f"({type(error).__name__}: {error}); build the index again"

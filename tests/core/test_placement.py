@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prompt_coevo.errors import DatasetError, SettingsError
-from prompt_coevo.placement import Placement, check_layout, fill, question_text
+from prompt_coevo.placement import Placement, check_layout, fill, question_text, system_message
 
 CHAT = [{"role": "system", "content": "old"}, {"role": "user", "content": "why?"}]
 
@@ -95,3 +95,11 @@ def test_texts_are_inserted_as_they_are(template: str, question: str) -> None:
 def test_a_bad_layout_is_refused(layout: str, message: str) -> None:
     with pytest.raises(SettingsError, match=message.replace("{", r"\{")):
         check_layout(layout, ["template", "question"], "the layout")
+
+
+def test_a_message_without_a_content_has_no_text() -> None:
+    chat = [{"role": "system", "content": None}, {"role": "user", "content": "why?"}]
+    assert system_message(chat) == ""
+    assert question_text(chat) == "why?"
+    with pytest.raises(DatasetError, match="has no text part"):
+        Placement().place([{"role": "user"}], None, "Think.")

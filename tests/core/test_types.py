@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from prompt_coevo.errors import HostError
 from prompt_coevo.types import (
     EMPTY_TEMPLATE,
     Assignment,
@@ -83,3 +84,27 @@ def test_a_groups_mean_leaves_unfit_rollouts_out() -> None:
 def test_any_text_of_a_model_has_an_id() -> None:
     ids = {Candidate(text, "template").id for text in ("a", "a\ud800", "a\udfff", "a?")}
     assert len(ids) == 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"question_id": 7},
+        {"member": "1"},
+        {"member": [1]},
+        {"distill": 1},
+        {"instruction": {}},
+        {"instruction": 0},
+        {"template": {**TEMPLATE.to_json(), "text": None}},
+        {"template": {**TEMPLATE.to_json(), "kind": "other"}},
+        {"template": {**TEMPLATE.to_json(), "created": [1, 2, 3]}},
+        {"placement": None},
+        {"placement": {"unknown": "x"}},
+        {"placement": {"instruction": 1}},
+    ],
+)
+def test_an_assignment_that_came_back_wrong_is_refused(change: dict[str, object]) -> None:
+    whole = Assignment("q", 1, 2, 3, INSTRUCTION, TEMPLATE).to_json()
+    assert Assignment.from_json(json.loads(json.dumps(whole))).template == TEMPLATE
+    with pytest.raises(HostError, match="did not come back as it was sent"):
+        Assignment.from_json({**whole, **change})

@@ -3,7 +3,9 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from helpers.passages import passages, write_corpus
@@ -121,3 +123,26 @@ def test_progress_ends_with_the_whole_file(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     write_offsets(path, tmp_path / "offsets.npy", lambda *progress: told.append(progress))
     assert told[-1] == (path.stat().st_size, path.stat().st_size)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"PK\x03\x04",
+        b"\x93NUMPY\x01\x00\x10\x00{'descr': (\n     ",
+    ],
+)
+def test_what_is_no_array_is_refused(tmp_path: Path, content: bytes) -> None:
+    corpus = opened(tmp_path, GOOD)
+    (tmp_path / "offsets.npy").write_bytes(content)
+    with pytest.raises(IndexFileError, match=r"offsets.npy cannot be read.*build the index again"):
+        Corpus.open(corpus.path, tmp_path / "offsets.npy")
+
+
+@pytest.mark.parametrize("array", [np.zeros((2, 2)), np.array(7), np.array(["a"]), np.zeros(0)])
+def test_another_array_is_refused(tmp_path: Path, array: Any) -> None:
+    corpus = opened(tmp_path, GOOD)
+    np.save(tmp_path / "offsets.npy", array)
+    with pytest.raises(IndexFileError, match="build the index again"):
+        Corpus.open(corpus.path, tmp_path / "offsets.npy")

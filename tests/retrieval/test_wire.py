@@ -174,3 +174,48 @@ def test_health_says_what_is_searched() -> None:
     assert read_health(write_health(info)) == info
     with pytest.raises(RetrieverUnavailable, match="does not say what is searched"):
         read_health(b'{"status": "ok"}')
+
+
+DEEP = b"[" * 1020 + b"]" * 1020
+"""As deep as the parser takes it, and deeper than can be shown."""
+
+
+@pytest.mark.parametrize("field", [b"topk", b"return_scores"])
+def test_a_request_that_nests_deep_is_the_clients_mistake(field: bytes) -> None:
+    body = b'{"queries": ["a"], "%b": %b}' % (field, DEEP)
+    with pytest.raises(QueryError, match="but is a list"):
+        read_request(body, default_k=3, limits=Limits())
+
+
+def test_a_long_text_in_the_wrong_place_is_not_sent_back_whole() -> None:
+    body = b'{"queries": ["a"], "topk": "%b"}' % (b"x" * 10_000)
+    with pytest.raises(QueryError) as caught:
+        read_request(body, default_k=3, limits=Limits())
+    assert len(str(caught.value)) < 200
+
+
+def test_an_answer_that_nests_deep_is_no_answer() -> None:
+    with pytest.raises(RetrieverUnavailable, match="not in Search-R1's format"):
+        read_reply(b'{"result": [[{"id": %b, "contents": "x"}]]}' % DEEP, count=1, k=1)
+    with pytest.raises(RetrieverUnavailable, match="does not say what is searched"):
+        read_health(
+            b'{"index": {"kind": %b, "passages": 1, "fingerprint": "", "details": {}}}' % DEEP
+        )
+    assert read_error(b'{"error": %b}' % DEEP).startswith('{"error": [[')
+
+
+def test_health_without_details_is_none() -> None:
+    with pytest.raises(RetrieverUnavailable, match="does not say what is searched"):
+        read_health(b'{"index": {"kind": "a", "passages": 1, "fingerprint": "", "details": 7}}')
+
+
+def test_details_that_cannot_be_sent_are_left_out() -> None:
+    info = IndexInfo("bm25", 3, "abc", {"words": 10**30})
+    assert read_health(write_health(info)) == IndexInfo("bm25", 3, "abc", {})
+
+
+@pytest.mark.parametrize("passages", [b"1e30", b'"3"', b"null"])
+def test_health_with_no_number_of_passages_is_none(passages: bytes) -> None:
+    body = b'{"index": {"kind": "a", "passages": %b, "fingerprint": "", "details": {}}}' % passages
+    with pytest.raises(RetrieverUnavailable, match="does not say what is searched"):
+        read_health(body)

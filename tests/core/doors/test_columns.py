@@ -134,3 +134,17 @@ def test_a_door_is_told_which_setting_it_was(setting: str) -> None:
     value: Any = ["no"] if setting == "row_columns" else "no"
     with pytest.raises(DatasetError, match=f"has no column 'no' .{setting}."):
         named(**{setting: value})
+
+
+@pytest.mark.parametrize(
+    ("dataset", "problem"),
+    [
+        ({"prompt": ["a", "b"]}, "must have columns by name"),
+        (["a", "b"], "must have columns by name"),
+        ([ROWS[0], "b"], "row 1 of the training dataset has not the columns prompt"),
+        ([ROWS[0], {"answer": "1"}], "row 1 of the training dataset has not the columns prompt"),
+    ],
+)
+def test_rows_of_another_form_are_refused(dataset: Any, problem: str) -> None:
+    with pytest.raises(DatasetError, match=problem):
+        index_columns(dataset, Settings())

@@ -78,3 +78,8 @@ def test_the_help_lists_every_setting_but_the_key() -> None:
     assert "--coevo.method {inspo,p2o,both}" in text
     assert "--coevo.p2o.tau\n" in text
     assert "api_key" not in text
+
+
+@pytest.mark.parametrize("value", ["2001-99-99", "!!int x", "!!timestamp x", "[" * 2000])
+def test_a_value_that_yaml_cannot_make_is_a_text(value: str) -> None:
+    assert Flags.from_arguments([f"--coevo.seed={value}"]).settings == {"seed": value}

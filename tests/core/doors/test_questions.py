@@ -45,3 +45,30 @@ def test_a_prompt_with_an_image_is_refused() -> None:
         DatasetError, match="row 3 of the training dataset has a prompt with images"
     ):
         check_text_only([{"role": "user", "content": [image, text]}], 3)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        7,
+        None,
+        ["why?"],
+        [{"role": "user", "content": 7}],
+        [{"role": "user", "content": ["why?"]}],
+        [{"role": "user", "content": [{"text": "why?"}]}],
+        [{"role": "user", "content": [{"type": "text"}]}],
+    ],
+)
+def test_a_prompt_that_is_neither_text_nor_chat_is_refused(prompt: Any) -> None:
+    with pytest.raises(DatasetError, match="row 3 .* neither a text nor a chat"):
+        check_text_only(prompt, 3)
+
+
+def test_a_chat_without_a_question_is_refused_before_training() -> None:
+    with pytest.raises(DatasetError, match="no user message"):
+        check_text_only([{"role": "assistant", "content": "why?"}], 3)
+
+
+def test_a_message_may_have_no_content() -> None:
+    call = {"role": "assistant", "tool_calls": [{"name": "search"}]}
+    check_text_only([{"role": "user", "content": "why?"}, call, {**call, "content": None}], 3)

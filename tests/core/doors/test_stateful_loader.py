@@ -9,6 +9,7 @@ import pytest
 from prompt_coevo import Coevolution, Settings
 from prompt_coevo.doors.due import Due
 from prompt_coevo.doors.stateful_loader import METRICS, STATE, StatefulLoader
+from prompt_coevo.errors import StateError
 
 
 class Loader:
@@ -66,3 +67,9 @@ def test_without_ours_it_starts_anew_and_saves_always(caplog: pytest.LogCaptureF
         "the checkpoint has no state of prompt_coevo: co-evolution starts anew"
     ]
     assert STATE in loader.state_dict()
+
+
+@pytest.mark.parametrize("ours", [None, "x", {}, {"progress": {"unknown": 1}}, {"progress": {}}])
+def test_a_state_of_another_form_is_refused(ours: Any) -> None:
+    with pytest.raises(StateError, match="is not one that prompt_coevo wrote"):
+        stateful().load_state_dict({STATE: ours})

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from helpers.searches import SMALL_WAVES
-from prompt_coevo import files
+from prompt_coevo import Coevolution, Settings, files
 from prompt_coevo.engine.journal import Journal
-from prompt_coevo.engine.state import plugin_states, read_state, write_json
+from prompt_coevo.engine.state import plugin_states, read_state, seal, unseal, write_json
+from prompt_coevo.errors import StateError
+from prompt_coevo.lines import Lines
 from prompt_coevo.types import Rollout
 
 P2O = SMALL_WAVES
@@ -255,3 +257,29 @@ def test_texts_in_the_journal_are_cut_at_the_setting(make_engine: Any, tmp_path:
     (event,) = [event for event in events(tmp_path) if event["event"] == "any"]
     assert event["text"] == "x" * 100 + " [50 characters more]"
     assert event["deep"] == [{"a": "y" * 100 + " [1 characters more]"}]
+
+
+def test_a_line_in_another_encoding_is_damaged_wherever_it_stands(tmp_path: Path) -> None:
+    lines = Lines(tmp_path / "lines.jsonl")
+    lines.path.write_bytes(b'{"a": 1}\n' + "{}".encode("utf-16-le"))
+    assert list(lines.read()) == [{"a": 1}, None]
+    assert list(lines.backwards()) == [None, {"a": 1}]
+    lines.path.write_bytes("{}".encode("utf-16-le") + b'\n{"a": 1}')
+    assert list(lines.read()) == [None, {"a": 1}]
+    assert list(lines.backwards()) == [{"a": 1}, None]
+
+
+@pytest.mark.parametrize("attempt", [-1, 10**12, int("9" * 4300), 1.5, "7", None])
+def test_a_number_that_no_attempt_has_is_passed_over(tmp_path: Path, attempt: Any) -> None:
+    journal = Journal(tmp_path)
+    journal.write([{"event": "a", "attempt": 3}, {"event": "b", "attempt": attempt}])
+    assert journal.last_attempt() == 3
+
+
+@pytest.mark.parametrize("name", ["attempt", "step", "round", "epochs", "ledger"])
+def test_a_state_with_a_number_beyond_all_counting_is_refused(name: str) -> None:
+    state = Coevolution.from_settings(Settings(reflection={"function": str})).state_dict()
+    body = {key: value for key, value in state.items() if key not in ("schema", "checksum")}
+    assert unseal(seal(body)).attempt == 0
+    with pytest.raises(StateError, match=f"not one that prompt_coevo wrote .{name}: "):
+        unseal(seal({**body, name: int("9" * 4300)}))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from prompt_coevo import files
 from prompt_coevo.errors import StateError
+from prompt_coevo.lines import Lines
 from prompt_coevo.proposals import LanguageModel, Reply, Usage
 from prompt_coevo.reflection.ledger import Ledger
 from prompt_coevo.reflection.paid_replies import PaidReplies
@@ -205,10 +206,11 @@ def test_wherever_the_file_is_cut_what_stands_before_is_kept(cut: float, path: P
     path.unlink(missing_ok=True)
     whole = history(path)
     path.write_bytes(whole[: int(cut * len(whole))])
-    lines = path.read_bytes().split(b"\n")[:-1]
+    # The last line may be whole but for the newline behind it.
+    events = [line["event"] for line in Lines(path).read() if line is not None]
     ledger = opened(path)
-    assert ledger.totals["calls"] == sum(b'"asked"' in line for line in lines)
-    answered = sum(b'"answered"' in line for line in lines)
+    assert ledger.totals["calls"] == events.count("asked")
+    answered = events.count("answered")
     assert sum(ledger.earlier_reply(str(n)) == FINE for n in range(12)) == answered
     ledger.answered(ledger.asked("new", (99, 0), MOST), FINE, 1.0)
     assert opened(path).earlier_reply("new") == FINE  # it is not glued to the torn line
@@ -249,3 +251,35 @@ def test_a_reply_that_comes_after_everybody_went_is_in_the_account(path: Path) -
     (call,) = calls(ledger, "late")
     in_thread(lambda: ledger.answered(call, FINE, 1.0)).result(300)
     assert opened(path).earlier_reply("late") == FINE
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"event": "carried_over", "totals": "none"},
+        {"event": "answered", "call": 1, "request": "r", "place": [1, 0], "reply": ["yes"]},
+        {
+            "event": "answered",
+            "call": 1,
+            "request": "r",
+            "place": [1, 0],
+            "reply": {"text": 7, "usage": {}},
+        },
+        {"event": "asked", "call": 1, "request": "r", "place": [1], "most": {}},
+    ],
+)
+def test_a_line_made_by_hand_counts_as_damaged(path: Path, record: dict[str, Any]) -> None:
+    ledger = opened(path, resumed=False)
+    ledger._write(**record)
+    again = opened(path)
+    assert (again.damaged, again.earlier_reply("r")) == (1, None)
+
+
+def test_a_batch_that_was_under_way_keeps_the_replies_that_it_had(path: Path) -> None:
+    ledger = opened(path, resumed=False)
+    whole, half = calls(ledger, "a", "b")
+    ledger.answered(whole, FINE, 1.0)
+    ledger.answered(half, FINE, 1.0)
+    again = Ledger(path)
+    again.open("run", resumed=True, since=ledger.position, under_way=[half.number])
+    assert (again.earlier_reply("a"), again.earlier_reply("b")) == (None, FINE)

@@ -299,3 +299,36 @@ def test_evolution_stops_and_training_goes_on(
     assert [e["spent"] for e in events if e["event"] == "budget_spent"] == [3]
     refused = [e["error"] for e in events if e["event"] == "reflection_error"]
     assert set(refused) == {"the budget reflection.max_calls = 3 is spent"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        ({"text": "yes"}, "the model gave dict, not a Reply"),
+        (Reply(["a", "part"]), "the model gave list where a reply has a text"),  # type: ignore[arg-type]
+        (Reply(None, error=7), "the model gave int where a reply has a text"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_answer_that_is_no_reply_is_an_error(answer: Any, error: str) -> None:
+    ledger = Ledger(None)
+    model = SimpleNamespace(complete=lambda prompts: [answer])
+    assert PaidReplies(model, {}, ledger).complete(["why?"])[0].error == error
+    assert ledger.totals["errors"] == 1
+
+
+def test_what_a_reply_says_beside_its_text_is_passed_over_if_it_is_nonsense() -> None:
+    odd = Reply("yes", {"stop": 1}, retry_after="soon")  # type: ignore[arg-type]
+    model = SimpleNamespace(complete=lambda prompts: [odd])
+    assert PaidReplies(model, {}, Ledger(None)).complete(["why?"]) == [Reply("yes")]
+
+
+def test_a_reply_that_cannot_even_be_looked_at_is_an_error() -> None:
+    class Odd:
+        usd = "much"
+
+        def __repr__(self) -> str:
+            raise RuntimeError("not today")
+
+    model = SimpleNamespace(complete=lambda prompts: [Reply("yes", usage=Odd())])  # type: ignore[arg-type]
+    [reply] = PaidReplies(model, {}, Ledger(None)).complete(["why?"])
+    assert reply == Reply(None, error="RuntimeError: not today")

@@ -291,3 +291,31 @@ def test_a_plugins_own_section() -> None:
         parse_section(_Section, "plugins.mine", {"width": "x"})
     with pytest.raises(SettingsError, match=re.escape("unknown setting plugins.mine.depth")):
         parse_section(_Section, "plugins.mine", {"depth": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.yaml", "seed: 2001-99-99"),
+        ("a.yaml", "seed: !!int ''"),
+        ("a.yaml", "seed: " + "[" * 2000),
+        ("a.toml", "seed = " + "[" * 2000),
+    ],
+)
+def test_a_file_that_no_parser_can_take(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(SettingsError, match=f"{name} cannot be parsed: "):
+        Settings(config_file=path)
+
+
+@pytest.mark.parametrize("path", ["a\0b", ["a", "b"], {"a": 1}])
+def test_a_path_that_is_none(path: Any) -> None:
+    with pytest.raises(SettingsError, match=re.escape("config_file") + "|cannot be parsed"):
+        Settings(config_file=path)
+
+
+def test_a_variable_that_nests_too_deep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROMPT_COEVO_DISTILL_BAND", "[" * 3000)
+    with pytest.raises(SettingsError, match="too deep to be read"):
+        Settings()

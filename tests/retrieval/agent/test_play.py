@@ -68,6 +68,8 @@ def test_turns_are_sampled_after_all_that_was_before() -> None:
         (("Paris", "Lutetia"), ["Paris", "Lutetia"]),
         ('"Paris"', '"Paris"'),
         ("1999", "1999"),
+        ("9" * 5000, "9" * 5000),
+        ("[" * 3000, "[" * 3000),
     ],
 )
 def test_the_gold_answers_of_a_label(label: Any, golds: Any) -> None:

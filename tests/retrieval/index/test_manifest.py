@@ -162,3 +162,53 @@ def test_a_manifest_that_is_no_json_is_refused(index: Path) -> None:
     (index / manifest.NAME).write_text("{")
     with pytest.raises(IndexFileError, match="cannot be read.*build the index again"):
         manifest.load(index)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "problem"),
+    [
+        (("corpus", "bytes"), "many", "bytes is 'many'"),
+        (("corpus", "path"), 7, "path is 7"),
+        (("corpus", "relative"), "a\0b", "no name of a file"),
+        (("corpus", "relative"), "\ud800", "no name of a file"),
+        (("corpus", "passages"), 1e999, "passages is inf"),
+        (("corpus", "passages"), 10**15, "its shards have 1000 of"),
+        (("files", 0, "name"), "../x", "../x is no file of the index"),
+        (("files", 0, "name"), "/etc/hosts", "/etc/hosts is no file of the index"),
+        (("shards", 0, 0), 1, "do not follow each other"),
+        (("shards", 0, 1), 1e999, "is not what was written"),
+    ],
+)
+def test_a_manifest_made_by_hand_is_refused(
+    index: Path, place: tuple[Any, ...], value: Any, problem: str
+) -> None:
+    content = json.loads((index / manifest.NAME).read_text())
+    inner = content
+    for one in place[:-1]:
+        inner = inner[one]
+    inner[place[-1]] = value
+    (index / manifest.NAME).write_text(json.dumps(content))
+    with pytest.raises(IndexFileError, match=problem):
+        manifest.load(index)
+
+
+def test_a_manifest_that_nests_too_deep_is_refused(index: Path) -> None:
+    (index / manifest.NAME).write_text("[" * 3000)
+    with pytest.raises(IndexFileError, match="cannot be read.*build the index again"):
+        manifest.load(index)
+
+
+def test_a_name_that_no_file_can_have_is_refused(index: Path) -> None:
+    content = json.loads((index / manifest.NAME).read_text())
+    content["files"][0]["name"] = "x" * 5000
+    (index / manifest.NAME).write_text(json.dumps(content))
+    with pytest.raises(IndexFileError, match="cannot be read: File name too long"):
+        manifest.load(index)
+
+
+def test_offsets_of_another_number_of_passages_are_refused(index: Path) -> None:
+    content = json.loads((index / manifest.NAME).read_text())
+    content["corpus"]["passages"] = content["shards"][0][1] = 10**15
+    (index / manifest.NAME).write_text(json.dumps(content))
+    with pytest.raises(IndexFileError, match="1000 passages, but its manifest says 10"):
+        open_index(index)

@@ -173,6 +173,7 @@ def test_options_are_json_where_they_are_some() -> None:
         "f": "",
         "g": None,
     }
+    assert read_options(["deep=" + "[" * 3000]) == {"deep": "[" * 3000}
 
 
 @pytest.mark.usefixtures("ticks")
