@@ -228,8 +228,8 @@ def test_a_flipped_bit_costs_a_line_and_gives_no_false_reply(
     ledger = opened(path)
     replies = [ledger.earlier_reply(str(n)) for n in range(12)]
     assert set(replies) <= {FINE, None}
-    assert sum(reply == FINE for reply in replies) >= 9
-    assert ledger.totals["calls"] >= 11
+    assert sum(reply == FINE for reply in replies) >= 8  # a newline that is none costs two lines
+    assert ledger.totals["calls"] >= 10
     assert 1 <= ledger.damaged <= 2
 
 
