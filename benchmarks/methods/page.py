@@ -280,6 +280,8 @@ def tabular_claims(templates: Sequence[str]) -> list[Claim]:
         Claim("waves", "waves, one template", by=0.3),
         *(Claim("stream", name, column=AREA) for name in areas),
         Claim("stream, exact teacher", "stream", column=AREA),
+        Claim("stream, exact teacher", "stream, teacher errs 0.3", column=AREA),
+        Claim("stream, teacher errs 0.3", "stream", column=AREA),
         Claim("stream, success weight", "stream", column=AREA),
         Claim("waves", "search, then train"),
         Claim("waves, bare", "search, then train"),
