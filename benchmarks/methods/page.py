@@ -81,6 +81,8 @@ HEADLINE_CLAIMS: Final = (
     Claim("stream", "waves"),
     Claim("stream", "waves", column=AREA),
     Claim("grpo", "stream", "medium"),
+    Claim("grpo", "stream", "medium", AREA),
+    Claim("grpo", "waves", "medium"),
     Claim("grpo", "stream", "easy"),
     Claim("grpo", "waves", "easy"),
 )
@@ -110,6 +112,7 @@ VARIANT_CLAIMS: Final = (
     Claim("waves-bare", "waves"),
     Claim("waves", "same-template"),
     Claim("stream", "frozen-first"),
+    Claim("stream", "frozen-first", column=AREA),
 )
 INSPO_CLAIMS: Final = tuple(Claim("inspo", other, "all") for other in INSPO if other != "inspo")
 """The orderings of the paper's Table 1 and Figure 3, as far as they are about INSPO itself."""
@@ -255,20 +258,33 @@ def _tabular_blocks(world: str, runs: Sequence[Run]) -> dict[str, Callable[[], s
         ),
         f"tabular-{world}-inspo-claims": lambda: claims(
             runs,
-            [Claim("inspo", one, "all") for one in instructions if one != "inspo"],
+            [
+                *(Claim("inspo", one, "all") for one in instructions if one != "inspo"),
+                Claim("inspo", "inspo, after", "all", AREA),
+                Claim("both", "stream", "all"),
+            ],
             names,
         ),
     }
 
 
 def tabular_claims(templates: Sequence[str]) -> list[Claim]:
-    """The stream above every other arm without an instruction; above one template a group by .3."""
+    """The stream above every other arm without an instruction; above one template a group by .3; and
+    what the ends of curves do not tell."""
     others = [name for name in templates if name != "stream"]
     apart = [Claim("stream", name, by=0.3) for name in others if "one template" in name]
+    areas = ("waves", "search, then train", "stream, teacher errs 0.6")
     return [
         *(Claim("stream", name) for name in others),
         *apart,
         Claim("waves", "waves, one template", by=0.3),
+        *(Claim("stream", name, column=AREA) for name in areas),
+        Claim("stream, exact teacher", "stream", column=AREA),
+        Claim("stream, exact teacher", "stream, teacher errs 0.3", column=AREA),
+        Claim("stream, teacher errs 0.3", "stream", column=AREA),
+        Claim("stream, success weight", "stream", column=AREA),
+        Claim("waves", "search, then train"),
+        Claim("waves, bare", "search, then train"),
     ]
 
 
