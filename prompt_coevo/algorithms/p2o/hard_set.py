@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from typing import Literal, TypeAlias
 
 from prompt_coevo.context import Context
@@ -29,7 +29,7 @@ class HardSet:
     def __init__(self, tau: float, hardness: Hardness = "literal") -> None:
         self.tau = tau
         self._hardness = hardness
-        self._means: dict[str, float] = {}
+        self._ids: dict[str, None] = {}  # in the order of their verdicts, as a set has none
 
     def observe(self, group: Group) -> None:
         """Judge the group's question anew."""
@@ -38,42 +38,42 @@ class HardSet:
         if mean is None:
             return
         if mean < self.tau:
-            self._means[group.question_id] = mean
+            self._ids[group.question_id] = None
         else:
-            self._means.pop(group.question_id, None)
+            self._ids.pop(group.question_id, None)
 
     @property
     def ids(self) -> tuple[str, ...]:
         """The hard questions in an order that does not depend on when they were measured."""
-        return tuple(sorted(self._means))
+        return tuple(sorted(self._ids))
 
     def keep_only(self, known: Collection[str]) -> list[str]:
         """Forget all other questions and return their ids."""
         gone = [question_id for question_id in self.ids if question_id not in known]
         for question_id in gone:
-            del self._means[question_id]
+            del self._ids[question_id]
         return gone
 
     def __iter__(self) -> Iterator[str]:
         """The hard questions in no order that decisions may rest on; `ids` sorts them."""
-        return iter(self._means)
+        return iter(self._ids)
 
     def __len__(self) -> int:
-        return len(self._means)
+        return len(self._ids)
 
     def __contains__(self, question_id: object) -> bool:
-        return question_id in self._means
+        return question_id in self._ids
 
     def observe_all(self, groups: Iterable[Group]) -> None:
         for group in groups:
             self.observe(group)
 
-    def to_json(self) -> dict[str, float]:
-        """Question id to mean reward."""
-        return dict(sorted(self._means.items()))
+    def to_json(self) -> list[str]:
+        """Not sorted, which is most of a state's time when everything is hard."""
+        return list(self._ids)
 
-    def load(self, means: Mapping[str, float]) -> None:
-        self._means = dict(means)
+    def load(self, ids: Iterable[str]) -> None:
+        self._ids = dict.fromkeys(ids)
 
 
 def forget_gone(hard: HardSet, known: Collection[str], context: Context) -> None:

@@ -123,18 +123,6 @@ class SavingForgets(Small):
 
 
 @plant(
-    "loaded-state-is-alive",
-    "The algorithm goes on in the very lists that it was given to load.",
-    "a_saved_state_is_a_copy",
-)
-class LoadedStateIsAlive(Small):
-    @hookimpl
-    def coevo_load_state(self, state: dict[str, Any]) -> None:
-        super().coevo_load_state(state)
-        self.scores = state["scores"]
-
-
-@plant(
     "field-not-saved",
     "One field is missing from the state.",
     "a_resumed_run_goes_on_the_same",

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from prompt_coevo.reflection.function_model import FunctionModel
+from prompt_coevo.reflection.ledger import Ledger
 from prompt_coevo.reflection.litellm_model import LiteLLMModel
 from prompt_coevo.reflection.paid_replies import PaidReplies
 from prompt_coevo.settings.reflection import ReflectionSettings
@@ -33,7 +34,7 @@ class TestPaidReplies(LanguageModelLaws):
 
     @contextmanager
     def model(self, answer: Answer) -> Iterator[Any]:
-        yield PaidReplies(FunctionModel(answer, 4), {"model": "x"}, lambda replies: None)
+        yield PaidReplies(FunctionModel(answer), {"model": "x"}, Ledger(None), at_once=4)
 
 
 class TestLiteLLM(LanguageModelLaws):
