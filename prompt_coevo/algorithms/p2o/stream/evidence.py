@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -159,11 +160,11 @@ class Evidence:
         return {
             "questions": [ids[question] for question in self._question_of],
             "updated": [int(step) for step in self._updated[:count]],
-            "cells": [
-                rows.tolist(),
-                slots.tolist(),
-                *self._outcomes[:, rows, slots].astype(float).tolist(),
-            ],
+            "cells": {
+                "rows": _packed(rows, "<i4"),
+                "slots": _packed(slots, "<i4"),
+                "outcomes": _packed(self._outcomes[:, rows, slots], "<f4"),
+            },
             "anywhere": self._anywhere.tolist(),
             "anywhere_updated": self._anywhere_updated,
         }
@@ -178,10 +179,11 @@ class Evidence:
         for number, question_id in enumerate(state["questions"]):
             if (question := numbers.get(question_id)) is not None:
                 places[number] = self._row(question, state["updated"][number])
-        rows, slots, solved, tried = (np.array(values) for values in state["cells"])
-        known = places[rows.astype(int)] >= 0
-        where = places[rows[known].astype(int)], slots[known].astype(int)
-        self._outcomes[:, *where] = solved[known], tried[known]
+        cells = state["cells"]
+        rows, slots = _unpacked(cells["rows"], "<i4"), _unpacked(cells["slots"], "<i4")
+        outcomes = _unpacked(cells["outcomes"], "<f4").reshape(2, -1)
+        known = places[rows] >= 0
+        self._outcomes[:, places[rows[known]], slots[known]] = outcomes[:, known]
 
     def _make_room(self, slots: int) -> None:
         if (missing := slots - self._anywhere.shape[1]) > 0:
@@ -227,3 +229,13 @@ class Evidence:
             self._question_of.append(question)
         self._row_of[question] = row
         return row
+
+
+def _packed(values: NDArray[Any], kind: str) -> str:
+    """An array as text: as numbers, hundreds of thousands of cells would be most of a checkpoint's time."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode()
+
+
+def _unpacked(text: str, kind: str) -> NDArray[Any]:
+    """What `_packed` was given, flat. Raises ValueError."""
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype=kind)

@@ -1,0 +1,195 @@
+"""How the engine's own work grows with the dataset, every question of which is hard.
+
+    python benchmarks/growth.py [--questions 1000 10000 100000 1000000] [--json FILE]
+
+Times are CPU seconds. Questions have 61 words, drawn by Zipf's law from 30 000, and a number of up to three
+digits for an answer. With `stream` a run sees every question once, in steps of 1 024 questions with 8
+rollouts each, of which one in fifty under a template succeeds; then come 40 steps whose medians are given.
+State, journal and ledger are those after them, and another engine takes up the state. With `waves` a search
+is set up, as at the end of an epoch, twice: the second one finds every question read already. Candidates
+have 200 words. The reflection model is a function that answers at once. Every row has a process of its own,
+because memory is the most that a process ever had, less what it had with the dataset alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from prompt_coevo import Assignment, Coevolution, Question, Rollout, RolloutRequest, Settings
+from prompt_coevo.algorithms.p2o.search import Search, SearchRequest
+from prompt_coevo.algorithms.p2o.settings import P2OSettings
+from prompt_coevo.candidates.leaks import LeakGuards
+
+WORDS: Final = 61
+VOCABULARY: Final = 30_000
+BATCH: Final = 1_024
+GROUP: Final = 8
+MEASURED: Final = 40
+CANDIDATES: Final = 40
+SAVES: Final = 5
+
+
+class Hard:
+    """A policy that solves nothing but by luck. Its questions are all there from the beginning."""
+
+    def __init__(self, questions: int) -> None:
+        self.rng = np.random.default_rng(0)
+        letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+        sizes = self.rng.integers(2, 12, VOCABULARY)
+        self.words = ["".join(self.rng.choice(letters, size)) for size in sizes]
+        self._questions: dict[str, Question] = {}
+        while len(self._questions) < questions:
+            for row in np.minimum(self.rng.zipf(1.3, (1_000, WORDS)), VOCABULARY).tolist():
+                number = len(self._questions)
+                text = " ".join([self.words[rank - 1] for rank in row])
+                self._questions[f"q{number}"] = Question(f"q{number}", text, str(number % 1_000))
+
+    def question_ids(self) -> list[str]:
+        return list(self._questions)
+
+    def question(self, question_id: str) -> Question:
+        return self._questions[question_id]
+
+    def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
+        return []
+
+    def train(self, plan: Sequence[Assignment], engine: Coevolution) -> list[Rollout]:
+        lucky = self.rng.random(len(plan)) < 0.02
+        version = engine.policy_version
+        return [
+            Rollout(one, "no " * 500, float(luck and one.templated), policy_version=version)
+            for one, luck in zip(plan, lucky.tolist(), strict=True)
+        ]
+
+
+def stream(questions: int) -> dict[str, Any]:
+    policy = Hard(questions)
+    with tempfile.TemporaryDirectory() as folder:
+        memory = most_memory()
+        engine = streaming_engine(Path(folder))
+        took = {"begin": timed(lambda: engine.begin(policy))[0], **steps(engine, policy)}
+        saves = [timed(engine.state_dict) for _ in range(SAVES)]
+        took["state_dict"] = statistics.median(seconds for seconds, _ in saves)
+        grown = most_memory() - memory
+        engine.end(policy)
+        state = saves[-1][1]
+        again = streaming_engine(None)
+        took["resume"] = timed(lambda: (again.load_state_dict(state), again.begin(policy)))[0]
+        files = {path.stem: path.stat().st_size / 1e6 for path in Path(folder).rglob("*.jsonl")}
+    return {
+        "questions": questions,
+        "hard": int(engine.metrics()["coevo/hard_samples"]),
+        "seconds": took,
+        "megabytes": {"memory": grown, "state": len(json.dumps(state)) / 1e6, **files},
+    }
+
+
+def streaming_engine(folder: Path | None) -> Coevolution:
+    calls = 0
+
+    def reply(prompt: str) -> str:
+        nonlocal calls
+        calls += 1
+        return f"<template>idea {calls}</template>"
+
+    settings = Settings(p2o={"search_backend": "stream"}, reflection={"function": reply})
+    return Coevolution.from_settings(settings, output_dir=folder)
+
+
+def steps(engine: Coevolution, policy: Hard) -> dict[str, float]:
+    """An epoch and some more; medians of the last ones."""
+    ids, rng = policy.question_ids(), np.random.default_rng(1)
+    parts: dict[str, list[float]] = {"plan": [], "observe": [], "step_end": []}
+    order = np.concatenate(
+        [rng.permutation(len(ids)) for _ in range(2 + MEASURED * BATCH // len(ids))]
+    )
+    for step in range(-(-len(ids) // BATCH) + MEASURED):
+        chosen = [ids[n] for n in order[step * BATCH : (step + 1) * BATCH]]
+        seconds, plan = timed(lambda chosen=chosen: engine.plan(chosen, GROUP))
+        parts["plan"].append(seconds)
+        rollouts = policy.train(plan, engine)
+        parts["observe"].append(timed(lambda rollouts=rollouts: engine.observe(rollouts))[0])
+        parts["step_end"].append(timed(lambda: engine.step_end(policy))[0])
+    return {name: statistics.median(values[-MEASURED:]) for name, values in parts.items()}
+
+
+def waves(questions: int) -> dict[str, Any]:
+    policy = Hard(questions)
+    settings = Settings(p2o={"search_backend": "waves"}, reflection={"function": str})
+    engine, guards = Coevolution.from_settings(settings), LeakGuards(settings.gates)
+    section = settings.section(P2OSettings)
+    request = SearchRequest(0, tuple(policy.question_ids()), policy, section, guards=guards)
+    memory = most_memory()
+    first, _ = timed(lambda: Search(request, engine.desk))
+    grown = most_memory() - memory
+    second, _ = timed(lambda: Search(request, engine.desk))
+    guard = guards.guard(map(policy.question, policy.question_ids()))
+    # Evenly drawn words, so that nothing leaks and everything is looked at.
+    texts = [" ".join(policy.rng.choice(policy.words, 200)) for _ in range(CANDIDATES)]
+    guard.find(texts[0])
+    taken = [timed(lambda text=text: guard.find(text)) for text in texts]
+    return {
+        "questions": questions,
+        "set_up_seconds": first,
+        "set_up_again_seconds": second,
+        "set_up_megabytes": grown,
+        "milliseconds_per_candidate": 1_000 * statistics.median(seconds for seconds, _ in taken),
+        "candidates_refused": sum(reason is not None for _, reason in taken),
+    }
+
+
+def timed(function: Callable[[], Any]) -> tuple[float, Any]:
+    """CPU seconds of all threads, and the result."""
+    start = time.process_time()
+    result = function()
+    return time.process_time() - start, result
+
+
+def most_memory() -> float:
+    """The most memory that this process has had, in megabytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "cpus": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    sizes = [1_000, 10_000, 100_000, 1_000_000]
+    parser.add_argument("--questions", type=int, nargs="+", default=sizes)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    results: dict[str, list[dict[str, Any]]] = {"stream": [], "waves": []}
+    for questions in options.questions:
+        for measure in (stream, waves):
+            with multiprocessing.get_context("spawn").Pool(1) as process:
+                row = process.apply(measure, (questions,))
+            results[measure.__name__].append(row)
+            print(measure.__name__, json.dumps(row), flush=True)
+    if options.json:
+        text = json.dumps({"machine": machine(), **results}, indent=1)
+        options.json.write_text(text + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
