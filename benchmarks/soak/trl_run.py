@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+_HERE = Path(__file__).parent
+sys.path[:0] = [str(_HERE.parent), str(_HERE.parents[1] / "tests")]
 
 import tiny_trainer
 import torch
 
+from helpers import soak_recorder
 from prompt_coevo.adapters.trl import attach
 
-STEPS, SAVED_EVERY, QUESTIONS, GROUP = 24, 4, 12, 4
+STEPS: Final = 24
+SAVED_EVERY: Final = 4
+QUESTIONS: Final = 12
+GROUP: Final = 4
 STREAM = {"search_backend": "stream", "tau": 0.5, "riders": 0.25, "reply_steps": 2}
 WAVES = {
     "search_backend": "waves",
@@ -48,14 +52,16 @@ def whole_checkpoints(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: int(path.name.partition("-")[2]))
 
 
-def train(folder: Path, address: str, method: str, max_calls: int) -> None:
+def train(folder: Path, address: str, method: str, max_calls: int, ranks: int = 1) -> None:
     """Go on until the end, and write down every plan."""
     torch.set_num_threads(1)
+    os.environ["COEVO_TEST_SOAK"] = str(folder)
+    soak_recorder.install()
     # Not shuffled: a resumed GRPOTrainer draws another order than the one that it left.
     trainer = tiny_trainer.build(
         str(folder),
         QUESTIONS,
-        QUESTIONS // 3 * GROUP,
+        QUESTIONS // 3 * GROUP // ranks,
         GROUP,
         STEPS,
         learning_rate=1e-4,
@@ -63,7 +69,7 @@ def train(folder: Path, address: str, method: str, max_calls: int) -> None:
     )
     trainer.args.save_strategy, trainer.args.save_steps = "steps", SAVED_EVERY
     trainer.args.save_total_limit = 2
-    callback = attach(
+    attach(
         trainer,
         {
             **METHODS[method],
@@ -76,33 +82,8 @@ def train(folder: Path, address: str, method: str, max_calls: int) -> None:
             },
         },
     )
-    engine = callback.engine
-    assert engine is not None
-    plan = engine.plan
-
-    def noted(question_ids: Any, group_size: int) -> Any:
-        decided = plan(question_ids, group_size)
-        line = {
-            "attempt": engine.policy_version.attempt,
-            "round": decided[0].round,
-            "plan": [
-                [
-                    one.question_id,
-                    one.instruction.text if one.instruction else "",
-                    one.template.text if one.template else "",
-                ]
-                for one in decided
-            ],
-        }
-        descriptor = os.open(folder / "plans.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.write(descriptor, (json.dumps(line) + "\n").encode())
-        os.close(descriptor)
-        return decided
-
-    engine.plan = noted  # type: ignore[method-assign]
     checkpoints = whole_checkpoints(folder)
     trainer.train(resume_from_checkpoint=str(checkpoints[-1]) if checkpoints else None)
-    (folder / "done").write_text("")
 
 
 if __name__ == "__main__":
