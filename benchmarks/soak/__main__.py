@@ -126,14 +126,18 @@ def one_run(
     return done
 
 
-def soaked(soak: Soak, methods: list[str], kills: int, out: Path) -> dict[str, Any]:
-    """Run after run, until there were so many kills; what was found."""
+def soaked(
+    soak: Soak, methods: list[str], kills: int, out: Path
+) -> Iterator[tuple[dict[str, Any], str]]:
+    """Run after run, until there were so many kills; what was found so far, and a line about the last."""
     undisturbed = {}
     for method in methods if soak.max_calls == MAX_CALLS else ():
         folder = out / f"{method}-undisturbed"
         one_run(soak, folder, method, 0, 0, moody=False)
         undisturbed[method] = checker.summary(folder)
-        print(f"{method}: {undisturbed[method]['answered'].total()} calls without a kill", flush=True)
+        print(
+            f"{method}: {undisturbed[method]['answered'].total()} calls without a kill", flush=True
+        )
     results, killed_at, number = [], Counter[str](), 0
     while killed_at.total() < kills and number < 4 * kills:
         method, moody = methods[number % len(methods)], number // len(methods) % 2 == 1
@@ -144,9 +148,13 @@ def soaked(soak: Soak, methods: list[str], kills: int, out: Path) -> dict[str, A
         results.append({"method": method, "moody": moody, **found})
         number += 1
         told = "; ".join(found["broken"]) or "kept"
-        print(f"{killed_at.total()}/{kills} {folder.name}: {found['kills']} kills: {told}", flush=True)
+        line = f"{killed_at.total()}/{kills} {folder.name}: {found['kills']} kills: {told}"
+        yield {**total(results), "killed": dict(killed_at)}, line
+
+
+def total(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """The sums over runs, and the runs."""
     return {
-        "killed": dict(killed_at),
         "killed_with_a_moody_teacher": sum(one["kills"] for one in results if one["moody"]),
         "runs": len(results),
         **{
@@ -156,6 +164,12 @@ def soaked(soak: Soak, methods: list[str], kills: int, out: Path) -> dict[str, A
         "broken": [sentence for one in results for sentence in one["broken"]],
         "of_runs": results,
     }
+
+
+def keep(path: Path, name: str, entry: dict[str, Any]) -> None:
+    """Write an entry into the file, beside those of other hosts."""
+    known = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    path.write_text(json.dumps({**known, name: entry}, indent=1) + "\n", "utf-8")
 
 
 def main() -> None:
@@ -173,15 +187,16 @@ def main() -> None:
     methods = options.methods.split(",") if options.methods else list(host.METHODS)
     parts = options.ranks > 1 or options.host != "trl"
     soak = Soak(host, options.max_calls, options.ranks, parts)
-    total = soaked(soak, methods, options.kills, out)
-    print(json.dumps({name: one for name, one in total.items() if name != "of_runs"}, indent=1))
-    if options.json:
-        name = f"{options.host}, {options.ranks} ranks" if options.ranks > 1 else options.host
-        if options.max_calls != MAX_CALLS:
-            name += f", {options.max_calls} calls"
-        known = json.loads(options.json.read_text("utf-8")) if options.json.exists() else {}
-        options.json.write_text(json.dumps({**known, name: total}, indent=1) + "\n", "utf-8")
-    sys.exit(bool(total["broken"]))
+    name = f"{options.host}, {options.ranks} ranks" if options.ranks > 1 else options.host
+    if options.max_calls != MAX_CALLS:
+        name += f", {options.max_calls} calls"
+    found: dict[str, Any] = {"broken": []}
+    for found, line in soaked(soak, methods, options.kills, out):
+        print(line, flush=True)
+        if options.json:
+            keep(options.json, name, found)
+    print(json.dumps({key: one for key, one in found.items() if key != "of_runs"}, indent=1))
+    sys.exit(bool(found["broken"]))
 
 
 if __name__ == "__main__":

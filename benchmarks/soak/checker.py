@@ -102,12 +102,15 @@ def _counted(found: Evidence) -> Iterator[str]:
         yield f"the run ended {len(ended)} times"
         return
     account = found.account
+    outcomes = [
+        one for one in (*account.answers, *account.gave_up) if one["line"] < account.run_ended
+    ]
     for name in ("calls", "prompt_tokens", "completion_tokens"):
         if name == "calls":
             spent = float(len(account.asked))
         else:
-            spent = sum(one["reply"]["usage"][name] for one in (*account.answers, *account.gave_up))
-            spent += sum(one["most"][name] for one in account.lost)
+            spent = sum(one["reply"]["usage"][name] for one in outcomes)
+            spent += sum(one["most"][name] for one in account.lost if one not in _late(found))
         said = ended[0].get(f"coevo/reflection_{name}", 0.0)
         if said != spent:
             yield f"the run says that it spent {said:g} {name}, the ledger says {spent:g}"
@@ -188,10 +191,15 @@ def _ledger(found: Evidence) -> Iterator[str]:
             yield f"call {call} was answered and never asked"
     if account.damaged > len(_deaths(found)):
         yield f"{account.damaged} lines of the ledger are damaged after {len(_deaths(found))} kills"
-    starts = [attempt.start["line"] for attempt in found.attempts]
-    last = starts[-1] if starts else 0
-    if late := [one["call"] for one in account.lost if one["line"] > last]:
-        yield f"calls {late} have no outcome, and nothing was killed after them"
+    if len(late := _late(found)) > AT_ONCE // 2:
+        calls = [one["call"] for one in late]
+        yield f"calls {calls} have no outcome, and nothing was killed after them"
+
+
+def _late(found: Evidence) -> list[Event]:
+    """The calls of the last attempt without an outcome: a few may be under way when a run ends."""
+    last = found.attempts[-1].start["line"] if found.attempts else 0
+    return [one for one in found.account.lost if one["line"] > last]
 
 
 def _nothing_rewritten(found: Evidence) -> Iterator[str]:

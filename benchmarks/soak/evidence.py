@@ -18,6 +18,7 @@ Event = dict[str, Any]
 RECORD: Final = "record.jsonl"
 TEACHER: Final = "teacher.jsonl"
 KILLS: Final = "kills.jsonl"
+_LAST: Final = 1 << 62
 
 
 def lines(path: Path) -> Iterator[Event]:
@@ -67,6 +68,10 @@ class Account:
         self.requests: dict[int, str] = {one["call"]: one["request"] for one in self.asked}
         self.answers = [record for record in self.records if record["event"] == "answered"]
         self.gave_up = [record for record in self.records if record["event"] == "gave_up"]
+        self.run_ended = max(
+            (one["line"] for one in self.records if one["event"] == "run_ended"), default=_LAST
+        )
+        """The line that says so."""
 
     @property
     def lost(self) -> list[Event]:
@@ -143,9 +148,6 @@ class Evidence:
             if number not in {later.start["attempt"] for later in self.attempts[place + 1 :]}:
                 counts += [one for one in self.events if one.get("attempt") == number]
         return counts, repeated
-
-
-_LAST: Final = 1 << 62
 
 
 def _until(events: list[Event], checksum: str | None) -> int:

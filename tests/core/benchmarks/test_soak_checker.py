@@ -316,12 +316,25 @@ def test_more_damage_than_kills(tmp_path: Path) -> None:
 def test_a_pause_is_no_kill(tmp_path: Path) -> None:
     run = Run(tmp_path)
     run.start()
-    run.ask("a")
+    for request in "abcde":
+        run.ask(request)
     run.kill("pause")
     run.end()
     found = checker.check(tmp_path, MAX_CALLS)
     assert (found["kills"], found["pauses"]) == (0, 1)
-    assert "calls [1] have no outcome, and nothing was killed after them" in broken(tmp_path)
+    assert "calls [1, 2, 3, 4, 5] have no outcome, and nothing was killed after them" in broken(
+        tmp_path
+    )
+
+
+def test_a_call_that_is_under_way_when_the_run_ends(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.start()
+    call = run.ask("a")
+    run.end()
+    assert not broken(tmp_path)
+    run.answer(call)
+    assert not broken(tmp_path)
 
 
 @pytest.mark.parametrize(
