@@ -278,7 +278,7 @@ def _compared(found: Evidence, undisturbed: Mapping[str, Any]) -> Iterator[str]:
                 "without kills"
             )
     now, then = decided(found.timeline[0]), undisturbed["decided"]
-    for event in (then - now).keys():
+    for event in then - now:
         yield f"an event is lost: {event[:300]}"
-    for event in (now - then).keys():
+    for event in now - then:
         yield f"an event is there that is not without kills: {event[:300]}"

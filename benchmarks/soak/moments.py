@@ -39,7 +39,7 @@ def search_under_way(folder: Path, rng: random.Random) -> Reached:
 
 
 def save_under_way(unfinished: Callable[[], Iterable[Path]]) -> Reached:
-    """Something was written since into a checkpoint that is not whole; an earlier kill may have left one."""
+    """Something was written into a checkpoint that is not whole; an earlier kill may have left one."""
     before = set(_state_of(unfinished()))
     return lambda: not before.issuperset(_state_of(unfinished()))
 

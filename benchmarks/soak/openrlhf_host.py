@@ -57,7 +57,7 @@ class Attempt(RayAttempt):
                 env={
                     **environment(folder),
                     "COEVO_TEST_INSTALL": "helpers.soak_recorder:install",
-                    # The stand-in's rows depend on the number of the weights, which it counts from its start.
+                    # The stand-in's rows depend on the number of the weights, counted from its start.
                     "COEVO_TEST_FIRST_VERSION": str(_whole(folder) - 1 if _whole(folder) else 0),
                 },
             )

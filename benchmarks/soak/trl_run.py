@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-_HERE = Path(__file__).parent
-sys.path[:0] = [str(_HERE.parent), str(_HERE.parents[1] / "tests")]
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 import tiny_trainer
 import torch
