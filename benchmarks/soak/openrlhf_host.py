@@ -6,13 +6,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from job import Job
 from ray_attempt import RayAttempt, environment, with_package
 
 from helpers.openrlhf_run import TASKS, OpenRLHFRun, rows
 from helpers.openrlhf_world import INSPO
 
+REPEATS: Final = True
+"""Whether two runs without a kill are alike."""
 SAVED_EVERY: Final = 2
-ROUNDS: Final = 8
+BATCH: Final = 4
 _STREAM: Final = (
     *("--coevo.p2o.search_backend", "stream", "--coevo.p2o.tau", "2.0"),
     *("--coevo.p2o.riders", "0.25", "--coevo.p2o.reply_steps", "1"),
@@ -39,26 +42,27 @@ class Run(OpenRLHFRun):
 class Attempt(RayAttempt):
     """One start."""
 
-    def __init__(self, folder: Path, address: str, method: str, max_calls: int, _: int) -> None:
+    def __init__(self, folder: Path, address: str, job: Job) -> None:
+        whole = _whole(folder)
         super().__init__(
             Run(
                 folder,
                 module="prompt_coevo.adapters.openrlhf",
                 train=rows(TASKS),
                 overrides=[
-                    *METHODS[method],
+                    *METHODS[job.method],
                     *("--coevo.reflection.model", "openai/teacher"),
                     *("--coevo.reflection.api_base", address),
-                    *("--coevo.reflection.max_calls", str(max_calls)),
+                    *("--coevo.reflection.max_calls", str(job.max_calls)),
                     *("--coevo.reflection.concurrency", "4"),
-                    f"--train.num_episodes={ROUNDS * 4 // len(TASKS)}",
+                    f"--train.num_episodes={job.steps * BATCH // len(TASKS)}",
                     f"--ckpt.save_steps={SAVED_EVERY}",
                 ],
                 env={
                     **environment(folder),
-                    "COEVO_TEST_INSTALL": "helpers.soak_recorder:install",
+                    "COEVO_TEST_INSTALL": "helpers.soak_in_openrlhf:install",
                     # The stand-in's rows depend on the number of the weights, counted from its start.
-                    "COEVO_TEST_FIRST_VERSION": str(_whole(folder) - 1 if _whole(folder) else 0),
+                    **({"COEVO_TEST_FIRST_VERSION": str(whole - 1)} if whole else {}),
                 },
             )
         )

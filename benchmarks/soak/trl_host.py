@@ -17,24 +17,22 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # as prompt_coevo has it
 
 import litellm  # noqa: F401  (every attempt would spend seconds on it)
 import trl_run
+from job import Job
 
+REPEATS: Final = True
+"""Whether two runs without a kill are alike."""
 METHODS: Final = tuple(trl_run.METHODS)
-ROUNDS: Final = trl_run.STEPS
 _PATIENCE_S: Final = 60.0
 
 
 class Attempt:
     """One start of a run. It must be waited for until it has `ended`, or killed."""
 
-    def __init__(
-        self, folder: Path, address: str, method: str, max_calls: int, ranks: int = 1
-    ) -> None:
+    def __init__(self, folder: Path, address: str, job: Job) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         self._folder = folder
-        self._pids = [
-            _fork(folder, address, method, max_calls, rank, ranks, port) for rank in range(ranks)
-        ]
+        self._pids = [_fork(folder, address, job, rank, port) for rank in range(job.ranks)]
 
     def ended(self) -> bool:
         """Whether all ranks have. Raises RuntimeError if one failed by itself."""
@@ -87,9 +85,7 @@ def unfinished(folder: Path) -> Iterable[Path]:
     )
 
 
-def _fork(
-    folder: Path, address: str, method: str, max_calls: int, rank: int, ranks: int, port: int
-) -> int:
+def _fork(folder: Path, address: str, job: Job, rank: int, port: int) -> int:
     pid = os.fork()
     if pid:
         return pid
@@ -98,18 +94,18 @@ def _fork(
     os.dup2(log, 2)
     status = 1
     try:
-        if ranks > 1:
+        if job.ranks > 1:
             os.environ.update(
                 RANK=str(rank),
                 LOCAL_RANK=str(rank),
-                WORLD_SIZE=str(ranks),
-                LOCAL_WORLD_SIZE=str(ranks),
+                WORLD_SIZE=str(job.ranks),
+                LOCAL_WORLD_SIZE=str(job.ranks),
                 MASTER_ADDR="127.0.0.1",
                 MASTER_PORT=str(port),
                 ACCELERATE_USE_CPU="true",
                 GLOO_SOCKET_IFNAME="lo",
             )
-        trl_run.train(folder, address, method, max_calls, ranks)
+        trl_run.train(folder, address, job)
         status = 0
     except BaseException:
         traceback.print_exc()

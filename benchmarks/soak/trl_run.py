@@ -12,11 +12,11 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 import tiny_trainer
 import torch
+from job import Job
 
 from helpers import soak_recorder
 from prompt_coevo.adapters.trl import attach
 
-STEPS: Final = 24
 SAVED_EVERY: Final = 4
 QUESTIONS: Final = 12
 GROUP: Final = 4
@@ -52,7 +52,7 @@ def whole_checkpoints(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: int(path.name.partition("-")[2]))
 
 
-def train(folder: Path, address: str, method: str, max_calls: int, ranks: int = 1) -> None:
+def train(folder: Path, address: str, job: Job) -> None:
     """Go on until the end, and write down every plan."""
     torch.set_num_threads(1)
     os.environ["COEVO_TEST_SOAK"] = str(folder)
@@ -61,9 +61,9 @@ def train(folder: Path, address: str, method: str, max_calls: int, ranks: int = 
     trainer = tiny_trainer.build(
         str(folder),
         QUESTIONS,
-        QUESTIONS // 3 * GROUP // ranks,
+        QUESTIONS // 3 * GROUP // job.ranks,
         GROUP,
-        STEPS,
+        job.steps,
         learning_rate=1e-4,
         shuffle_dataset=False,
     )
@@ -72,19 +72,15 @@ def train(folder: Path, address: str, method: str, max_calls: int, ranks: int = 
     attach(
         trainer,
         {
-            **METHODS[method],
+            **METHODS[job.method],
             "reflection": {
                 "model": "openai/teacher",
                 "api_base": address,
                 "api_key": "none-needed",
-                "max_calls": max_calls,
+                "max_calls": job.max_calls,
                 "concurrency": 4,
             },
         },
     )
     checkpoints = whole_checkpoints(folder)
     trainer.train(resume_from_checkpoint=str(checkpoints[-1]) if checkpoints else None)
-
-
-if __name__ == "__main__":
-    train(Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]))

@@ -6,13 +6,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from job import Job
 from ray_attempt import RayAttempt, environment, with_package
 
 from helpers.verl_run import TASKS, VerlRun, rows
 from helpers.verl_world import INSPO
 
+REPEATS: Final = True
+"""Whether two runs without a kill are alike."""
 SAVED_EVERY: Final = 2
-ROUNDS: Final = 8
+BATCH: Final = 4
 _STREAM: Final = (
     *("coevo.p2o.search_backend=stream", "coevo.p2o.tau=2.0"),
     *("coevo.p2o.riders=0.25", "coevo.p2o.reply_steps=1"),
@@ -38,23 +41,23 @@ class Run(VerlRun):
 class Attempt(RayAttempt):
     """One start."""
 
-    def __init__(self, folder: Path, address: str, method: str, max_calls: int, _: int) -> None:
+    def __init__(self, folder: Path, address: str, job: Job) -> None:
         super().__init__(
             Run(
                 folder,
                 train=rows(TASKS),
                 overrides=[
-                    *METHODS[method],
+                    *METHODS[job.method],
                     "coevo.reflection.model=openai/teacher",
                     f"coevo.reflection.api_base={address}",
-                    f"coevo.reflection.max_calls={max_calls}",
+                    f"coevo.reflection.max_calls={job.max_calls}",
                     "coevo.reflection.concurrency=4",
-                    f"trainer.total_epochs={ROUNDS * 4 // len(TASKS)}",
+                    f"trainer.total_epochs={job.steps * BATCH // len(TASKS)}",
                     f"trainer.save_freq={SAVED_EVERY}",
                 ],
                 env={
                     **environment(folder),
-                    "VERL_USE_EXTERNAL_MODULES": "standins.verl.plugin,helpers.soak_recorder",
+                    "VERL_USE_EXTERNAL_MODULES": "standins.verl.plugin,helpers.soak_in_verl",
                 },
             )
         )

@@ -3,7 +3,7 @@
 The lines go to `record.jsonl` in the folder that `COEVO_TEST_SOAK` names; without it there are none. All
 is noted around the engine, in whichever process has one, so it is the same under every trainer:
 `start` (an attempt, and what its checkpoint knew of the ledger), `plan`, `reused` and `saved`.
-VeRL loads this module by `VERL_USE_EXTERNAL_MODULES`, OpenRLHF's stand-ins call `install`.
+Ray's processes install it by way of `soak_in_verl` and `soak_in_openrlhf`.
 """
 
 from __future__ import annotations
@@ -99,6 +99,3 @@ def _note_reuse(module: Any) -> None:
         return found
 
     ledger.earlier_answer = noted
-
-
-install()
