@@ -1,7 +1,7 @@
 """Loaded by VeRL's processes in a soak: a run that is repeated samples and trains as it did.
 
-Each rollout gets a stream of random numbers of its own, by its place, instead of by the order in which requests
-arrive; rows are trained on in the order of their questions.
+Each rollout gets a stream of random numbers of its own, by its place, instead of by the order in which
+requests arrive; rows are trained on in the order of their questions.
 """
 
 from __future__ import annotations
