@@ -1,15 +1,25 @@
 """Kills runs of a real trainer, again and again, and checks what they leave.
 
     python benchmarks/soak [--host trl] [--ranks 2] [--kills 200] [--max-calls 12] [--steps 24]
-        [--methods stream,waves,inspo,both] [--out DIR] [--json benchmarks/results/soak.json]
+        [--methods stream,waves,inspo,both] [--lose-checkpoints] [--out DIR]
+        [--json benchmarks/results/soak.json]
 
 The trainer is TRL's GRPOTrainer on so many ranks, or `verl` or `openrlhf` on the tests' stand-ins; it
 trains the demo's small policy. The reflection model is a server of its own, reached through litellm, that
 answers equal prompts alike in every other run, and never alike in the others. A run is killed (SIGKILL)
 several times: at any moment, or while a call is under way, or while a checkpoint is being written; each
 time it is started again from its last whole checkpoint. Before some kills it stands still for a while
-(SIGSTOP). With several ranks, or under Ray, half of the kills hit one rank, or the driver, alone. Needs
-the trainer's environment. The file gets one entry for each host, number of ranks and budget.
+(SIGSTOP). With `--lose-checkpoints` the last checkpoint is sometimes lost in a kill. With several ranks,
+or under Ray, half of the kills hit one rank, or the driver, alone, and the rest a moment later.
+
+What must be true stands in `checker.py`. It is read from the run's ledger and journal, from what the
+teacher was asked, and from what `tests/helpers/soak_recorder.py` notes around the engine, under Ray in the
+process that has it: every plan of a round, and every reply that comes out of the ledger. Under every
+trainer, plans and events of a repeated round are compared with those before the kill, and, unless the
+teacher is moody or the budget binds, with those of a run that nobody disturbed. Under Ray the stand-ins
+give each request random numbers of its own, so that a repeated round is sampled as it was.
+
+Needs the trainer's environment. The file gets one entry for each host, number of ranks and budget.
 """
 
 from __future__ import annotations
@@ -44,6 +54,7 @@ def main() -> None:
     parser.add_argument("--max-calls", type=int, default=UNBOUND)
     parser.add_argument("--steps", type=int, help="of a run; as a rule 24, under Ray 8")
     parser.add_argument("--methods")
+    parser.add_argument("--lose-checkpoints", action="store_true", help="with TRL")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -52,10 +63,13 @@ def main() -> None:
     methods = options.methods.split(",") if options.methods else list(host.METHODS)
     steps = options.steps or _STEPS[options.host]
     jobs = [Job(method, options.max_calls, options.ranks, steps) for method in methods]
-    soak = Soak(host, parts=options.ranks > 1 or options.host != "trl")
+    parts = options.ranks > 1 or options.host != "trl"
+    soak = Soak(host, parts, options.lose_checkpoints)
     name = f"{options.host}, {options.ranks} ranks" if options.ranks > 1 else options.host
     if options.max_calls != UNBOUND:
         name += f", {options.max_calls} calls"
+    if options.lose_checkpoints:
+        name += ", lost checkpoints"
     found: dict[str, Any] = {"broken": []}
     for found, line in soaked(soak, jobs, options.kills, out):
         print(line, flush=True)

@@ -30,6 +30,8 @@ class Soak:
     host: Any
     parts: bool = False
     """Whether a part of a run can be killed alone."""
+    loses: bool = False
+    """Whether its last checkpoint is sometimes lost with it, as with a disk."""
 
 
 @contextmanager
@@ -84,6 +86,8 @@ def disturb(
     else:
         attempt.kill()
     note_kill(folder, name, "one" if alone else "all")
+    if soak.loses and rng.random() < 0.5:
+        soak.host.lose_a_checkpoint(folder)
     return True
 
 

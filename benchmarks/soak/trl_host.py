@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import socket
 import sys
@@ -83,6 +84,13 @@ def unfinished(folder: Path) -> Iterable[Path]:
     return (
         path for path in folder.glob("checkpoint-*") if not (path / "trainer_state.json").exists()
     )
+
+
+def lose_a_checkpoint(folder: Path) -> None:
+    """The last one, if there is another one before it."""
+    whole = trl_run.whole_checkpoints(folder)
+    if len(whole) > 1:
+        shutil.rmtree(whole[-1])
 
 
 def _fork(folder: Path, address: str, job: Job, rank: int, port: int) -> int:
