@@ -239,7 +239,9 @@ def _journal(found: Evidence) -> Iterator[str]:
         yield f"{len(missing)} candidates were checked whose request is in no ledger"
 
 
-_BEFORE_THE_START: Final = frozenset({"gap", "ledger_opened", "reply", "text"})
+_BEFORE_THE_START: Final = frozenset(
+    {"every_question_is_hard", "gap", "ledger_opened", "reply", "text"}
+)
 """Events that may come before the one that says what runs: a state that is loaded may ask again."""
 
 

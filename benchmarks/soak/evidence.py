@@ -176,7 +176,7 @@ def _plain(value: Any) -> Any:
 _CHANGES: Final = frozenset({"time", "attempt"})
 _NO_DECISIONS: Final = frozenset(
     {
-        "budget_spent", "budget_warning", "ledger_opened", "reply", "resumed", "run_begins",
-        "state_saved", "text", "training_ended",
+        "budget_spent", "budget_warning", "every_question_is_hard", "ledger_opened", "reply",
+        "resumed", "run_begins", "state_saved", "text", "training_ended",
     }
 )  # fmt: skip
