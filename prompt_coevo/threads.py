@@ -11,17 +11,22 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Generic, TypeVar
+from contextvars import ContextVar
+from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+_work: ContextVar[Future[Any] | None] = ContextVar("_work", default=None)
 
 
 def in_thread(function: Callable[[], Result]) -> Future[Result]:
     """Start `function` on a daemon thread of its own; the future holds its result or exception."""
     future: Future[Result] = Future()
+    whole = _work.get() or future
 
     def work() -> None:
+        _work.set(whole)
         try:
             future.set_result(function())
         except BaseException as error:
@@ -29,6 +34,11 @@ def in_thread(function: Callable[[], Result]) -> Future[Result]:
 
     threading.Thread(target=work, daemon=True).start()
     return future
+
+
+def work_under_way() -> Future[Any] | None:
+    """The outermost work of `in_thread` that the caller is part of; None on other threads."""
+    return _work.get()
 
 
 def done_with(result: Result) -> Future[Result]:

@@ -97,14 +97,18 @@ class CoevoSamplesGenerator(SamplesGenerator):
         return experiences
 
     def finish(self) -> None:
-        """Training is over."""
+        """Training is over, even where a run is started again that had no step left."""
+        self._begin()
         self.prompts_dataloader.progress.settle(self.engine, self._policy, last=True)
         self.engine.end(self._policy)
 
-    def _between_steps(self) -> None:
+    def _begin(self) -> None:
         if not self._has_begun:
             self.engine.begin(self._policy)
             self._has_begun = True
+
+    def _between_steps(self) -> None:
+        self._begin()
         self.prompts_dataloader.progress.settle(self.engine, self._policy)
 
     # The wrapped parts of a generation

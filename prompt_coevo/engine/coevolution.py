@@ -319,10 +319,13 @@ class Coevolution:
 
     def _sealed_state(self) -> dict[str, Any]:
         attempt, step = self.policy_version
-        # Before the plugins are asked: a reply that comes in meanwhile counts as unknown to the state.
+        # Before the plugins are asked, and the position first: a reply that comes in meanwhile counts as
+        # unknown to the state.
+        position = self.desk.ledger.position
+        asked = self.desk.model.under_way if self.desk.model else self.desk.ledger.unused
         ledger = {
-            "under_way": self.desk.model.under_way if self.desk.model else [],
-            "ledger": self.desk.ledger.position,
+            "under_way": asked,
+            "ledger": position,
             "reflection": self.desk.ledger.totals,
         }
         return seal(

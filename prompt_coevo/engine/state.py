@@ -38,7 +38,8 @@ class EngineState(BaseModel):
     ledger: _Count
     """Which replies the state knows: those up to this position of the ledger."""
     under_way: list[_Count] = []
-    """But for those to these calls, whose batches were not complete. Earlier versions wrote none."""
+    """But for those to these calls: their batches were not complete, or nobody had used them yet. Earlier
+    versions wrote none."""
 
 
 def seal(payload: Mapping[str, Any]) -> dict[str, Any]:

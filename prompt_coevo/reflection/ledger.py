@@ -152,6 +152,12 @@ class Ledger:
             waiting = self._replies.get(request)
             return waiting.popleft() if waiting else None
 
+    @property
+    def unused(self) -> list[int]:
+        """The calls of earlier attempts whose replies can be used again and have not been."""
+        with self._lock:
+            return sorted(number for waiting in self._replies.values() for number, _ in waiting)
+
     # Inside; the lock is held
 
     @property

@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -17,7 +18,7 @@ from prompt_coevo.reflection.ledger import Call, Ledger
 from prompt_coevo.reflection.patience import Patience
 from prompt_coevo.reflection.spending import NOTHING, Spending
 from prompt_coevo.reflection.usage import plausible
-from prompt_coevo.threads import map_in_threads
+from prompt_coevo.threads import map_in_threads, work_under_way
 
 logger = logging.getLogger(PROJECT)
 
@@ -73,6 +74,8 @@ class PaidReplies:
         """By batch: the calls that the budget pays for and that have not gone out yet."""
         self._calls_of: dict[int, list[int]] = {}
         """By batch: its calls so far, also those of earlier attempts whose replies it was given."""
+        self._complete: list[tuple[Future[Any], list[int]]] = []
+        """The calls of complete batches whose replies somebody still works on in the background."""
         self._batches = 0
         self._seen: Mapping[str, float] | None = None
         """The totals that warnings have been given for."""
@@ -85,9 +88,13 @@ class PaidReplies:
 
     @property
     def under_way(self) -> list[int]:
-        """The calls of batches that are not complete, and that may have some of their replies."""
+        """The calls whose replies may be there and that nobody can know yet: of batches that are not
+        complete, or whose replies are still worked on in the background, or of an earlier attempt and not
+        used so far."""
         with self._room:
-            return sorted(number for calls in self._calls_of.values() for number in calls)
+            complete = [calls for work, calls in self._complete if not work.done()]
+            batches = [*self._calls_of.values(), *complete, self._ledger.unused]
+            return sorted({number for calls in batches for number in calls})
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         """One reply per prompt, in order. If the budget does not pay for all, the first ones are asked."""
@@ -113,7 +120,8 @@ class PaidReplies:
             fresh = self._ask(asked)
         finally:
             with self._room:
-                del self._reserved[batch], self._calls_of[batch]
+                del self._reserved[batch]
+                self._keep_until_known(self._calls_of.pop(batch))
         replies.update(zip(missing, fresh, strict=False))
         return [replies[index] for index in range(len(prompts))]
 
@@ -122,6 +130,12 @@ class PaidReplies:
         return hashlib.sha256(f"{self._identity}\0{prompt}".encode("utf-8", "replace")).hexdigest()
 
     # Inside
+
+    def _keep_until_known(self, calls: list[int]) -> None:
+        """What works in the background has no place in a state until it is done."""
+        self._complete = [one for one in self._complete if not one[0].done()]
+        if (work := work_under_way()) is not None:
+            self._complete.append((work, calls))
 
     def _ask(self, askings: Sequence[_Asking]) -> list[Reply]:
         if getattr(self._model, "batched", False):

@@ -129,6 +129,15 @@ class RayRun(ABC):
         """SIGKILL to the trainer and to all of its Ray processes."""
         self._clean_up()
 
+    @property
+    def driver(self) -> subprocess.Popen[bytes]:
+        """The process that was started first."""
+        return self._process
+
+    def clean_up(self) -> None:
+        """End what is left of a run whose driver has ended."""
+        self._clean_up()
+
     def server_log(self) -> list[dict[str, Any]]:
         return read_json_lines(self._logs / "server.jsonl")
 

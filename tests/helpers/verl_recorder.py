@@ -25,6 +25,7 @@ import ray
 import torch
 import transfer_queue as tq
 
+from helpers.verl_order import put_into_order
 from prompt_coevo.testing.door import Job, fingerprint
 from standins import json_lines
 from standins.on_import import when_imported
@@ -42,7 +43,7 @@ def install() -> None:
     when_imported("verl.experimental.reward_loop.reward_manager.naive", _note_rewards)
     when_imported("verl.workers.engine.fsdp.transformer_impl", _note_updates)
     when_imported("verl.trainer.ppo.v1.trainer_base", _note_the_trainer)
-    when_imported("verl.trainer.ppo.v1.replay_buffer", _put_into_order)
+    when_imported("verl.trainer.ppo.v1.replay_buffer", put_into_order)
     when_imported("prompt_coevo.engine.coevolution", _note_engines)
     when_imported("prompt_coevo.adapters.verl.policy", _note_policy_rollouts)
 
@@ -226,21 +227,6 @@ def _note_the_trainer(module: Any) -> None:
 
     base.__init__, base.fit = init_noted, fit_noted
     base._validate, base._save_checkpoint = validate_noted, save_noted
-
-
-def _put_into_order(module: Any) -> None:
-    """Train on rows in the order of their questions: sums in another order differ in their last bits."""
-    original = module.ReplayBuffer._materialize_batch
-
-    @functools.wraps(original)
-    def materialize(self: Any, partition: str, uids: list[str], rows: Any) -> Any:
-        batch = original(self, partition, uids, rows)
-        keys = [key.rsplit("_", 2) for key in batch.keys]
-        places = [(uid, int(session)) for uid, session, _ in keys]
-        batch.reorder(sorted(range(len(places)), key=places.__getitem__))
-        return batch
-
-    module.ReplayBuffer._materialize_batch = materialize
 
 
 def _row(row: Any) -> dict[str, Any]:

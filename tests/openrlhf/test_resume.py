@@ -91,6 +91,26 @@ def test_a_run_killed_in_a_search_goes_on(tmp_path: Path) -> None:
     assert len(events(resumed, "resumed")) == 1
 
 
+def test_a_run_without_a_step_left_ends_well_when_it_is_started_again(tmp_path: Path) -> None:
+    """As after a kill behind the last checkpoint, which holds a step that the engine has not ended."""
+    stream = ("--coevo.p2o.search_backend", "stream", "--coevo.p2o.tau", "2.0")
+    with openai_server(teach) as server:
+        start = {
+            **arguments(server.base),
+            "overrides": [
+                *("--coevo.method", "p2o", *stream, *reflection(server.base)),
+                *("--train.num_episodes=1", "--ckpt.save_steps=2"),
+            ],
+        }
+        first = run_openrlhf(tmp_path, **start)
+        again = run_openrlhf(tmp_path, **start)
+    assert first.returncode == 0, first.tail
+    assert again.returncode == 0, again.tail
+    assert again.metrics == {}
+    assert len(events(again, "resumed")) == 1
+    assert len(events(again, "training_ended")) == 2
+
+
 def test_the_asynchronous_trainer(tmp_path: Path) -> None:
     """Its only checkpoint is the best one, saved some steps after its evaluation; a second start goes on
     from there."""

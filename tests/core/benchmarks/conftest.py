@@ -1,4 +1,4 @@
-"""The benchmarks' modules are siblings in a folder that is run, so that folder is on the path here."""
+"""The benchmarks' modules are siblings in a folder that is run, so these folders are on the path here."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[3] / "benchmarks" / "methods"
-sys.path.insert(0, str(FOLDER))
+sys.path[:0] = [str(FOLDER), str(FOLDER.parent / "soak")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -283,3 +284,42 @@ def test_a_batch_that_was_under_way_keeps_the_replies_that_it_had(path: Path) ->
     again = Ledger(path)
     again.open("run", resumed=True, since=ledger.position, under_way=[half.number])
     assert (again.earlier_reply("a"), again.earlier_reply("b")) == (None, FINE)
+
+
+def test_replies_that_wait_for_their_use_outlive_another_checkpoint(path: Path) -> None:
+    """A run goes on from an older checkpoint, saves, and is killed before it is where it was."""
+    first = Numbered()
+    ledger = opened(path, resumed=False)
+    paid(first, ledger).complete(["before"])
+    older = ledger.position
+    for prompt in ("again", "later"):
+        paid(first, ledger).complete([prompt])
+    ledger = opened(path, since=older)
+    second = paid(Numbered(), ledger)
+    second.complete(["again"])
+    saved = {"since": ledger.position, "under_way": second.under_way}
+    third, ledger = Numbered(), Ledger(path)
+    ledger.open("run", resumed=True, **saved)  # type: ignore[arg-type]
+    replies = paid(third, ledger).complete(["later", "again"])
+    assert replies[0].text == "later 3"
+    assert third.asked == ["again"]
+
+
+def test_replies_that_are_worked_on_in_the_background_are_known_to_no_state_yet(path: Path) -> None:
+    ledger = opened(path, resumed=False)
+    replies = paid(Numbered(), ledger)
+    answered, go_on = threading.Event(), threading.Event()
+
+    def propose() -> None:
+        replies.complete(["a", "b"])
+        answered.set()
+        go_on.wait()
+
+    work = in_thread(propose)
+    answered.wait()
+    assert replies.under_way == [1, 2]
+    go_on.set()
+    work.result()
+    assert replies.under_way == []
+    replies.complete(["c"])
+    assert replies.under_way == []

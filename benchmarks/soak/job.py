@@ -1,0 +1,20 @@
+"""What a run is to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+UNBOUND: Final = 400
+"""A budget of calls that no run here reaches."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One of a host's `METHODS`, with a budget of calls."""
+
+    method: str
+    max_calls: int = UNBOUND
+    ranks: int = 1
+    steps: int = 24
+    """Rounds of generation, which are weight updates here."""
