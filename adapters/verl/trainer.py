@@ -46,6 +46,7 @@ class CoevoTrainer(PPOTrainerSync):
         self._settings = read_settings(config.coevo)
         check_config(config, self._settings)
         self._due = Due()
+        self._has_ended = False
         super().__init__(config)
 
     # Set-up
@@ -100,12 +101,23 @@ class CoevoTrainer(PPOTrainerSync):
         super().on_step_end()
         self._due = self._due_after_step()
         if self._is_last_step():
-            self._due.settle(self._engine, self._policy, last=True)
-            self._engine.end(self._policy)
+            self._finish()
         self._pending_sync_metrics = {
             **(getattr(self, "_pending_sync_metrics", None) or {}),
             **self._engine.metrics(),
         }
+
+    def on_train_end(self) -> None:
+        """Only where no step was left: a run may have been killed behind its last checkpoint."""
+        super().on_train_end()
+        self._finish()
+
+    def _finish(self) -> None:
+        """Training is over."""
+        if not self._has_ended:
+            self._has_ended = True
+            self._due.settle(self._engine, self._policy, last=True)
+            self._engine.end(self._policy)
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         batch = super()._compute_old_log_prob(batch, metrics)
