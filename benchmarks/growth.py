@@ -2,14 +2,14 @@
 
     python benchmarks/growth.py [--questions 1000 10000 100000 1000000] [--json FILE]
 
-Times are CPU seconds. Questions have 61 words, drawn by Zipf's law from 30 000, and a number of up to three
-digits for an answer. With `stream` a run sees every question once and no template, in steps of 1 024
-questions with 8 rollouts each. Then the reflection model, a function, begins to answer, and one in fifty
-rollouts under a template succeeds: 20 more steps give the medians, in which the neighbours of every
-question are looked up for the first time. State, journal and ledger are those after them, and another engine
-takes up the state. With `waves` a search is set up, as at the end of an epoch, twice: the second one finds every
-question read already. Candidates have 200 words. Every row has a process of its own, because memory is the
-most that a process ever had, less what it had with the dataset alone.
+Times are CPU seconds. Questions have 61 words, drawn by Zipf's law from 30 000, and a number of up to
+three digits for an answer. With `stream` a run sees every question once and no template, in steps of 1
+024 questions with 8 rollouts each. Then the reflection model, a function, begins to answer, and one in
+fifty rollouts under a template succeeds: 20 more steps give the medians, in which the neighbours of every
+question are looked up for the first time. State, journal and ledger are those after them, and another
+engine takes up the state. With `waves` a search is set up, as at the end of an epoch, twice: the second
+one finds every question read already. Candidates have 200 words. Every row has a process of its own,
+because memory is the most that a process ever had, less what it had with the dataset alone.
 """
 
 from __future__ import annotations
