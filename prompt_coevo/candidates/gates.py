@@ -7,9 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from prompt_coevo.candidates.leaks import LeakGuard
+from prompt_coevo.candidates.shared_text import shared_text, some_questions
 from prompt_coevo.context import Context
 from prompt_coevo.fences import OWN_TAG
 from prompt_coevo.markers import hookimpl
+from prompt_coevo.policy import Policy
 from prompt_coevo.proposals import Reply
 from prompt_coevo.types import Candidate
 
@@ -56,6 +58,7 @@ def check(
     max_tokens: int | None = None,
     count_tokens: Callable[[str], int] = rough_token_count,
     leak_guard: LeakGuard | None = None,
+    shared: str = "",
 ) -> Verdict:
     """Accept a candidate's text or say why not; the first failing check names the reason.
 
@@ -63,7 +66,8 @@ def check(
     control or text-direction characters; one of our own tags that is neither in one of `parents` (a
     user's instruction may have it) nor in `required_tags`; empty; equal to a text in `known`; one of
     `required_tags` is missing; more than `max_tokens` tokens; a leak that is not in one of `parents`
-    already (prompts may share a phrase with the user's instruction). Never raises on any text.
+    already (prompts may share a phrase with the user's instruction), nor in what the questions have
+    `shared`. Never raises on any text.
     """
     required_tags = tuple(required_tags)
     if finish_reason == "length":
@@ -83,8 +87,10 @@ def check(
             return rejected(f"the required tag {tag!r} is missing")
     if max_tokens is not None and _too_long(text, max_tokens, count_tokens):
         return rejected(f"it is longer than {max_tokens} tokens")
-    if leak_guard is not None and (leak := leak_guard.find(text, "\n".join(parents))) is not None:
-        return rejected(leak)
+    if leak_guard is not None:
+        allowed = "\n".join([*parents, shared])
+        if (leak := leak_guard.find(text, allowed)) is not None:
+            return rejected(leak)
     return ACCEPTED
 
 
@@ -106,6 +112,12 @@ class Gates:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._settings = context.settings.gates
+        self._shared = ""
+
+    @hookimpl(tryfirst=True)
+    def coevo_train_begin(self, policy: Policy) -> None:
+        """Before methods ask for their first candidates."""
+        self._shared = shared_text(some_questions(policy), self._settings.leak_ngram)
 
     @hookimpl(tryfirst=True)
     def coevo_check_candidate(
@@ -125,5 +137,6 @@ class Gates:
             max_tokens=self._settings.max_candidate_tokens,
             count_tokens=self._context.count_tokens,
             leak_guard=leak_guard,
+            shared=self._shared,
         )
         return verdict.reason

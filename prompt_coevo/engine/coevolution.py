@@ -13,7 +13,7 @@ from typing import Any
 from prompt_coevo import hookspecs
 from prompt_coevo.candidates.gates import rough_token_count
 from prompt_coevo.engine.desk import Desk
-from prompt_coevo.engine.identity import Dataset, RunIdentity
+from prompt_coevo.engine.identity import Dataset, RunIdentity, digest_of
 from prompt_coevo.engine.planning import Planner, check_claims
 from prompt_coevo.engine.riders import Riders, check_wanted
 from prompt_coevo.engine.rounds import OpenRounds
@@ -115,7 +115,7 @@ class Coevolution:
         Raises StateError for a ledger that cannot be used.
         """
         if not self._under_way:
-            self._open_ledger(resumed=False)
+            self._open_ledger()
             self._note_run("run_begins")
         self._under_way = True
         self._plugins.each(hookspecs.coevo_train_begin, policy=policy)
@@ -215,7 +215,8 @@ class Coevolution:
         self.epochs = saved.epochs
         self._rounds.clear()
         self._riders = Riders(attempt)
-        self._open_ledger(resumed=True, since=saved.ledger, under_way=saved.under_way)
+        run = digest_of(saved.run)
+        self._open_ledger(continues=run, since=saved.ledger, under_way=saved.under_way)
         self._carry_over(saved.reflection)
         self._under_way = True
         for name, text in saved.plugins.items():
@@ -223,7 +224,7 @@ class Coevolution:
                 self._plugins.only(name, hookspecs.coevo_load_state, state=json.loads(text))
             except StateError:
                 raise
-            except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            except Exception as error:  # a stranger's plugin may raise anything
                 raise StateError(
                     f"{where} holds a state of {name!r} that it cannot read: {error!r}; "
                     "resume with the version that wrote it"
@@ -291,10 +292,10 @@ class Coevolution:
         self.desk.note("resumed_as_another_run", differences=differences)
 
     def _open_ledger(
-        self, *, resumed: bool, since: int = 0, under_way: Collection[int] = ()
+        self, *, continues: str | None = None, since: int = 0, under_way: Collection[int] = ()
     ) -> None:
         ledger, run = self.desk.ledger, self.desk.identity.digest
-        ledger.open(run, resumed=resumed, since=since, under_way=under_way)
+        ledger.open(run, continues=continues, since=since, under_way=under_way)
         if ledger.lost or ledger.damaged:
             self.desk.note("ledger_opened", lost=ledger.lost, damaged=ledger.damaged)
             logger.warning(

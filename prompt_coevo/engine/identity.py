@@ -38,6 +38,11 @@ class Dataset:
         return cls(len(fingerprints), digest.hexdigest()[:32])
 
 
+def digest_of(meaning: Mapping[str, Any]) -> str:
+    """Names a run by its meaning, as an identity or a state has it."""
+    return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()[:32]
+
+
 @dataclass(frozen=True)
 class RunIdentity:
     """What decides what a run does (`meaning`: settings by their dotted names, and the dataset), and
@@ -65,7 +70,7 @@ class RunIdentity:
     @property
     def digest(self) -> str:
         """The same for runs that do the same."""
-        return hashlib.sha256(json.dumps(self.meaning, sort_keys=True).encode()).hexdigest()[:32]
+        return digest_of(self.meaning)
 
     def differences(self, saved: Mapping[str, Any]) -> list[str]:
         """Where a saved `meaning` is another one, in words."""

@@ -8,7 +8,7 @@ import zlib
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from prompt_coevo.reflection.usage import plausible, plausible_number
 
 SCHEMA: Final = 1
 _ROUNDING: Final = 1e-6
-_ENDED: Final = "ended"
+_MANY: Final = 1 << 53
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,19 @@ class Call:
     most_seconds: float = 0.0
 
 
+@dataclass
+class _Account:
+    """The calls of a run with all its attempts."""
+
+    settled: dict[str, float] = field(default_factory=lambda: dict(NOTHING))
+    """What the calls with an outcome have cost."""
+    open: dict[int, Call] = field(default_factory=dict)
+    """Those without."""
+    answers: list[tuple[int, Call, Reply]] = field(default_factory=list)
+    """With their positions."""
+    ended: bool = False
+
+
 class Ledger:
     """An append-only file of calls, each on the disk before it goes out; without a path, in memory.
 
@@ -51,28 +64,42 @@ class Ledger:
         self._lock = threading.Lock()
         self._position = 0
         self._last_call = 0
+        self._own = 1
+        """The first call of this attempt."""
         self.damaged = 0
         """Lines that `open` could not read."""
-        self._forget()
+        self._account = _Account()
+        self._replies: defaultdict[str, deque[tuple[int, Reply]]] = defaultdict(deque)
 
     def open(
-        self, run: str, *, resumed: bool, since: int = 0, under_way: Collection[int] = ()
+        self,
+        run: str,
+        *,
+        continues: str | None = None,
+        since: int = 0,
+        under_way: Collection[int] = (),
     ) -> None:
         """Take up the calls of this run, which the file may hold, or begin a new account.
 
-        A run that begins anew (`resumed` is false) goes on with the account of a run with the same
-        identity `run`: it was killed before its first checkpoint. Replies that came in behind the
-        position `since` can be used again, and those to the calls `under_way`. Raises StateError for a file
-        of another schema, or that cannot be read or written.
+        `continues` is the identity of the run whose checkpoint is gone on from, as a rule `run` itself.
+        Without a checkpoint it goes on with the account of a run with the same identity that has not
+        ended: it was killed. Replies that came in behind the position `since` can be used again, and those
+        to the calls `under_way`. Raises StateError for a file of another schema, or that cannot be read
+        or written.
         """
         with self._lock:
-            self._forget()
-            latest = self._read()
-            if not resumed and latest != run:
-                self._forget()
+            accounts, latest = self._read()
+            known = self._continued(accounts, run if continues is None else continues)
+            if continues is None and known is not None and (known.ended or run not in accounts):
+                known = None
+            self._account = known or _Account()
+            # In a new folder the file counts on from the checkpoint, so that later ones fit in, too.
+            self._position = max(self._position, since)
+            self._last_call = max(self._last_call, since)
+            self._own = self._last_call + 1
             self._sort_replies(since, under_way)
-            if latest != run:
-                self._begin(run, resumed=resumed)
+            if known is None or latest != run or known.ended:
+                self._begin(run, run if continues is None and known else continues)
 
     def close(self) -> None:
         """The run has ended as it should: another one in its folder begins a new account."""
@@ -96,7 +123,7 @@ class Ledger:
     def most_totals(self) -> dict[str, float]:
         """As `totals`, with the most that the calls under way can cost."""
         with self._lock:
-            return self._sums(self._open.values())
+            return self._sums(self._account.open.values())
 
     @property
     def lost(self) -> int:
@@ -113,7 +140,7 @@ class Ledger:
             call = Call(self._last_call, request, place, most, most_seconds)
             fields = {"request": request, "place": place, "most": asdict(most)}
             self._write("asked", call=call.number, most_seconds=most_seconds, **fields)
-            self._open[call.number] = call
+            self._account.open[call.number] = call
             return call
 
     def answered(self, call: Call, reply: Reply, seconds: float) -> None:
@@ -162,33 +189,27 @@ class Ledger:
 
     @property
     def _lost(self) -> list[Call]:
-        return [call for call in self._open.values() if call.number < self._own]
+        return [call for call in self._account.open.values() if call.number < self._own]
 
     def _sums(self, unsettled: Iterable[Call]) -> dict[str, float]:
-        totals = dict(self._settled)
-        totals["calls"] += len(self._open)
+        totals = dict(self._account.settled)
+        totals["calls"] += len(self._account.open)
         for call in unsettled:
             _add(totals, call.most, call.most_seconds if call.number < self._own else 0.0)
         return totals
 
-    def _forget(self) -> None:
-        self._settled = dict(NOTHING)
-        self._open: dict[int, Call] = {}
-        self._answers: list[tuple[int, Call, Reply]] = []
-        self._replies: defaultdict[str, deque[tuple[int, Reply]]] = defaultdict(deque)
-        self._own = self._last_call + 1
-
     def _sort_replies(self, since: int, under_way: Collection[int]) -> None:
-        for position, call, reply in sorted(
-            self._answers, key=lambda one: (one[1].place, one[1].number)
-        ):
+        self._replies.clear()
+        answers = self._account.answers
+        for position, call, reply in sorted(answers, key=lambda one: (one[1].place, one[1].number)):
             if position > since or call.number in under_way:
                 self._replies[call.request].append((call.number, reply))
-        self._answers.clear()
+        answers.clear()
 
-    def _begin(self, run: str, *, resumed: bool) -> None:
+    def _begin(self, run: str, continues: str | None) -> None:
+        self._account.ended = False
         try:
-            self._write("run", schema=SCHEMA, run=run, continues=resumed)
+            self._write("run", schema=SCHEMA, run=run, continues=continues)
         except OSError as error:
             assert self._lines is not None
             raise StateError(
@@ -202,23 +223,34 @@ class Ledger:
             record = {"line": self._position, "event": event, **fields}
             self._lines.append([{**record, "sum": _sum(record)}], sync=True)
 
-    def _read(self) -> str | None:
-        """Take in the file; the identity of the run that wrote the last part of it."""
+    def _read(self) -> tuple[dict[str, _Account], str | None]:
+        """Take in the file: the account of each run that is not over for good, and who wrote last.
+
+        A run that goes on from the checkpoint of another one shares its account.
+        """
         self.damaged, latest = 0, None
+        accounts: dict[str, _Account] = {}
+        self._account = _Account()
         for record in self._records():
             if record is None:
                 self.damaged += 1
             elif record.get("event") == "run":
                 self._check_schema(record)
                 latest = str(record.get("run"))
-                if not record.get("continues"):
-                    self._forget()
+                continued = record.get("continues")
+                known = None if continued is None else self._continued(accounts, str(continued))
+                self._account = known or _Account()
+                self._account.ended = False
+                accounts[latest] = self._account
             elif record.get("event") == "run_ended":
-                latest = _ENDED
+                self._account.ended = True
             else:
                 self._take(record)
-        self._own = self._last_call + 1
-        return latest
+        return accounts, latest
+
+    def _continued(self, accounts: Mapping[str, _Account], run: str) -> _Account | None:
+        """The account of this run; if a line is damaged, which may be the one that names it, the latest."""
+        return accounts.get(run) or (self._account if self.damaged else None)
 
     def _records(self) -> Iterator[dict[str, Any] | None]:
         if self._lines is None:
@@ -250,13 +282,15 @@ class Ledger:
                 self._carry({name: plausible_number(record["totals"], name) for name in NOTHING})
                 return
             number, request = int(record["call"]), str(record["request"])
+            if not 0 < number < _MANY:
+                raise ValueError("a number that no call has")
             batch, index = record["place"]
             place = int(batch), int(index)
             self._last_call = max(self._last_call, number)
             if record["event"] == "asked":
                 most = plausible(Usage(**record["most"]))
                 seconds = plausible_number(record, "most_seconds")
-                self._open[number] = Call(number, request, place, most, seconds)
+                self._account.open[number] = Call(number, request, place, most, seconds)
                 return
             reply = Reply(**{**record["reply"], "usage": Usage(**record["reply"]["usage"])})
             reply = Reply(reply.text, reply.finish_reason, reply.error, plausible(reply.usage))
@@ -266,20 +300,20 @@ class Ledger:
             # Made by hand: the sum was right.
             self.damaged += 1
             return
-        self._open.setdefault(number, Call(number, request, place))
+        self._account.open.setdefault(number, Call(number, request, place))
         call = self._settle(number, reply, plausible_number(record, "seconds"))
         if reply.text is not None:
-            self._answers.append((self._position, call, reply))
+            self._account.answers.append((self._position, call, reply))
 
     def _settle(self, number: int, reply: Reply, seconds: float) -> Call:
-        self._settled["calls"] += 1
-        self._settled["errors"] += reply.error is not None
-        _add(self._settled, reply.usage, seconds)
-        return self._open.pop(number)
+        self._account.settled["calls"] += 1
+        self._account.settled["errors"] += reply.error is not None
+        _add(self._account.settled, reply.usage, seconds)
+        return self._account.open.pop(number)
 
     def _carry(self, totals: Mapping[str, float]) -> None:
         for name, value in totals.items():
-            self._settled[name] += value
+            self._account.settled[name] += value
 
 
 def _add(totals: dict[str, float], usage: Usage, seconds: float) -> None:

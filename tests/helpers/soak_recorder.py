@@ -62,13 +62,17 @@ def _note_decisions(module: Any) -> None:
 
     @functools.wraps(open_ledger)
     def noted_open(
-        self: Any, *, resumed: bool, since: int = 0, under_way: Collection[int] = ()
+        self: Any,
+        *,
+        continues: str | None = None,
+        since: int = 0,
+        under_way: Collection[int] = (),
     ) -> None:
-        open_ledger(self, resumed=resumed, since=since, under_way=under_way)
+        open_ledger(self, continues=continues, since=since, under_way=under_way)
         note(
             "start",
             attempt=self.policy_version.attempt,
-            checksum=loaded[0] if resumed else None,
+            checksum=None if continues is None else loaded[0],
             since=since,
             under_way=sorted(under_way),
             line=self.desk.ledger.position,

@@ -35,7 +35,7 @@ class Run:
     def start(self, checksum: str | None = None, since: int = 0) -> None:
         self.attempt += 1
         self.ledger = Ledger(self.folder / "coevo" / "calls.jsonl")
-        self.ledger.open("run", resumed=checksum is not None, since=since)
+        self.ledger.open("run", continues="run" if checksum else None, since=since)
         line = self.ledger.position
         fields = {"checksum": checksum, "since": since, "under_way": [], "line": line}
         self.record("start", attempt=self.attempt, **fields)

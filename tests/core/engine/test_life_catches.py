@@ -55,8 +55,8 @@ def budgets_begin_anew(patch: Patch) -> None:
 
     def empty(self: Ledger, *args: Any, **options: Any) -> None:
         take_up(self, *args, **options)
-        self._settled = dict(NOTHING)
-        self._open.clear()
+        self._account.settled = dict(NOTHING)
+        self._account.open.clear()
 
     patch(Ledger, "open", empty)
 

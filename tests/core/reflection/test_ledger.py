@@ -27,7 +27,7 @@ FINE = Reply("fine", "stop", None, Usage(30, 20, 0.5))
 
 def opened(path: Path, *, run: str = "run", resumed: bool = True, since: int = 0) -> Ledger:
     ledger = Ledger(path)
-    ledger.open(run, resumed=resumed, since=since)
+    ledger.open(run, continues=run if resumed else None, since=since)
     return ledger
 
 
@@ -115,6 +115,44 @@ def test_another_runs_account_is_neither_counted_nor_used(path: Path) -> None:
     forced = opened(path, run="third", resumed=True)
     forced.asked("b", (1, 0), MOST)
     assert opened(path, run="third", resumed=False).totals["calls"] == 1
+
+
+def test_a_run_that_goes_on_behind_another_one_has_its_own_account(path: Path) -> None:
+    """Killed, and its checkpoint gone on from after another run was in the folder."""
+    ledger = opened(path, run="one", resumed=False)
+    saved = ledger.position
+    ledger.answered(calls(ledger, "a")[0], FINE, 1.0)
+    other = opened(path, run="other", resumed=False)
+    other.answered(calls(other, "b")[0], FINE, 1.0)
+    calls(other, "c")
+    for _ in range(2):
+        again = opened(path, run="one", since=saved)
+        assert again.totals["calls"] == 1
+        assert again.earlier_reply("b") is None
+        assert again.earlier_reply("a") == FINE
+    assert opened(path, run="other", resumed=False).totals["calls"] == 2
+
+
+def test_a_run_that_goes_on_as_another_one_keeps_its_account(path: Path) -> None:
+    ledger = opened(path, run="one", resumed=False)
+    ledger.answered(calls(ledger, "a")[0], FINE, 1.0)
+    forced = Ledger(path)
+    forced.open("two", continues="one")
+    assert forced.earlier_reply("a") == FINE
+    calls(forced, "b")
+    assert opened(path, run="two").totals["calls"] == 2
+    assert opened(path, run="one").totals["calls"] == 2
+
+
+def test_in_a_new_folder_replies_are_used_again_too(path: Path) -> None:
+    """The checkpoint is of a file that is not there."""
+    for _ in range(2):
+        ledger = Ledger(path)
+        ledger.open("run", continues="run", since=40, under_way=[1])
+        ledger.carry_over({"calls": 7})
+        if ledger.earlier_reply("a") is None:
+            ledger.answered(calls(ledger, "a")[0], FINE, 1.0)
+    assert ledger.totals["calls"] == 8
 
 
 def test_a_run_that_ended_well_is_over(path: Path) -> None:
@@ -282,7 +320,7 @@ def test_a_batch_that_was_under_way_keeps_the_replies_that_it_had(path: Path) ->
     ledger.answered(whole, FINE, 1.0)
     ledger.answered(half, FINE, 1.0)
     again = Ledger(path)
-    again.open("run", resumed=True, since=ledger.position, under_way=[half.number])
+    again.open("run", continues="run", since=ledger.position, under_way=[half.number])
     assert (again.earlier_reply("a"), again.earlier_reply("b")) == (None, FINE)
 
 
@@ -299,7 +337,7 @@ def test_replies_that_wait_for_their_use_outlive_another_checkpoint(path: Path) 
     second.complete(["again"])
     saved = {"since": ledger.position, "under_way": second.under_way}
     third, ledger = Numbered(), Ledger(path)
-    ledger.open("run", resumed=True, **saved)  # type: ignore[arg-type]
+    ledger.open("run", continues="run", **saved)  # type: ignore[arg-type]
     replies = paid(third, ledger).complete(["later", "again"])
     assert replies[0].text == "later 3"
     assert third.asked == ["again"]

@@ -111,11 +111,11 @@ def test_warnings_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_replies_of_an_earlier_attempt_are_given_even_under_a_spent_budget(tmp_path: Path) -> None:
     first = Account(Priced(), tmp_path / "calls.jsonl", max_calls=2)
-    first.ledger.open("run", resumed=False)
+    first.ledger.open("run")
     first.paid.complete(["a", "b"])
     model = Priced()
     second = Account(model, tmp_path / "calls.jsonl", max_calls=2)
-    second.ledger.open("run", resumed=True)
+    second.ledger.open("run", continues="run")
     replies = second.paid.complete(["a", "c", "b"])
     assert texts(replies) == ["re: a", None, "re: b"]
     assert model.asked == []

@@ -63,7 +63,7 @@ def ledger_records(data: bytes) -> None:
 def _live(path: Path, *, resumed: bool) -> None:
     ledger = Ledger(path)
     try:
-        ledger.open("a run", resumed=resumed)
+        ledger.open("a run", continues="a run" if resumed else None)
     except StateError:
         return
     _check(ledger)
@@ -75,7 +75,7 @@ def _live(path: Path, *, resumed: bool) -> None:
     _check(ledger)
     before = ledger.totals
     again = Ledger(path)
-    again.open("a run", resumed=True)
+    again.open("a run", continues="a run")
     assert again.position >= ledger.position
     assert all(again.totals[name] >= before[name] - 1e-6 * before[name] for name in before)
     found = again.earlier_reply("r2")
