@@ -55,9 +55,10 @@ class Desk:
         self.folder = folder
         self.identity = identity
         key = settings.reflection.api_key
+        self._secrets = [key.get_secret_value()] if key else []
         self.journal = Journal(
             folder,
-            secrets=[key.get_secret_value()] if key else [],
+            secrets=self._secrets,
             max_file_mb=settings.journal.max_file_mb,
         )
         if folder is not None:
@@ -143,6 +144,7 @@ class Desk:
                 "model": reflection.model,
                 "temperature": reflection.temperature,
                 "max_tokens": reflection.max_tokens,
+                "function": self.identity.noted.get("reflection.function"),
             }
             self.model = PaidReplies(
                 build_language_model(reflection, self._initial_policy),
@@ -151,6 +153,7 @@ class Desk:
                 spending=Spending.from_settings(reflection),
                 patience=Patience(reflection.total_timeout_s),
                 at_once=reflection.calls_at_once,
+                secrets=self._secrets,
                 note=self._note_call,
             )
         return self.model

@@ -60,6 +60,7 @@ class PaidReplies:
         spending: Spending | None = None,
         patience: Patience | None = None,
         at_once: int = 1,
+        secrets: Sequence[str] = (),
         note: Note = _no_note,
     ) -> None:
         self._model = model
@@ -68,6 +69,7 @@ class PaidReplies:
         self._spending = spending or Spending({})
         self._patience = patience or Patience()
         self._at_once = at_once
+        self._secrets = secrets
         self._note = note
         self._room = threading.Condition()
         self._reserved: dict[int, int] = {}
@@ -157,7 +159,8 @@ class PaidReplies:
         try:
             replies = self._answers([prompt for _, prompt in out])
         except BaseException as error:
-            lost = Reply(None, error=f"{type(error).__name__}: {error}")
+            told = redact(f"{type(error).__name__}: {error}", *self._secrets)
+            lost = Reply(None, error=told)
             for call, prompt in out:
                 self._end(call, prompt, lost, time.monotonic() - start)
             raise
@@ -172,7 +175,7 @@ class PaidReplies:
         try:
             replies = [self._readable(reply) for reply in self._model.complete(prompts)]
         except Exception as error:
-            text = redact(f"{type(error).__name__}: {error}")
+            text = redact(f"{type(error).__name__}: {error}", *self._secrets)
             return [Reply(None, error=text) for _ in prompts]
         if len(replies) != len(prompts):
             text = f"the model gave {len(replies)} replies to {len(prompts)} prompts"
@@ -241,10 +244,11 @@ class PaidReplies:
                 return Reply(None, error=problem, usage=usage)
         if usage != reply.usage:
             self._tell_of_usage(reply.usage)
-        text = None if reply.text is None else without_keys(reply.text)
+        text = None if reply.text is None else without_keys(reply.text, *self._secrets)
+        error = None if reply.error is None else redact(reply.error, *self._secrets)
         reason = reply.finish_reason if isinstance(reply.finish_reason, str) else None
         later = reply.retry_after if isinstance(reply.retry_after, int | float) else None
-        return Reply(text, reason, reply.error, usage, later)
+        return Reply(text, reason, error, usage, later)
 
     def _tell_of_usage(self, usage: object) -> None:
         with self._room:

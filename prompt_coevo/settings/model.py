@@ -64,6 +64,7 @@ class Settings(BaseSettings):
         extra="forbid",
         frozen=True,
         use_attribute_docstrings=True,
+        allow_inf_nan=False,
     )
 
     preset: str | None = None

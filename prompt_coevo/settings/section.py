@@ -11,7 +11,9 @@ from pydantic import BaseModel, ConfigDict, model_validator
 class Section(BaseModel):
     """A group of settings: unknown names are refused, values do not change afterwards."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
     may_change: ClassVar[frozenset[str]] = frozenset()
     """What a resumed run may have another value of without being another run: costs, as a rule."""

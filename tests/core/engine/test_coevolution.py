@@ -235,6 +235,24 @@ class Broken:
         raise RuntimeError("saved")
 
 
+@pytest.mark.parametrize("error", [RuntimeError("size mismatch"), OSError(), AssertionError()])
+def test_a_plugin_that_refuses_its_state_in_whatever_way_is_named(error: Exception) -> None:
+    class Picky:
+        @hookimpl
+        def coevo_state(self) -> dict[str, int]:
+            return {"a": 1}
+
+        @hookimpl
+        def coevo_load_state(self, state: Any) -> None:
+            raise error
+
+    settings = Settings(algorithms=())
+    state = Coevolution.from_settings(settings, plugins={"picky": Picky()}).state_dict()
+    again = Coevolution.from_settings(settings, plugins={"picky": Picky()})
+    with pytest.raises(StateError, match="holds a state of 'picky' that it cannot read"):
+        again.load_state_dict(state)
+
+
 def test_a_plugin_that_raises_is_reported_and_passed_over(tmp_path: Path, policy: Any) -> None:
     good = Instructor()
     engine = Coevolution.from_settings(

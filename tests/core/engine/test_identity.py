@@ -124,3 +124,18 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "coevo").write_text("a file in its place")
     with pytest.raises(SettingsError, match=r"coevo cannot be written to"):
         engine(tmp_path)
+
+
+def test_another_function_is_asked_anew(tmp_path: Path, policy: Any) -> None:
+    """The replies in the ledger are the other one's."""
+    asked: list[str] = []
+
+    def other(prompt: str) -> str:
+        asked.append(prompt)
+        return ""
+
+    for function in (str, other):
+        run = engine(tmp_path, reflection={"function": function})
+        run.begin(policy)
+        run.desk.language_model().complete(["a prompt"])
+    assert asked == ["a prompt"]

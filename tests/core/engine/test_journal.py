@@ -15,6 +15,7 @@ from prompt_coevo.engine.journal import Journal
 from prompt_coevo.engine.state import plugin_states, read_state, seal, unseal, write_json
 from prompt_coevo.errors import StateError
 from prompt_coevo.lines import Lines
+from prompt_coevo.reflection.function_model import FunctionModel
 from prompt_coevo.types import Rollout
 
 P2O = SMALL_WAVES
@@ -249,6 +250,27 @@ def test_nothing_that_is_written_holds_a_key(
     journal = (tmp_path / "coevo" / "events.jsonl").read_text()
     assert "query-0007" not in journal
     assert "a prompt" in journal
+
+
+def test_a_key_of_the_settings_is_in_no_reply_and_no_error(offer: Any, tmp_path: Path) -> None:
+    """A server may quote it, in what it answers and in what it refuses."""
+    key = "given-key-0008"
+    said = iter([f"<template>{key}</template>", ValueError(f"401 {key}")])
+
+    def quoting(prompt: str) -> str:
+        one = next(said)
+        if isinstance(one, Exception):
+            raise one
+        return one
+
+    offer("models", "quoting", lambda reflection, initial: FunctionModel(quoting))
+    settings = Settings(p2o=P2O, reflection={"backend": "quoting", "api_key": key})
+    engine = Coevolution.from_settings(settings, output_dir=tmp_path)
+    replies = [engine.desk.language_model().complete([text])[0] for text in "ab"]
+    assert key not in repr(replies)
+    written = b"".join(path.read_bytes() for path in (tmp_path / "coevo").iterdir()).decode()
+    assert key not in written
+    assert "401 [api key]" in written
 
 
 def test_texts_in_the_journal_are_cut_at_the_setting(make_engine: Any, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({"p2o": {"tau": 0}}, "p2o.tau must be greater than 0, else no question can be hard"),
         ({"p2o": {"tau": -1}}, "p2o.tau must be greater than 0"),
-        ({"p2o": {"tau": float("nan")}}, "p2o.tau must be greater than 0"),
+        ({"p2o": {"tau": float("nan")}}, "p2o.tau: input should be a finite number"),
         ({"p2o": {"taus": 1}}, "unknown setting p2o.taus; did you mean p2o.tau?"),
         ({"sed": 1}, "unknown setting sed; did you mean seed?"),
         ({"xyz": 1}, "unknown setting xyz; known: algorithms, "),
@@ -212,6 +212,9 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
             'settings under p2o have no effect without "p2o"',
         ),
         ({"reflection": 3}, "reflection: input should be a valid dictionary"),
+        ({"reflection": {"max_seconds": float("inf")}}, "reflection.max_seconds"),
+        ({"journal": {"max_file_mb": float("inf")}}, "journal.max_file_mb"),
+        ({"p2o": {"solved_at": float("inf")}}, "p2o.solved_at"),
         ({"config_file": "/does/not/exist.yaml"}, "cannot be read: No such file"),
     ],
 )
