@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import html
 import re
 import unicodedata
 from typing import Final
@@ -27,7 +28,10 @@ _LOOK_ALIKES: Final = str.maketrans(
     "авеёкмнорстухѕіїјԁһԛԝӏү" + "αβεζηικμνορτυχγ" + "օսհոց" + "ıɑɡłøđ",
     "abeekmhopctyxsiijdhqwly" + "abeznikmvoptuxy" + "ouhng" + "iaglod",
 )
+# Capitals look like other Latin letters than their small ones.
+_GREEK_CAPITALS: Final = str.maketrans("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEZHIKMNOPTYX")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
+_BASE64_PART: Final = re.compile(r"[A-Za-z0-9+]{8,}={0,2}")
 
 
 def normal_line(text: str) -> bytes:
@@ -38,8 +42,12 @@ def normal_line(text: str) -> bytes:
 
 
 def readings(text: str) -> list[str]:
-    """The text itself, the text read backwards, and what its base64 runs say, one level deep."""
-    return [text, text[::-1], *filter(None, map(_decoded, _BASE64.findall(text)))]
+    """The text itself, the text read backwards, with Greek capitals as Latin ones, without the references
+    of HTML, and what its base64 runs say, or their parts between slashes and dashes, one level deep."""
+    said = {run: None for pattern in (_BASE64, _BASE64_PART) for run in pattern.findall(text)}
+    dressed = dict.fromkeys([text.translate(_GREEK_CAPITALS), html.unescape(text)])
+    dressed.pop(text, None)
+    return [text, text[::-1], *dressed, *filter(None, map(_decoded, said))]
 
 
 def _folded(text: str) -> str:

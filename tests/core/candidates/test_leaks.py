@@ -72,6 +72,10 @@ def test_a_short_question_is_looked_for_as_a_whole(text: str) -> None:
         in_base64(LONG_TRUTH),
         in_base64(LONG_TRUTH).rstrip("="),
         base64.urlsafe_b64encode(LONG_TRUTH.encode()).decode(),
+        f"https://host/hint/{in_base64(LONG_TRUTH)}",
+        f"answer-{in_base64(LONG_TRUTH)}",
+        "OUAGADOUGOU IΝ BURKIΝA FASO",  # Greek capitals that look like N, not like v
+        "Ouagadougou&nbsp;in&nbsp;Burkina&#32;Faso",
         LONG_TRUTH[::-1],
     ],
 )
