@@ -55,9 +55,10 @@ class Desk:
         self.folder = folder
         self.identity = identity
         key = settings.reflection.api_key
+        secrets = [key.get_secret_value()] if key else []
         self.journal = Journal(
             folder,
-            secrets=[key.get_secret_value()] if key else [],
+            secrets=secrets,
             max_file_mb=settings.journal.max_file_mb,
             max_text_chars=settings.journal.max_text_chars,
         )
@@ -65,7 +66,7 @@ class Desk:
             run_lock.hold(folder)
         self.ledger = Ledger(folder / "calls.jsonl" if folder else None)
         self.policy_version = PolicyVersion()
-        self.plugins = Plugins(on_error=self._report)
+        self.plugins = Plugins(on_error=self._report, secrets=secrets)
         self.methods: Mapping[str, Method] = methods_of(settings)
         self.model: PaidReplies | None = None
         """The reflection model, once somebody has asked for it."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from helpers.searches import SMALL_WAVES
-from prompt_coevo import Coevolution, Settings, files
+from prompt_coevo import Coevolution, Settings, files, hookimpl
 from prompt_coevo.engine.journal import Journal
 from prompt_coevo.engine.state import plugin_states, read_state, seal, unseal, write_json
 from prompt_coevo.errors import StateError
@@ -295,6 +295,30 @@ def test_nothing_that_is_written_holds_a_key(
     journal = (tmp_path / "coevo" / "events.jsonl").read_text()
     assert "query-0007" not in journal
     assert "a prompt" in journal
+
+
+class Refused:
+    """A plugin whose server quotes the key."""
+
+    @hookimpl
+    def coevo_step_end(self) -> None:
+        raise RuntimeError("401 for sk-plain-0001 and sk-given-0002")
+
+
+def test_the_log_of_a_plugin_that_raises_holds_no_key(
+    policy: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OWN_API_KEY", "sk-plain-0001")
+    settings = Settings(algorithms=(), reflection={"model": "a/b", "api_key": "sk-given-0002"})
+    engine = Coevolution.from_settings(settings, plugins={"refused": Refused()})
+    engine.begin(policy)
+    engine.step_end(policy)
+    assert "sk-plain-0001" not in caplog.text
+    assert "sk-given-0002" not in caplog.text
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    said = record.getMessage()
+    assert said.startswith("the plugin 'refused' raised in coevo_step_end:\nTraceback")
+    assert said.endswith("RuntimeError: 401 for [api key] and [api key]")
 
 
 def test_texts_in_the_journal_are_cut_at_the_setting(make_engine: Any, tmp_path: Path) -> None:
