@@ -54,16 +54,21 @@ class Lines:
     def backwards(self) -> Iterator[dict[str, Any] | None]:
         """As `read`, from the last line on, without reading the others before they are wanted."""
         with self.path.open("rb") as file:
-            place, rest = file.seek(0, os.SEEK_END), b""
+            place = file.seek(0, os.SEEK_END)
+            pieces: list[bytes] = []
+            """Of a line whose start is still to be read, the last one first."""
             while place:
                 size = min(_BLOCK, place)
                 place -= size
                 file.seek(place)
-                first, *lines = (file.read(size) + rest).split(b"\n")
-                yield from map(_record, filter(bytes.strip, reversed(lines)))
-                rest = first
-            if rest.strip():
-                yield _record(rest)
+                first, *lines = file.read(size).split(b"\n")
+                if lines:
+                    lines[-1] = b"".join([lines[-1], *reversed(pieces)])
+                    yield from map(_record, filter(bytes.strip, reversed(lines)))
+                    pieces = []
+                pieces.append(first)
+            if (line := b"".join(reversed(pieces))).strip():
+                yield _record(line)
 
 
 def _line(record: Mapping[str, Any]) -> str:

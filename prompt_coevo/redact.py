@@ -10,20 +10,22 @@ _NAMES: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS")
 # Shorter values are no keys, and replacing them would garble the text ("x" is a common dummy).
 _SHORTEST_GIVEN: Final = 4
 _SHORTEST_IN_ENVIRONMENT: Final = 8
-_USER_IN_ADDRESS: Final = re.compile(r"(?<=://)[^/\s@]+@")
-_QUERY_IN_ADDRESS: Final = re.compile(r"(?<=[a-z]://)([^\s?#\"'<>]+)\?[^\s#\"'<>]+")
+_USER_IN_ADDRESS: Final = re.compile(r"(?<=://)[^/\s]+@")
+_ADDRESS: Final = re.compile(r"(://[^\s?#\"'<>]+)(?:(\?)[^\s\"'<>]+|#[^\s\"'<>]+)?")
+_TOP: Final = re.compile(r"/[^/]+")
 
 
 def redact(text: str, *keys: str) -> str:
-    """As `without_keys`, and without the queries of addresses, where servers take keys, too."""
-    return _QUERY_IN_ADDRESS.sub(r"\1?[query]", without_keys(text, *keys))
+    """As `without_keys`, and without queries and fragments of addresses, where servers take keys, too."""
+    return _ADDRESS.sub(_without_query, without_keys(text, *keys))
 
 
 def without_keys(text: str, *keys: str) -> str:
     """The text without `keys`, the keys in environment variables, and user names in addresses.
 
     A variable holds a key if its name is or ends in KEY, TOKEN, SECRET, PASSWORD, PASSWD or CREDENTIALS
-    (after an underscore), and its value is no path.
+    (after an underscore), and its value is no path: one that exists, that begins with `~/`, `./` or `../`,
+    or with `/` and a name that exists at the root. (Keys in base64 may begin with a slash.)
     """
     found = {key for key in keys if len(key) >= _SHORTEST_GIVEN} | _keys_in_environment()
     for key in sorted(found, key=len, reverse=True):
@@ -34,10 +36,22 @@ def without_keys(text: str, *keys: str) -> str:
 def _keys_in_environment() -> set[str]:
     values = (value.strip() for name, value in os.environ.items() if _names_a_key(name))
     return {
-        value
-        for value in values
-        if len(value) >= _SHORTEST_IN_ENVIRONMENT and not value.startswith(("/", "~", "."))
+        value for value in values if len(value) >= _SHORTEST_IN_ENVIRONMENT and not _is_path(value)
     }
+
+
+def _is_path(value: str) -> bool:
+    if value.startswith(("~/", "./", "../")):
+        return True
+    top = _TOP.match(value)
+    return value.startswith(("/", "~", ".")) and os.path.exists(top[0] if top else value)
+
+
+def _without_query(address: re.Match[str]) -> str:
+    whole, plain, query = address[0], address[1], address[2]
+    if whole == plain:
+        return whole
+    return f"{plain}?[query]" if query else f"{plain}#[fragment]"
 
 
 def _names_a_key(name: str) -> bool:

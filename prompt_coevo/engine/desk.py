@@ -60,12 +60,13 @@ class Desk:
             folder,
             secrets=self._secrets,
             max_file_mb=settings.journal.max_file_mb,
+            max_text_chars=settings.journal.max_text_chars,
         )
         if folder is not None:
             run_lock.hold(folder)
         self.ledger = Ledger(folder / "calls.jsonl" if folder else None)
         self.policy_version = PolicyVersion()
-        self.plugins = Plugins(on_error=self._report)
+        self.plugins = Plugins(on_error=self._report, secrets=self._secrets)
         self.methods: Mapping[str, Method] = methods_of(settings)
         self.model: PaidReplies | None = None
         """The reflection model, once somebody has asked for it."""
@@ -177,8 +178,7 @@ class Desk:
     def stamped(self, event: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         """A line of the journal."""
         attempt, step = self.policy_version
-        longest = self.settings.journal.max_text_chars
-        return {"event": event, "attempt": attempt, "step": step, **_capped(fields, longest)}
+        return {"event": event, "attempt": attempt, "step": step, **fields}
 
     def _note_call(self, event: str, **fields: Any) -> None:
         if "prompt" in fields:
@@ -208,14 +208,3 @@ class Desk:
         self.note(
             "plugin_error", plugin=plugin, hook=hook, error=f"{type(error).__name__}: {error}"
         )
-
-
-def _capped(value: Any, longest: int) -> Any:
-    """The value with the texts in it cut, so that no text of a model can fill the disk."""
-    if isinstance(value, str) and len(value) > longest:
-        return f"{value[:longest]} [{len(value) - longest} characters more]"
-    if isinstance(value, Mapping):
-        return {key: _capped(item, longest) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_capped(item, longest) for item in value]
-    return value

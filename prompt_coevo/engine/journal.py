@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from prompt_coevo import files
 from prompt_coevo.errors import SettingsError
@@ -20,24 +21,32 @@ logger = logging.getLogger(PROJECT)
 _NAME = "events.jsonl"
 _MEGABYTE = 1 << 20
 _MOST_ATTEMPTS = 1 << 31
+_PUT_ASIDE: Final = re.compile(r"events\.([0-9]+)\.jsonl")
 
 
 class Journal:
     """Appends one JSON object per line. Without a folder it forgets everything.
 
-    Whatever is written is redacted (`redact`, with the `secrets`). Lines that cannot be written (a full
-    disk, say) are lost: that is logged when it begins, and an event `gap` counts them once writing works
-    again. A file of more than `max_file_mb` is put aside as `events.0001.jsonl` and so on. Raises
-    SettingsError if the folder cannot be written to at the start.
+    Whatever is written is redacted (`redact`, with the `secrets`), and then cut: no text is longer than
+    `max_text_chars`. Lines that cannot be written (a full disk, say) are lost: that is logged when it
+    begins, and an event `gap` counts them once writing works again. A file of more than `max_file_mb` is
+    put aside as `events.0001.jsonl` and so on. Raises SettingsError if the folder cannot be written to
+    at the start.
     """
 
     def __init__(
-        self, folder: Path | None, *, secrets: Sequence[str] = (), max_file_mb: float = 64.0
+        self,
+        folder: Path | None,
+        *,
+        secrets: Sequence[str] = (),
+        max_file_mb: float = 64.0,
+        max_text_chars: int | None = None,
     ) -> None:
         self.path = folder / _NAME if folder else None
         self._lines = Lines(self.path) if self.path else None
         self._secrets = tuple(secrets)
         self._max_bytes = int(max_file_mb * _MEGABYTE)
+        self._longest = max_text_chars
         self._lost = 0
         if self.path is not None:
             try:
@@ -55,7 +64,7 @@ class Journal:
         if self._lines is None or not events:
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        lines = [{"time": now, **self._redacted(event)} for event in events]
+        lines = [{"time": now, **self._writable(event)} for event in events]
         if lost := self._lost:
             lines.insert(0, {"time": now, "event": "gap", "lost": lost})
         try:
@@ -97,8 +106,14 @@ class Journal:
         """The files put aside, oldest first, and the one that is written."""
         if self.path is None:
             return []
-        aside = self.path.parent.glob("events.[0-9]*.jsonl")
-        return [*sorted(aside), *([self.path] if self.path.exists() else [])]
+        aside = [path for _, path in sorted(self._put_aside(self.path.parent))]
+        return [*aside, *([self.path] if self.path.exists() else [])]
+
+    @staticmethod
+    def _put_aside(folder: Path) -> list[tuple[int, Path]]:
+        """The files put aside, by number."""
+        found = ((_PUT_ASIDE.fullmatch(path.name), path) for path in folder.glob("events.*.jsonl"))
+        return [(int(match[1]), path) for match, path in found if match]
 
     def _roll(self) -> None:
         assert self.path is not None
@@ -107,14 +122,32 @@ class Journal:
         except FileNotFoundError:
             return
         if size > self._max_bytes:
-            number = len(self._files())
+            # Not by counting them: where one was taken away, that would be the number of another.
+            number = max((one for one, _ in self._put_aside(self.path.parent)), default=0) + 1
             os.replace(self.path, self.path.with_name(f"events.{number:04d}.jsonl"))
 
-    def _redacted(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return redact(value, *self._secrets)
+    def _writable(self, value: Any) -> Any:
+        """What JSON can say of a value; all texts in it, also those of other objects, are free of keys."""
+        if value is None or isinstance(value, int | float):
+            return value
         if isinstance(value, Mapping):
-            return {self._redacted(key): self._redacted(item) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self._redacted(item) for item in value]
-        return value
+            return {self._name(key): self._writable(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._writable(item) for item in value]
+        return self._cut(redact(_text(value), *self._secrets))
+
+    def _name(self, key: Any) -> str:
+        return redact(_text(key), *self._secrets)
+
+    def _cut(self, text: str) -> str:
+        # Cut last: half a key would not be recognised.
+        if self._longest is None or len(text) <= self._longest:
+            return text
+        return f"{text[: self._longest]} [{len(text) - self._longest} characters more]"
+
+
+def _text(value: object) -> str:
+    try:
+        return value if isinstance(value, str) else str(value)
+    except Exception as error:  # a stranger's object
+        return f"{type(value).__name__} that cannot be shown: {type(error).__name__}"

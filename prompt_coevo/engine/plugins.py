@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint
 from typing import Any, Final, ParamSpec, TypeVar
@@ -14,6 +15,7 @@ import pluggy
 from prompt_coevo import hookspecs
 from prompt_coevo.errors import CoevoError, PluginError
 from prompt_coevo.markers import INTERFACE, PROJECT, check_interface
+from prompt_coevo.redact import redact
 from prompt_coevo.registry import DISABLE_PLUGINS_VARIABLE, installed
 
 logger = logging.getLogger(PROJECT)
@@ -33,14 +35,16 @@ class Plugins:
 
     A hook is named by its specification, `plugins.first(hookspecs.coevo_propose, requests=...)`, so
     that a type checker knows its arguments and its result. A plugin that raises is reported through
-    the log and `on_error(plugin name, hook, error)`, and passed over, so that it cannot stop a
-    training run. Errors that prompt_coevo raises on purpose (CoevoError) pass through.
+    the log, without keys (`redact`, with the `secrets`), and `on_error(plugin name, hook, error)`, and
+    passed over, so that it cannot stop a training run. Errors that prompt_coevo raises on purpose
+    (CoevoError) pass through.
     """
 
-    def __init__(self, on_error: Report | None = None) -> None:
+    def __init__(self, on_error: Report | None = None, *, secrets: Sequence[str] = ()) -> None:
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(hookspecs)
         self._on_error = on_error
+        self._secrets = tuple(secrets)
         self._given: dict[str, object] = {}
         self._answering = ""
         self._answered: list[str] = []
@@ -135,7 +139,9 @@ class Plugins:
 
     def report(self, plugin: str, hook: str, error: Exception) -> None:
         """Say in the log and to `on_error` that a plugin raised."""
-        logger.error("the plugin %r raised in %s", plugin, hook, exc_info=error)
+        # Not as exc_info: the log would format the error itself, with the keys in it.
+        told = "".join(traceback.format_exception(error)).rstrip()
+        logger.error("the plugin %r raised in %s:\n%s", plugin, hook, redact(told, *self._secrets))
         if self._on_error is not None:
             self._on_error(plugin, hook, error)
 

@@ -6,8 +6,9 @@ import logging
 import os
 import platform
 import time
+from io import FileIO
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.markers import PROJECT
@@ -23,8 +24,8 @@ logger = logging.getLogger(PROJECT)
 _PATIENCE_S: Final = 10.0
 _PAUSE_S: Final = 0.1
 
-_held: dict[Path, TextIO] = {}
-"""Kept open until this process ends: closing the file would give up its lock."""
+_held: dict[tuple[int, int], FileIO] = {}
+"""The lock files of this process, by device and inode, kept open until it ends."""
 
 
 def hold(folder: Path) -> None:
@@ -34,34 +35,41 @@ def hold(folder: Path) -> None:
     Where the file system knows no locks, there is none, and one warning. Raises SettingsError if another
     process holds it.
     """
-    path = folder.resolve() / "lock"
-    if fcntl is None or path in _held:
+    if fcntl is None:
         return
     try:
-        file = path.open("a+", encoding="utf-8")
+        file = FileIO(folder.resolve() / "lock", "a+")
     except OSError as error:
         raise SettingsError(
             f"the output directory {folder} cannot be written to: {error.strerror}; "
             "give the trainer another one"
         ) from None
+    identity = os.fstat(file.fileno())
+    # Not by its path, where another file may stand by now.
+    place = (identity.st_dev, identity.st_ino)
+    if place in _held:
+        file.close()
+        return
     deadline = time.monotonic() + _PATIENCE_S
     while not _locked(file):
         if time.monotonic() > deadline:
             file.seek(0)
+            holder = file.read().decode("utf-8", "replace").strip()
+            file.close()
             raise SettingsError(
-                f"another run writes into {folder} ({file.read().strip() or 'it does not say which'}); "
+                f"another run writes into {folder} ({holder or 'it does not say which'}); "
                 "give the trainer another output directory, or end that run"
             )
         time.sleep(_PAUSE_S)
     file.truncate(0)
-    file.write(f"process {os.getpid()} on {platform.node()}\n")
-    file.flush()
-    _held[path] = file
+    file.write(f"process {os.getpid()} on {platform.node()}\n".encode())
+    _held[place] = file
 
 
-def _locked(file: TextIO) -> bool:
+def _locked(file: FileIO) -> bool:
+    # Not lockf: that lock is lost as soon as anybody in this process reads the file and closes it.
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return False
     except OSError as error:
@@ -71,3 +79,14 @@ def _locked(file: TextIO) -> bool:
             error.strerror,
         )
     return True
+
+
+def _leave_to_parent() -> None:
+    """In a forked child: a lock of this kind is shared with it, and would be held until both have ended."""
+    for file in _held.values():
+        file.close()
+    _held.clear()
+
+
+if fcntl is not None:
+    os.register_at_fork(after_in_child=_leave_to_parent)

@@ -234,8 +234,7 @@ def _errors_in_the_log() -> Iterator[list[str]]:
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            error = record.exc_info[1] if record.exc_info else None
-            found.append(f"{record.getMessage()}: {error!r}")
+            found.append(record.getMessage())
 
     listener = Listener(logging.ERROR)
     logger = logging.getLogger(PROJECT)

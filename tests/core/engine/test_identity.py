@@ -115,6 +115,84 @@ def test_a_killed_process_leaves_no_lock(tmp_path: Path) -> None:
     assert engine(tmp_path).policy_version.attempt >= 0
 
 
+FORKS = """
+if os.fork() == 0:
+    run_lock._PATIENCE_S = 0.5
+    try:
+        build(folder)
+    except SettingsError as error:
+        print("refused:", error, flush=True)
+    os._exit(0)
+os.wait()
+"""
+OUTLIVED = """
+if os.fork() == 0:
+    if os.fork() == 0:
+        os.close(0), os.close(1), os.close(2)
+        time.sleep(30)
+        os._exit(0)
+    os._exit(0)
+os.wait()
+"""
+IN_ANOTHER_PROCESS = """
+subprocess.run([sys.executable, "-P", "-c", again, str(folder), ""], check=False)
+"""
+IN_A_HOLDER = """
+import os, shutil, subprocess, sys, time
+from pathlib import Path
+from prompt_coevo import Coevolution, Settings
+from prompt_coevo.engine import run_lock
+from prompt_coevo.errors import SettingsError
+
+def build(folder):
+    Coevolution.from_settings(Settings(algorithms=()), output_dir=folder)
+
+folder, then = Path(sys.argv[1]), sys.argv[2]
+again = "from pathlib import Path; import sys; from prompt_coevo.engine import run_lock; " \
+    "run_lock._PATIENCE_S = 0.5; run_lock.hold(Path(sys.argv[1]) / 'coevo')"
+build(folder)
+exec(then)
+"""
+
+
+def in_a_holder(folder: Path, then: str) -> subprocess.CompletedProcess[str]:
+    """What a process says that has built an engine in the folder, and does something more."""
+    return subprocess.run(
+        [sys.executable, "-P", "-c", IN_A_HOLDER, str(folder), then],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "(folder / 'coevo' / 'lock').read_text()",
+        "shutil.copytree(folder, f'{folder}-copy')",
+        "shutil.rmtree(folder / 'coevo'); build(folder)",
+        "build(folder)",
+        "os.fork() or os._exit(0); os.wait()",
+        FORKS,
+    ],
+)
+def test_nothing_that_a_process_does_frees_its_lock(before: str, tmp_path: Path) -> None:
+    done = in_a_holder(tmp_path / "run", f"{before}\n{IN_ANOTHER_PROCESS}")
+    assert done.returncode == 0
+    assert "SettingsError: another run writes into" in done.stderr
+
+
+def test_a_forked_process_is_another_one(tmp_path: Path) -> None:
+    done = in_a_holder(tmp_path, FORKS)
+    assert done.stdout.startswith("refused: another run writes into")
+
+
+def test_a_forked_process_that_lives_on_holds_no_lock(tmp_path: Path) -> None:
+    assert in_a_holder(tmp_path, OUTLIVED).returncode == 0
+    assert in_another_process(tmp_path).returncode == 0
+
+
 def test_a_process_may_build_its_trainer_twice(tmp_path: Path) -> None:
     first, second = engine(tmp_path), engine(tmp_path)
     assert first.settings == second.settings

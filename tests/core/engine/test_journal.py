@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from helpers.searches import SMALL_WAVES
-from prompt_coevo import Coevolution, Settings, files
+from prompt_coevo import Coevolution, Settings, files, hookimpl
 from prompt_coevo.engine.journal import Journal
 from prompt_coevo.engine.state import plugin_states, read_state, seal, unseal, write_json
 from prompt_coevo.errors import StateError
@@ -213,6 +215,50 @@ def test_a_long_journal_is_put_aside_in_parts_and_read_as_one(tmp_path: Path) ->
     assert again.last_attempt() == 4
 
 
+@pytest.mark.parametrize("gone", [0, 1, 2])
+def test_no_part_takes_the_place_of_another(gone: int, tmp_path: Path) -> None:
+    journal = Journal(tmp_path, max_file_mb=0.0001)
+    for number in range(4):
+        journal.write([{"event": "a", "number": number, "text": "x" * 100}])
+    sorted(tmp_path.glob("events.0*.jsonl"))[gone].unlink()
+    for number in range(4, 8):
+        journal.write([{"event": "a", "number": number, "text": "x" * 100}])
+    rest = [number for number in range(8) if number != gone]
+    assert [event["number"] for event in journal.read()] == rest
+
+
+def test_parts_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    for number in (9999, 10000):
+        (tmp_path / f"events.{number}.jsonl").write_text(f'{{"number": {number}}}\n')
+    (tmp_path / "events.10000.copy.jsonl").write_text('{"number": 0}\n')
+    assert [event["number"] for event in Journal(tmp_path).read()] == [9999, 10000]
+
+
+class Counted(bytes):
+    """Counts the bytes that are looked through for lines."""
+
+    looked_through = 0
+
+    def __add__(self, other: bytes) -> Counted:
+        return Counted(bytes(self) + other)
+
+    def split(self, *args: Any, **kwargs: Any) -> list[bytes]:
+        Counted.looked_through += len(self)
+        return super().split(*args, **kwargs)
+
+
+def test_a_long_line_is_looked_through_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lines.jsonl"
+    path.write_bytes(b'{"a": 1}\n' + b"\0" * 5_000_000)
+    with path.open("rb") as file:
+        reader = SimpleNamespace(seek=file.seek, read=lambda size: Counted(file.read(size)))
+        monkeypatch.setattr(Path, "open", lambda *_: nullcontext(reader))
+        assert list(Lines(path).backwards()) == [None, {"a": 1}]
+    assert Counted.looked_through == path.stat().st_size
+
+
 @pytest.mark.parametrize("tail", [b"", b"x" * 200_000, b"\n" * 100_000, b"\xff\n" * 70_000])
 def test_the_last_attempt_is_found_behind_whatever_follows(tail: bytes, tmp_path: Path) -> None:
     journal = Journal(tmp_path)
@@ -273,12 +319,72 @@ def test_a_key_of_the_settings_is_in_no_reply_and_no_error(offer: Any, tmp_path:
     assert "401 [api key]" in written
 
 
+class Refused:
+    """A plugin whose server quotes the key."""
+
+    @hookimpl
+    def coevo_step_end(self) -> None:
+        raise RuntimeError("401 for sk-plain-0001 and sk-given-0002")
+
+
+def test_the_log_of_a_plugin_that_raises_holds_no_key(
+    policy: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OWN_API_KEY", "sk-plain-0001")
+    settings = Settings(algorithms=(), reflection={"model": "a/b", "api_key": "sk-given-0002"})
+    engine = Coevolution.from_settings(settings, plugins={"refused": Refused()})
+    engine.begin(policy)
+    engine.step_end(policy)
+    assert "sk-plain-0001" not in caplog.text
+    assert "sk-given-0002" not in caplog.text
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    said = record.getMessage()
+    assert said.startswith("the plugin 'refused' raised in coevo_step_end:\nTraceback")
+    assert said.endswith("RuntimeError: 401 for [api key] and [api key]")
+
+
 def test_texts_in_the_journal_are_cut_at_the_setting(make_engine: Any, tmp_path: Path) -> None:
     engine = make_engine(output_dir=tmp_path, p2o=P2O, journal={"max_text_chars": 100})
     engine.desk.note("any", text="x" * 150, deep=[{"a": "y" * 101}])
     (event,) = [event for event in events(tmp_path) if event["event"] == "any"]
     assert event["text"] == "x" * 100 + " [50 characters more]"
     assert event["deep"] == [{"a": "y" * 100 + " [1 characters more]"}]
+
+
+def test_a_key_is_taken_out_before_a_text_is_cut(
+    make_engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OWN_API_KEY", "sk-plain-0001")
+    engine = make_engine(output_dir=tmp_path, p2o=P2O, journal={"max_text_chars": 100})
+    engine.desk.note("any", text="x" * 95 + "sk-plain-0001" + "y" * 50)
+    (event,) = [event for event in events(tmp_path) if event["event"] == "any"]
+    assert event["text"] == "x" * 95 + "[api  [54 characters more]"
+
+
+class Unshowable:
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (RuntimeError("401 for sk-plain-0001"), "401 for [api key]"),
+        (Path("/a/sk-plain-0001"), "/a/[api key]"),
+        ({"sk-plain-0001"}, "{'[api key]'}"),
+        (b"sk-plain-0001", "b'[api key]'"),
+        ({("a", "sk-plain-0001"): {None: 1}}, {"('a', '[api key]')": {"None": 1}}),
+        ([Unshowable()], ["Unshowable that cannot be shown: RuntimeError"]),
+        ([1, 1.5, True, None], [1, 1.5, True, None]),
+    ],
+)
+def test_what_is_no_text_is_written_as_one_without_keys(
+    value: Any, shown: Any, tmp_path: Path
+) -> None:
+    journal = Journal(tmp_path, secrets=["sk-plain-0001"])
+    journal.write([{"event": "a", "value": value}])
+    (event,) = journal.read()
+    assert event["value"] == shown
 
 
 def test_a_line_in_another_encoding_is_damaged_wherever_it_stands(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -269,6 +270,42 @@ def test_redaction_spares_dummies_and_takes_passwords_out_of_addresses() -> None
     assert redact("x is wrong", "x", "") == "x is wrong"
     assert redact("http://me:pw@host/v1 failed") == "http://host/v1 failed"
     assert redact("abcd abcdefgh", "abcd", "abcdefgh") == "[api key] [api key]"
+
+
+@pytest.mark.parametrize(
+    ("address", "written"),
+    [
+        ("HTTPS://h/v1?key=SECRET", "HTTPS://h/v1?[query]"),
+        ("s3://h/v1?key=SECRET", "s3://h/v1?[query]"),
+        ("http://user:p@SECRET@host/", "http://host/"),
+        ("http://h/cb#access_token=SECRET", "http://h/cb#[fragment]"),
+        ("http://h/cb?a=1#access_token=SECRET", "http://h/cb?[query]"),
+        ("<http://h/cb#SECRET> 'http://h/a?b'", "<http://h/cb#[fragment]> 'http://h/a?[query]'"),
+        ("is it http://h/v1? yes, # 1", "is it http://h/v1? yes, # 1"),
+    ],
+)
+def test_addresses_are_written_without_what_may_hold_a_key(address: str, written: str) -> None:
+    assert redact(address) == written
+
+
+@pytest.mark.parametrize(
+    ("value", "is_key"),
+    [
+        ("/bPxRfiCYEXAMPLEKEYwJalrXUtnFEMIK7MDENG", True),
+        ("/Wq8base64+secret/with/slashes", True),
+        ("//Wq8base64+secret/with/slashes", True),
+        (".n0-path-at-all", True),
+        ("~n0-path-at-all", True),
+        ("~/keys/of-mine.json", False),
+        ("../keys/of-mine.json", False),
+        (f"{tempfile.gettempdir()}/keys-of-mine.json", False),
+    ],
+)
+def test_a_key_may_begin_with_a_slash_and_a_path_is_no_key(
+    value: str, is_key: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET", value)
+    assert redact(f"403 for {value}") == ("403 for [api key]" if is_key else f"403 for {value}")
 
 
 @pytest.mark.parametrize("version", ["1.82.7", "1.82.8"])
