@@ -6,6 +6,7 @@ instruction is worth.
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import re
@@ -907,6 +908,7 @@ def test_a_late_reply_is_waited_for(overlap: Any, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_speed_of_a_reply_changes_no_decision(overlap: Any, tmp_path: Path) -> None:
+    @functools.wraps(teacher)  # a request says which function it is for, by its name
     def slow(prompt: str) -> str:
         time.sleep(0.1)
         return teacher(prompt)
