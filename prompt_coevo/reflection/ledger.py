@@ -93,9 +93,10 @@ class Ledger:
             if continues is None and known is not None and (known.ended or run not in accounts):
                 known = None
             self._account = known or _Account()
-            # In a new folder the file counts on from the checkpoint, so that later ones fit in, too.
-            self._position = max(self._position, since)
-            self._last_call = max(self._last_call, since)
+            if self._position < since:
+                # A new file: it counts on from the checkpoint's, so that later ones fit in, too.
+                self._position = since
+                self._last_call = max(self._last_call, since)
             self._own = self._last_call + 1
             self._sort_replies(since, under_way)
             if known is None or latest != run or known.ended:

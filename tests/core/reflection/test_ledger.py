@@ -133,6 +133,13 @@ def test_a_run_that_goes_on_behind_another_one_has_its_own_account(path: Path) -
     assert opened(path, run="other", resumed=False).totals["calls"] == 2
 
 
+def test_calls_are_numbered_one_after_the_other(path: Path) -> None:
+    ledger = opened(path, resumed=False)
+    for text in "ab":
+        ledger.answered(calls(ledger, text)[0], FINE, 1.0)
+    assert calls(opened(path, since=ledger.position), "c")[0].number == 3
+
+
 def test_a_run_that_goes_on_as_another_one_keeps_its_account(path: Path) -> None:
     ledger = opened(path, run="one", resumed=False)
     ledger.answered(calls(ledger, "a")[0], FINE, 1.0)
