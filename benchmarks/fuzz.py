@@ -89,10 +89,15 @@ def fuzz_one(name: str, target: Target, options: argparse.Namespace) -> dict[str
         started, used = time.monotonic(), os.times()
         command = [sys.executable, "-u", __file__, *words]  # what is not written at once is lost
         ended = subprocess.run(
-            command, check=False, capture_output=True, text=True, errors="replace"
+            command,
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,  # a traceback goes to both, in turns
+            text=True,
+            errors="replace",
         )
         seconds, now = time.monotonic() - started, os.times()
-        said = ended.stdout + ended.stderr
+        said = ended.stdout
         kept = [path.read_bytes() for path in Path(folder).iterdir() if path.is_file()]
     cpu = sum(now[2:4]) - sum(used[2:4])
     done, reached = _DONE.search(said), _COVERAGE.findall(said)

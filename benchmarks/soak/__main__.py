@@ -55,14 +55,18 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="of a run; as a rule 24, under Ray 8")
     parser.add_argument("--methods")
     parser.add_argument("--lose-checkpoints", action="store_true", help="with TRL")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, help="an empty or new folder")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    if options.out and options.out.exists() and any(options.out.iterdir()):
+        parser.error(f"{options.out} is not empty: name another folder")
     host = import_module(f"{options.host}_host")
     out = options.out or Path(tempfile.mkdtemp(prefix="soak-"))
     methods = options.methods.split(",") if options.methods else list(host.METHODS)
     steps = options.steps or _STEPS[options.host]
     jobs = [Job(method, options.max_calls, options.ranks, steps) for method in methods]
+    if steps % host.EPOCH:
+        parser.error(f"--steps must be a multiple of {host.EPOCH}, the steps of an epoch")
     parts = options.ranks > 1 or options.host != "trl"
     soak = Soak(host, parts, options.lose_checkpoints)
     name = f"{options.host}, {options.ranks} ranks" if options.ranks > 1 else options.host

@@ -14,6 +14,8 @@ from helpers.openrlhf_world import INSPO
 
 REPEATS: Final = True
 """Whether two runs without a kill are alike."""
+EPOCH: Final = 1
+"""Any number of steps will do."""
 SAVED_EVERY: Final = 2
 BATCH: Final = 4
 _STREAM: Final = (

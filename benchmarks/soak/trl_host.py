@@ -23,6 +23,9 @@ from job import Job
 REPEATS: Final = True
 """Whether two runs without a kill are alike."""
 METHODS: Final = tuple(trl_run.METHODS)
+EPOCH: Final = trl_run.EPOCH
+"""Steps. Started again behind its last one, a Trainer of transformers trains one more step if the epoch is
+not over, with or without a callback."""
 _PATIENCE_S: Final = 60.0
 
 

@@ -20,6 +20,8 @@ from prompt_coevo.adapters.trl import attach
 SAVED_EVERY: Final = 4
 QUESTIONS: Final = 12
 GROUP: Final = 4
+EPOCH: Final = 3
+"""Steps of an epoch."""
 STREAM = {"search_backend": "stream", "tau": 0.5, "riders": 0.25, "reply_steps": 2}
 WAVES = {
     "search_backend": "waves",
@@ -61,7 +63,7 @@ def train(folder: Path, address: str, job: Job) -> None:
     trainer = tiny_trainer.build(
         str(folder),
         QUESTIONS,
-        QUESTIONS // 3 * GROUP // job.ranks,
+        QUESTIONS // EPOCH * GROUP // job.ranks,
         GROUP,
         job.steps,
         learning_rate=1e-4,

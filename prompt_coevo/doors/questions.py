@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from prompt_coevo.engine.identity import Dataset
 from prompt_coevo.errors import DatasetError
-from prompt_coevo.placement import Prompt, question_text, system_message
+from prompt_coevo.placement import Placement, Prompt, system_message
 from prompt_coevo.types import Question
 
 Row: TypeAlias = Mapping[str, Any]
@@ -45,6 +45,7 @@ class QuestionIndex:
         for number in range(len(dataset)):
             row = dataset[number]
             check(row, number)
+            check_question(prompt(row), number)
             columns(row)  # one that is missing shows before training
             question_id = self.id_of(row)
             fingerprint = self._fingerprint(row)
@@ -118,8 +119,8 @@ class QuestionIndex:
 
 
 def check_text_only(prompt: Prompt, number: int) -> None:
-    """Raise DatasetError for a prompt, in the row with this number, that is neither a text nor a chat with
-    a question, or has images."""
+    """Raise DatasetError for a prompt, in the row with this number, that is neither a text nor a chat, or
+    has images."""
     if isinstance(prompt, str):
         return
     if not isinstance(prompt, Sequence) or not all(map(_is_message, prompt)):
@@ -134,7 +135,14 @@ def check_text_only(prompt: Prompt, number: int) -> None:
                 "instructions can be placed in text prompts only, so vision-language training is not "
                 "supported"
             )
-    question_text(prompt)
+
+
+def check_question(prompt: Prompt, number: int) -> None:
+    """Raise DatasetError for a prompt, in the row with this number, that no template can be put into."""
+    try:
+        Placement().place(prompt, None, "a template")
+    except DatasetError as error:
+        raise DatasetError(f"row {number} of the training dataset: {error}") from None
 
 
 def _is_message(message: object) -> bool:

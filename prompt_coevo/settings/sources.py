@@ -60,6 +60,8 @@ def read_file(path: Any) -> dict[str, Any]:
         return {}
     if not isinstance(values, dict):
         raise SettingsError(f"the settings file {path} must hold names and values at its top level")
+    if no_texts := [name for name in values if not isinstance(name, str)]:
+        raise SettingsError(f"the settings file {path} has a name that is no text: {no_texts[0]!r}")
     return values
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,16 @@ class Run:
         self.journal = Journal(folder / "coevo")
         self.calls = 0
 
-    def start(self, checksum: str | None = None, since: int = 0) -> None:
+    def start(
+        self, checksum: str | None = None, since: int = 0, under_way: Sequence[int] = ()
+    ) -> None:
         self.attempt += 1
         self.ledger = Ledger(self.folder / "coevo" / "calls.jsonl")
-        self.ledger.open("run", continues="run" if checksum else None, since=since)
+        self.ledger.open(
+            "run", continues="run" if checksum else None, since=since, under_way=under_way
+        )
         line = self.ledger.position
-        fields = {"checksum": checksum, "since": since, "under_way": [], "line": line}
+        fields = {"checksum": checksum, "since": since, "under_way": [*under_way], "line": line}
         self.record("start", attempt=self.attempt, **fields)
         self.tell("resumed" if checksum else "run_begins")
 
@@ -276,6 +280,21 @@ def test_a_reply_that_a_later_checkpoint_forgets(tmp_path: Path) -> None:
 
     run = honest(tmp_path, second=second)
     assert "the reply to call 2 was there for attempt 1 and was never used" in broken(run.folder)
+
+
+def test_a_reply_that_a_state_may_know(tmp_path: Path) -> None:
+    """It came in while the state was written, which names its call and may have used it."""
+    run = Run(tmp_path)
+    run.start()
+    run.plan(0)
+    run.answer(run.ask("a"))
+    run.decide("a", "a")
+    run.start("c1", run.save("c1"), under_way=[1])
+    run.plan(1)
+    run.end()
+    assert not broken(run.folder)
+    run.answer(run.ask("a"))
+    assert "call 1 was answered before attempt 1 and paid for again as 2" in broken(run.folder)
 
 
 @pytest.mark.parametrize(

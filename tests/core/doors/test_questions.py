@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from prompt_coevo.doors.questions import QuestionIndex, check_text_only, content_id
+from prompt_coevo.doors.questions import (
+    QuestionIndex,
+    Row,
+    check_question,
+    check_text_only,
+    content_id,
+)
 from prompt_coevo.errors import DatasetError
 
 ROWS = [
@@ -65,8 +71,17 @@ def test_a_prompt_that_is_neither_text_nor_chat_is_refused(prompt: Any) -> None:
 
 
 def test_a_chat_without_a_question_is_refused_before_training() -> None:
-    with pytest.raises(DatasetError, match="no user message"):
-        check_text_only([{"role": "assistant", "content": "why?"}], 3)
+    with pytest.raises(DatasetError, match="row 3 of the training dataset: .* no user message"):
+        check_question([{"role": "assistant", "content": "why?"}], 3)
+
+
+@pytest.mark.parametrize("content", [None, []])
+def test_a_question_without_text_is_refused_before_training(content: Any) -> None:
+    with pytest.raises(DatasetError, match="row 3 of the training dataset: .* has no text part"):
+        check_question([{"role": "user", "content": content}], 3)
+    rows: list[Row] = [{"prompt": [{"role": "user", "content": content}]}]
+    with pytest.raises(DatasetError, match="row 0 of the training dataset: "):
+        QuestionIndex(rows, prompt=lambda row: row["prompt"], truth=lambda row: "4")
 
 
 def test_a_message_may_have_no_content() -> None:

@@ -251,6 +251,7 @@ def test_a_bad_environment_variable(
         ("a.toml", "seed = [", "cannot be parsed"),
         ("a.yaml", "a: [", "cannot be parsed"),
         ("a.yaml", "- 1\n- 2", "must hold names and values"),
+        ("a.yaml", "2: ", "has a name that is no text: 2"),
         ("a.yaml", "p2o: {tua: 1}", "unknown setting p2o.tua; did you mean p2o.tau?"),
     ],
 )
