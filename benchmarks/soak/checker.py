@@ -97,8 +97,13 @@ def _budget(found: Evidence, max_calls: int) -> Iterator[str]:
 
 def _counted(found: Evidence) -> Iterator[str]:
     """What the run says that it has spent: every call, the lost ones with the most that they can cost."""
-    ended = [one["metrics"] for one in found.events if one["event"] == "training_ended"]
-    if len(ended) != 1:
+    ends = [one for one in found.events if one["event"] == "training_ended"]
+    last = max((attempt.start["attempt"] for attempt in found.attempts), default=0)
+    # One that was killed behind its end, and before its process was over, ends again.
+    ended = [one["metrics"] for one in ends if one["attempt"] == last]
+    if len(ended) != 1 or any(
+        times > 1 for times in Counter(one["attempt"] for one in ends).values()
+    ):
         yield f"the run ended {len(ended)} times"
         return
     account = found.account

@@ -282,6 +282,19 @@ def test_a_reply_that_a_later_checkpoint_forgets(tmp_path: Path) -> None:
     assert "the reply to call 2 was there for attempt 1 and was never used" in broken(run.folder)
 
 
+def test_a_run_that_is_killed_behind_its_end_ends_again(tmp_path: Path) -> None:
+    def second(run: Run) -> None:
+        second_attempt(run)
+        run.kill()
+        run.start("c2", run.save("c2"))
+        run.end()
+
+    run = honest(tmp_path, second=second)
+    assert not broken(run.folder)
+    run.end()
+    assert "the run ended 2 times" in broken(run.folder)
+
+
 def test_a_reply_that_a_state_may_know(tmp_path: Path) -> None:
     """It came in while the state was written, which names its call and may have used it."""
     run = Run(tmp_path)
