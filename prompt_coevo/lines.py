@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,6 +71,14 @@ class Lines:
                 yield _record(line)
 
 
+def shown(value: object, show: Callable[[Any], str] = str) -> str:
+    """Any object as text, also a stranger's that cannot be shown."""
+    try:
+        return show(value)
+    except Exception as error:
+        return f"{type(value).__name__} that cannot be shown: {type(error).__name__}"
+
+
 def _line(record: Mapping[str, Any]) -> str:
     try:
         return json.dumps(record, default=str) + "\n"
@@ -81,10 +89,7 @@ def _line(record: Mapping[str, Any]) -> str:
 def _text(value: Any) -> Any:
     if isinstance(value, (str, int, float, bool, type(None))):
         return value
-    try:
-        return repr(value)
-    except Exception as error:  # a stranger's object
-        return f"{type(value).__name__} that cannot be shown: {type(error).__name__}"
+    return shown(value, repr)
 
 
 def _record(line: bytes) -> dict[str, Any] | None:

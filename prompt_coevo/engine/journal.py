@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from prompt_coevo import files
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.lines import Lines
+from prompt_coevo.lines import Lines, shown
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.redact import redact
 
@@ -27,11 +27,11 @@ _PUT_ASIDE: Final = re.compile(r"events\.([0-9]+)\.jsonl")
 class Journal:
     """Appends one JSON object per line. Without a folder it forgets everything.
 
-    Whatever is written is redacted (`redact`, with the `secrets`), and then cut: no text is longer than
-    `max_text_chars`. Lines that cannot be written (a full disk, say) are lost: that is logged when it
-    begins, and an event `gap` counts them once writing works again. A file of more than `max_file_mb` is
-    put aside as `events.0001.jsonl` and so on. Raises SettingsError if the folder cannot be written to
-    at the start.
+    Whatever is written is redacted (`redact`, with the `secrets`), and then texts of more than
+    `max_text_chars` are cut, and say by how much; names are not. Lines that cannot be written (a full
+    disk, say) are lost: that is logged when it begins, and an event `gap` counts them once writing works
+    again. A file of more than `max_file_mb` is put aside as `events.0001.jsonl` and so on. Raises
+    SettingsError if the folder cannot be written to at the start.
     """
 
     def __init__(
@@ -64,7 +64,13 @@ class Journal:
         if self._lines is None or not events:
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        lines = [{"time": now, **self._writable(event)} for event in events]
+        lines = [
+            {
+                "time": now,
+                **{self._plain(name): self._field(value) for name, value in event.items()},
+            }
+            for event in events
+        ]
         if lost := self._lost:
             lines.insert(0, {"time": now, "event": "gap", "lost": lost})
         try:
@@ -126,28 +132,28 @@ class Journal:
             number = max((one for one, _ in self._put_aside(self.path.parent)), default=0) + 1
             os.replace(self.path, self.path.with_name(f"events.{number:04d}.jsonl"))
 
+    def _field(self, value: Any) -> Any:
+        try:
+            return self._writable(value)
+        except RecursionError:  # a stranger's loop, or lists in lists without end
+            return self._cut(self._plain(value))
+
     def _writable(self, value: Any) -> Any:
         """What JSON can say of a value; all texts in it, also those of other objects, are free of keys."""
         if value is None or isinstance(value, int | float):
             return value
         if isinstance(value, Mapping):
-            return {self._name(key): self._writable(item) for key, item in value.items()}
+            return {self._plain(key): self._writable(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self._writable(item) for item in value]
-        return self._cut(redact(_text(value), *self._secrets))
+        return self._cut(self._plain(value))
 
-    def _name(self, key: Any) -> str:
-        return redact(_text(key), *self._secrets)
+    def _plain(self, value: Any) -> str:
+        """As a text without keys."""
+        return redact(value if isinstance(value, str) else shown(value), *self._secrets)
 
     def _cut(self, text: str) -> str:
         # Cut last: half a key would not be recognised.
         if self._longest is None or len(text) <= self._longest:
             return text
         return f"{text[: self._longest]} [{len(text) - self._longest} characters more]"
-
-
-def _text(value: object) -> str:
-    try:
-        return value if isinstance(value, str) else str(value)
-    except Exception as error:  # a stranger's object
-        return f"{type(value).__name__} that cannot be shown: {type(error).__name__}"

@@ -159,8 +159,7 @@ class PaidReplies:
         try:
             replies = self._answers([prompt for _, prompt in out])
         except BaseException as error:
-            told = redact(f"{type(error).__name__}: {error}", *self._secrets)
-            lost = Reply(None, error=told)
+            lost = Reply(None, error=self._told(error))
             for call, prompt in out:
                 self._end(call, prompt, lost, time.monotonic() - start)
             raise
@@ -175,12 +174,14 @@ class PaidReplies:
         try:
             replies = [self._readable(reply) for reply in self._model.complete(prompts)]
         except Exception as error:
-            text = redact(f"{type(error).__name__}: {error}", *self._secrets)
-            return [Reply(None, error=text) for _ in prompts]
+            return [Reply(None, error=self._told(error)) for _ in prompts]
         if len(replies) != len(prompts):
             text = f"the model gave {len(replies)} replies to {len(prompts)} prompts"
             return [Reply(None, error=text) for _ in prompts]
         return replies
+
+    def _told(self, error: BaseException) -> str:
+        return redact(f"{type(error).__name__}: {error}", *self._secrets)
 
     def _begin(self, asking: _Asking, *, again: bool, may_wait: bool) -> Call | Reply:
         """The call, in the ledger now, or why it cannot go out."""

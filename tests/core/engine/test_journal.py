@@ -387,6 +387,36 @@ def test_what_is_no_text_is_written_as_one_without_keys(
     assert event["value"] == shown
 
 
+def looped() -> dict[str, Any]:
+    loop: dict[str, Any] = {"key": "sk-plain-0001"}
+    loop["itself"] = loop
+    return loop
+
+
+def bottomless() -> list[Any]:
+    deep: list[Any] = []
+    for _ in range(5_000):
+        deep = [deep]
+    return deep
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (looped(), "{'key': '[api key]', 'itself': {...}}"),
+        (bottomless(), "list that cannot be shown: RecursionError"),
+    ],
+)
+def test_a_value_without_end_is_written_as_a_text_beside_the_others(
+    value: Any, shown: str, tmp_path: Path
+) -> None:
+    journal = Journal(tmp_path, secrets=["sk-plain-0001"])
+    journal.write([{"event": "a", "attempt": 3, "value": value}])
+    (event,) = journal.read()
+    assert event["value"] == shown
+    assert journal.last_attempt() == 3
+
+
 def test_a_line_in_another_encoding_is_damaged_wherever_it_stands(tmp_path: Path) -> None:
     lines = Lines(tmp_path / "lines.jsonl")
     lines.path.write_bytes(b'{"a": 1}\n' + "{}".encode("utf-16-le"))

@@ -30,24 +30,22 @@ LIVES: Final = settings(
 Patch = Callable[..., None]
 
 
-def calls_are_written_afterwards(patch: Patch) -> None:
-    write = Ledger._write
-
-    def late(self: Ledger, event: str, **fields: Any) -> None:
-        if event != "asked":
-            write(self, event, **fields)
-
-    patch(Ledger, "_write", late)
+def calls_are_not_written(patch: Patch) -> None:
+    _never_write("asked", patch)
 
 
 def replies_are_not_written(patch: Patch) -> None:
+    _never_write("answered", patch)
+
+
+def _never_write(lost: str, patch: Patch) -> None:
     write = Ledger._write
 
-    def lost(self: Ledger, event: str, **fields: Any) -> None:
-        if event != "answered":
+    def forgetful(self: Ledger, event: str, **fields: Any) -> None:
+        if event != lost:
             write(self, event, **fields)
 
-    patch(Ledger, "_write", lost)
+    patch(Ledger, "_write", forgetful)
 
 
 def budgets_begin_anew(patch: Patch) -> None:
@@ -70,7 +68,7 @@ def the_population_is_not_loaded(patch: Patch) -> None:
 
 
 FAULTS: Final = [
-    calls_are_written_afterwards,
+    calls_are_not_written,
     replies_are_not_written,
     budgets_begin_anew,
     hard_questions_are_not_loaded,
