@@ -8,7 +8,15 @@ class CoevoError(Exception):
 
 
 class SettingsError(CoevoError, ValueError):
-    """A setting is unknown, out of range, or contradicts another one."""
+    """Settings are unknown, out of range, or contradict each other: `problems`, a sentence each."""
+
+    def __init__(self, *problems: str) -> None:
+        text = "; ".join(problems)
+        if len(problems) > 1:
+            listed = (f"({number}) {one}" for number, one in enumerate(problems, 1))
+            text = f"{len(problems)} mistakes in the settings: {'; '.join(listed)}"
+        super().__init__(text)
+        self.problems = problems
 
 
 class DatasetError(CoevoError, ValueError):

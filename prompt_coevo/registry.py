@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -101,7 +101,18 @@ def load(kind: Kind, name: str, setting: str = "") -> Any:
         return _at(_BUILT_IN[kind][name], where)
     if (entry := _installed(kind).get(name)) is not None:
         return _at(entry.value, f"{where} of the package {_package(entry)}")
-    raise SettingsError(f"{where}: there is no such {_singular(kind)}{_near(name, names(kind))}")
+    raise SettingsError(_no_such(kind, name, where))
+
+
+def unknown(kind: Kind, chosen: Iterable[str], setting: str) -> Iterator[str]:
+    """A sentence about each name that nobody offers. Nothing is imported, and no place looked at."""
+    for name in chosen:
+        if ":" not in name and name not in names(kind):
+            yield _no_such(kind, name, f"{setting} = {name!r}")
+
+
+def _no_such(kind: Kind, name: str, where: str) -> str:
+    return f"{where}: there is no such {_singular(kind)}{_near(name, names(kind))}"
 
 
 def _near(name: str, known: list[str]) -> str:

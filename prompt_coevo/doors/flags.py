@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, get_origin
 
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.settings import method_choices, setting_fields
+from prompt_coevo.settings import Settings, method_choices, setting_fields
 from prompt_coevo.settings.sources import read_yaml
 
 PREFIX: Final = "--coevo."
@@ -27,7 +28,7 @@ class Flags:
         """`--coevo.x.y value` or `--coevo.x.y=value`; several values make a list, a later flag wins.
 
         Raises SettingsError for a flag without a value, a secret, an unknown method, or a section with a
-        value.
+        value; if there is one, with all that is wrong with the other flags.
         """
         others: list[str] = []
         ours: dict[str, list[str]] = {}
@@ -64,37 +65,61 @@ def help_text() -> str:
 
 def _nested(flags: dict[str, list[str]]) -> dict[str, object]:
     nested: dict[str, object] = {}
+    found: list[str] = []
     lists = {name for name, field in setting_fields() if get_origin(field.annotation) is tuple}
     for name, texts in flags.items():
-        if name == _KEY:
-            raise SettingsError(
-                "--coevo.reflection.api_key would be printed with the command's other arguments; set the "
-                "provider's environment variable or PROMPT_COEVO_REFLECTION__API_KEY"
-            )
-        if not texts:
-            raise SettingsError(f"{PREFIX}{name} needs a value: {PREFIX}{name} VALUE")
-        if name == "method":
-            nested["algorithms"] = _algorithms(texts)
-            continue
-        *sections, last = name.split(".")
-        place = nested
-        for section in sections:
-            inner = place.setdefault(section, {})
-            if not isinstance(inner, dict):
+        try:
+            if name == _KEY:
                 raise SettingsError(
-                    f"{PREFIX}{name} cannot be set, because {PREFIX}{section} has a value; leave that out"
+                    "--coevo.reflection.api_key would be printed with the command's other arguments; set "
+                    "the provider's environment variable or PROMPT_COEVO_REFLECTION__API_KEY"
                 )
-            place = inner
-        values = [_value(text) for text in texts]
-        place[last] = values if len(values) > 1 or name in lists else values[0]
+            if not texts:
+                raise SettingsError(f"{PREFIX}{name} needs a value: {PREFIX}{name} VALUE")
+            if name == "method":
+                nested["algorithms"] = _algorithms(texts)
+                continue
+            values = [_value(text) for text in texts]
+            _put(nested, name, values if len(values) > 1 or name in lists else values[0])
+        except SettingsError as error:
+            found += error.problems
+    if found:
+        # What is wrong with the other values is told with it.
+        raise SettingsError(*found, *_mistakes(nested))
     return nested
+
+
+def _put(nested: dict[str, object], name: str, value: object) -> None:
+    *sections, last = name.split(".")
+    place = nested
+    for section in sections:
+        inner = place.setdefault(section, {})
+        if not isinstance(inner, dict):
+            raise SettingsError(
+                f"{PREFIX}{name} cannot be set, because {PREFIX}{section} has a value; leave that out"
+            )
+        place = inner
+    if isinstance(place.get(last), dict):
+        raise SettingsError(f"{PREFIX}{name} is a section, which has no value; leave that out")
+    place[last] = value
+
+
+def _mistakes(nested: dict[str, object]) -> tuple[str, ...]:
+    try:
+        Settings(**nested)
+    except SettingsError as error:
+        return error.problems
+    return ()
 
 
 def _algorithms(texts: list[str]) -> list[str]:
     methods = method_choices()
     if len(texts) != 1 or texts[0] not in methods:
+        given = " ".join(texts)
+        near = difflib.get_close_matches(given.lower(), methods, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
         raise SettingsError(
-            f"{PREFIX}method must be one of {', '.join(methods)}, but is {' '.join(texts)!r}"
+            f"{PREFIX}method must be one of {', '.join(methods)}, but is {given!r}{hint}"
         )
     return methods[texts[0]]
 

@@ -33,23 +33,32 @@ def offer_methods(**others: Mapping[str, object]) -> None:
 def read_settings(block: DictConfig) -> Settings:
     """The `coevo` block as Settings; what the user left alone comes from their other sources.
 
-    Raises SettingsError.
+    Raises SettingsError with all that is wrong.
     """
     values = _given(OmegaConf.to_container(block, resolve=True))
-    if _SECRET in values.get("reflection", {}):
-        raise SettingsError(
-            "coevo.reflection.api_key would be printed and logged with the trainer's configuration; set "
-            "the provider's environment variable or PROMPT_COEVO_REFLECTION__API_KEY"
-        )
-    return Settings(**values)
+    reflection = values.get("reflection")
+    if not isinstance(reflection, dict) or _SECRET not in reflection:
+        return Settings(**values)
+    secret = (
+        "coevo.reflection.api_key would be printed and logged with the trainer's configuration; set "
+        "the provider's environment variable or PROMPT_COEVO_REFLECTION__API_KEY"
+    )
+    del reflection[_SECRET]
+    try:
+        Settings(**values)
+    except SettingsError as error:
+        raise SettingsError(secret, *error.problems) from None
+    raise SettingsError(secret)
 
 
 def _unset() -> DictConfig:
-    """All settings as keys without a value, so that hydra's strict configuration knows them."""
+    """All settings as keys without a value, so that hydra shows and completes them."""
     keys = OmegaConf.create()
     for name, field in setting_fields():
         if name != f"reflection.{_SECRET}":
             OmegaConf.update(keys, name, {} if field.default == {} else MISSING)
+    # Hydra would stop at the first name that it does not know; ours tell all, with what was meant.
+    OmegaConf.set_struct(keys, False)
     return keys
 
 

@@ -6,9 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic_settings import PydanticBaseSettingsSource
-
 from prompt_coevo.settings import Settings
+from prompt_coevo.settings.mistakes import Source
 from prompt_coevo.settings.sources import ENV_PREFIX
 
 _KEY = f"{ENV_PREFIX}REFLECTION__API_KEY"
@@ -29,7 +28,5 @@ def received(values: Mapping[str, Any]) -> Settings:
 
 class _Received(Settings):
     @classmethod
-    def settings_customise_sources(
-        cls, settings_cls: Any, init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings,)
+    def _sources(cls, arguments: Mapping[str, Any], found: list[str]) -> list[Source]:
+        return [("", arguments)]

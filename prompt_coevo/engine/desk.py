@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -81,29 +82,36 @@ class Desk:
         """Register what a run consists of, the last ones to be asked first: the built-in provider of
         proposals, gates, sinks, methods; then installed plugins, and those that are `given` by name.
 
-        Raises SettingsError, PluginError, or MissingExtraError.
+        Raises SettingsError with all that is wrong with settings, PluginError, or MissingExtraError.
         """
         settings = self.settings
+        found: list[str] = []
         self.plugins.register(NamedProposers(self), "named_proposers")
         for name in settings.gates.active:
-            self._furnish("gates", name, "gates.active")
+            with _collected(found):
+                self._furnish("gates", name, "gates.active")
         for name in settings.sinks:
-            self._furnish("sinks", name, "sinks")
+            with _collected(found):
+                self._furnish("sinks", name, "sinks")
         for method in self.methods.values():
-            self.plugins.register(method.build(self), method.name)
+            with _collected(found):
+                self.plugins.register(method.build(self), method.name)
         built_in = len(self.plugins.names)
         self.plugins.load_entry_points()
         for name, plugin in given.items():
             self.plugins.register(plugin, name)
+        self._check_plugin_sections(found)
+        for name in settings.reflection.meta_prompts:
+            with _collected(found):
+                registry.load("proposers", name, "reflection.meta_prompts")
+        if found:
+            raise SettingsError(*dict.fromkeys(found))
         if not self.methods and all(map(self._is_gate, self.plugins.names[built_in:])):
             self.note("nothing_evolves")
             logger.warning(
                 "algorithms names none and there is no plugin but gates, so nothing is evolved; known: %s",
                 ", ".join(registry.names("methods")),
             )
-        self._check_plugin_sections()
-        for name in settings.reflection.meta_prompts:
-            registry.load("proposers", name, "reflection.meta_prompts")
 
     # What plugins call (context.Context)
 
@@ -185,17 +193,18 @@ class Desk:
             fields["prompt"] = self._texts.id(fields["prompt"])
         self.note(event, **fields)
 
-    def _check_plugin_sections(self) -> None:
-        by_place = {one.name: one for name, one in self.methods.items() if ":" in name}
-        for name, values in self.settings.plugins.items():
+    def _check_plugin_sections(self, found: list[str]) -> None:
+        by_place = {one.name for name, one in self.methods.items() if ":" in name}
+        for name in self.settings.plugins:
             if name in by_place:
-                parse_section(by_place[name].section, f"plugins.{name}", values)
-            elif name in self.methods:
-                raise SettingsError(
+                continue  # the settings have looked at it
+            if name in self.methods:
+                found.append(
                     f"plugins.{name} sets nothing: the settings of the method {name!r} stand under {name}"
                 )
             else:
-                self.section(name)
+                with _collected(found):
+                    self.section(name)
 
     def _is_gate(self, name: str) -> bool:
         return self.plugins.implements(name, hookspecs.coevo_check_candidate)
@@ -208,3 +217,12 @@ class Desk:
         self.note(
             "plugin_error", plugin=plugin, hook=hook, error=f"{type(error).__name__}: {error}"
         )
+
+
+@contextmanager
+def _collected(found: list[str]) -> Iterator[None]:
+    """What is wrong with one setting does not hide what is wrong with others."""
+    try:
+        yield
+    except SettingsError as error:
+        found += error.problems

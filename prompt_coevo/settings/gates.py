@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pydantic import Field
 
+from prompt_coevo.registry import unknown
 from prompt_coevo.settings.section import Section
 
 
@@ -23,3 +26,6 @@ class GateSettings(Section):
     leak_truth_chars: int = Field(default=12, ge=1)
     """A ground truth of such a question, if it has so many letters and digits, must not stand in a
     candidate, however it is written; a shorter one not together with words of its question."""
+
+    def problems(self) -> Iterator[str]:
+        yield from unknown("gates", self.active, "gates.active")

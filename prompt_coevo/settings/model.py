@@ -7,36 +7,29 @@ Sources, strongest first: constructor arguments, environment variables (`PROMPT_
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ValidationError, create_model, field_validator, model_validator
+from pydantic import BaseModel, ValidationInfo, create_model, field_validator, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
-from pydantic_settings.exceptions import SettingsError as SourceError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from prompt_coevo import registry
 from prompt_coevo.errors import PluginError, SettingsError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.settings.gates import GateSettings
 from prompt_coevo.settings.journal import JournalSettings
-from prompt_coevo.settings.method import Method, load_method, methods_of
+from prompt_coevo.settings.method import Method, load_method
+from prompt_coevo.settings.mistakes import Source, mistakes_of
 from prompt_coevo.settings.placement import PlacementSettings
 from prompt_coevo.settings.reflection import ReflectionSettings
-from prompt_coevo.settings.section import Section
+from prompt_coevo.settings.section import Contradictions, Section, refuse_switch, tell
 from prompt_coevo.settings.sources import (
     ENV_PREFIX,
-    check_environment,
-    describe,
+    merged,
+    read_environment,
     read_file,
     read_preset,
 )
@@ -109,34 +102,40 @@ class Settings(BaseSettings):
         return super().__new__(cls.opened())
 
     def __init__(self, **values: Any) -> None:
+        found: list[str] = []
+        model = type(self)
+        sources = model._sources(values, found)
+        whole = merged(*(values for _, values in sources))
+
+        def check(values: Mapping[str, Any], contradictions: Contradictions) -> None:
+            self.__pydantic_validator__.validate_python(
+                dict(values), self_instance=self, context=contradictions
+            )
+
         try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise SettingsError(describe(error, type(self))) from None
-        except SourceError as error:
-            raise SettingsError(f"{error}: {error.__cause__}") from None
+            found += mistakes_of(check, model, whole, sources=sources)
         except RecursionError:
-            raise SettingsError("a setting holds lists in lists too deep to be read") from None
+            found.append("a setting holds lists in lists too deep to be read")
+        if found:
+            raise SettingsError(*found)
 
     @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        check_environment(os.environ, settings_cls)
-        arguments = _without_defaults(init_settings())
-        environment = env_settings()
-        file = read_file(_first("config_file", arguments, environment))
-        preset = read_preset(_first("preset", arguments, environment, file))
-        preset = _without_lapsed(settings_cls, preset, (arguments, environment, file))
-        return tuple(
-            InitSettingsSource(settings_cls, init_kwargs=values)
-            for values in (arguments, environment, file, preset)
-        )
+    def _sources(cls, arguments: Mapping[str, Any], found: list[str]) -> list[Source]:
+        """All values by where they stand, the strongest first; what cannot be read is in `found`."""
+        arguments = _without_defaults(arguments)
+        environment = read_environment(cls, found)
+        stronger = [arguments, environment]
+        path = _first("config_file", *stronger)
+        stronger.append(_read(read_file, path, found))
+        name = _first("preset", *stronger)
+        preset = _without_lapsed(cls, _read(read_preset, name, found), stronger)
+        labels = ("", "the environment", f"the file {path}", f"the preset {name}")
+        return list(zip(labels, (*stronger, preset), strict=True))
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_switch_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        return refuse_switch(cls, value, info)
 
     @field_validator("algorithms", mode="before")
     @classmethod
@@ -169,23 +168,25 @@ class Settings(BaseSettings):
         raise SettingsError(f"no method of this run has the section {model.__name__}")
 
     @model_validator(mode="after")
-    def _no_problems(self) -> Self:
-        problems = [*self._unknown_methods()] or [
-            *self._idle_sections(),
-            *self._of_distillation(),
-            *self._of_trials(),
-            *self._of_overlap(),
-        ]
-        if problems:
-            raise ValueError("; ".join(problems))
-        return self
-
-    def _unknown_methods(self) -> Iterator[str]:
+    def _no_problems(self, info: ValidationInfo) -> Self:
+        methods: dict[str, Method] = {}
+        problems: list[str] = []
         for name in self.algorithms:
             try:
-                load_method(name)
+                methods[name] = load_method(name)
             except SettingsError as error:
-                yield str(error)
+                problems.append(str(error))
+        if not problems:  # with a method that nobody knows, nobody knows what has an effect
+            problems += [*self._idle_sections(), *self._of_methods(methods)]
+        problems += [
+            *self._of_distillation(),
+            *self._of_trials(methods),
+            *self._of_overlap(),
+            *self._of_places(methods),
+            *registry.unknown("sinks", self.sinks, "sinks"),
+        ]
+        tell(problems, info)
+        return self
 
     def _idle_sections(self) -> Iterator[str]:
         offered = registry.names("methods")
@@ -213,18 +214,25 @@ class Settings(BaseSettings):
             yield (
                 'distill_band has no effect unless distill_ratio = "band"; set that or leave it out'
             )
+
+    def _of_methods(self, methods: Mapping[str, Method]) -> Iterator[str]:
         idle = {"context_distillation", "distill_ratio"} & self.model_fields_set
-        methods = methods_of(self).values()
-        if idle and methods and not any(method.may_distil for method in methods):
+        if idle and methods and not any(method.may_distil for method in methods.values()):
             yield (
                 f"{min(idle)} has no effect with algorithms = {', '.join(self.algorithms)}, "
                 "which put no template into a prompt; leave it out"
             )
 
-    def _of_trials(self) -> Iterator[str]:
+    def _of_places(self, methods: Mapping[str, Method]) -> Iterator[str]:
+        """A method given by its place has its settings under `plugins`."""
+        for place, method in methods.items():
+            if ":" in place and (values := self.plugins.get(method.name)):
+                yield from section_mistakes(method.section, f"plugins.{method.name}", values)
+
+    def _of_trials(self, methods: Mapping[str, Method]) -> Iterator[str]:
         if "inspo" not in self.algorithms or self.inspo.verify != "in_training":
             return
-        for name, method in methods_of(self).items():
+        for name, method in methods.items():
             if "template" in method.provides:
                 yield (
                     f'inspo.verify = "in_training" cannot go with {name}: rollouts under its templates say '
@@ -323,11 +331,27 @@ def setting_fields(
 
 
 def parse_section(model: type[M], name: str, values: Mapping[str, Any]) -> M:
-    """Check a plugin's own settings with its model. Raises SettingsError."""
+    """Check a plugin's own settings with its model. Raises SettingsError with all that is wrong."""
+    if mistakes := section_mistakes(model, name, values):
+        raise SettingsError(*mistakes)
+    return model.model_validate(dict(values))
+
+
+def section_mistakes(model: type[BaseModel], name: str, values: Mapping[str, Any]) -> list[str]:
+    """All that is wrong with a plugin's own settings, in sentences."""
+
+    def check(values: Mapping[str, Any], contradictions: Contradictions) -> None:
+        model.model_validate(dict(values), context=contradictions)
+
+    return mistakes_of(check, model, values, prefix=name)
+
+
+def _read(read: Callable[[Any], dict[str, Any]], where: Any, found: list[str]) -> dict[str, Any]:
     try:
-        return model.model_validate(dict(values))
-    except ValidationError as error:
-        raise SettingsError(describe(error, model, prefix=name)) from None
+        return read(where)
+    except SettingsError as error:
+        found.append(str(error))
+        return {}
 
 
 def _first(name: str, *sources: Mapping[str, Any]) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field, ImportString, SecretStr
 
 from prompt_coevo.redact import redact
+from prompt_coevo.registry import unknown
 from prompt_coevo.settings.section import Section
 
 _OF_A_MODEL = {"temperature", "max_tokens"}
@@ -29,7 +30,7 @@ class ReflectionSettings(Section):
     """Base URL of an OpenAI-compatible server, such as a local vLLM."""
     api_key: SecretStr | None = None
     """Better left to the provider's own environment variable."""
-    temperature: float = Field(default=1.0, ge=0.0)
+    temperature: float = Field(default=1.0, ge=0.0, le=10.0)
     """Sampling temperature of the reflection model."""
     max_tokens: int = Field(default=4096, ge=1)
     """Longest reply, in tokens; a reply that reaches it is rejected."""
@@ -78,6 +79,9 @@ class ReflectionSettings(Section):
         return None
 
     def problems(self) -> Iterator[str]:
+        if self.backend is not None:
+            yield from unknown("models", (self.backend,), "reflection.backend")
+        yield from unknown("proposers", self.meta_prompts, "reflection.meta_prompts")
         if self.model is not None and self.function is not None:
             yield "reflection.model and reflection.function exclude each other: set one"
         if self.function is not None:

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator, model_validator
+
+
+@dataclass
+class Contradictions:
+    """The context of a validation that wants to know all: what is wrong with values together."""
+
+    sentences: list[str] = field(default_factory=list)
 
 
 class Section(BaseModel):
@@ -19,7 +27,11 @@ class Section(BaseModel):
     """What a resumed run may have another value of without being another run: costs, as a rule."""
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with the values together, one sentence each."""
+        """What is wrong with the values together, one sentence each.
+
+        A sentence names all settings that it is about: one that names a setting whose value was refused
+        already is not shown.
+        """
         return iter(())
 
     @classmethod
@@ -27,8 +39,31 @@ class Section(BaseModel):
         """What counts of a preset's values beside those `given` by stronger sources: as a rule, all."""
         return dict(preset)
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_switch_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """Else `true` would be the number 1."""
+        return refuse_switch(cls, value, info)
+
     @model_validator(mode="after")
-    def _no_problems(self) -> Self:
-        if problems := list(self.problems()):
-            raise ValueError("; ".join(problems))
+    def _no_problems(self, info: ValidationInfo) -> Self:
+        tell(list(self.problems()), info)
         return self
+
+
+def tell(problems: list[str], info: ValidationInfo) -> None:
+    """Say what is wrong with values together: to who collects that, or by ValueError."""
+    if isinstance(info.context, Contradictions):
+        info.context.sentences += problems
+    elif problems:
+        raise ValueError("; ".join(problems))
+
+
+def refuse_switch(model: type[BaseModel], value: Any, info: ValidationInfo) -> Any:
+    """The value as it is. Raises ValueError for true or false where a number belongs."""
+    if isinstance(value, bool) and info.field_name is not None:
+        annotation = model.model_fields[info.field_name].annotation
+        kinds = {annotation, *get_args(annotation)}
+        if kinds & {int, float} and bool not in kinds:
+            raise ValueError(f"must be a number, not {str(value).lower()}")
+    return value

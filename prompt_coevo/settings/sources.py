@@ -1,19 +1,22 @@
-"""Where settings come from, and what is wrong with them in a sentence."""
+"""Where settings come from."""
 
 from __future__ import annotations
 
-import difflib
+import os
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
+from pydantic_settings import BaseSettings, EnvSettingsSource
+from pydantic_settings.exceptions import SettingsError as SourceError
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.registry import DISABLE_PLUGINS_VARIABLE, RETRIEVAL_TOKEN_VARIABLE
+from prompt_coevo.settings.mistakes import did_you_mean, near_choice, near_names
 
 ENV_PREFIX: Final = "PROMPT_COEVO_"
 # These are read elsewhere.
@@ -30,7 +33,7 @@ def preset_text(name: str) -> str:
     """The TOML text of a preset. Raises SettingsError if there is none of that name."""
     if name not in preset_names():
         raise SettingsError(
-            f"there is no preset {name!r}; known presets: {', '.join(preset_names())}"
+            f"there is no preset {name!r}{near_choice(name, preset_names(), 'known presets')}"
         )
     return (resources.files("prompt_coevo") / "presets" / f"{name}.toml").read_text("utf-8")
 
@@ -75,21 +78,59 @@ def read_yaml(text: str) -> Any:
         raise ValueError(_one_line(error)) from None
 
 
-def check_environment(names: Iterable[str], model: type[BaseModel]) -> None:
-    """Raise SettingsError for a `PROMPT_COEVO_*` variable that would silently do nothing."""
+def read_environment(model: type[BaseSettings], found: list[str]) -> dict[str, Any]:
+    """The values of `PROMPT_COEVO_*` variables. What is wrong with one is added to `found`.
+
+    A variable that would silently do nothing is wrong, too.
+    """
+    found += idle_variables(os.environ, model)
+    source = EnvSettingsSource(model)
+    good: dict[str, str | None] = {}
+    for name, value in source.env_vars.items():
+        if not name.upper().startswith(ENV_PREFIX):
+            continue
+        # One at a time, because the source stops at the first that it cannot read.
+        source.env_vars = {name: value}
+        try:
+            source()
+        except SourceError as error:
+            found.append(
+                f"the environment variable {name.upper()} cannot be read: {_one_line(error.__cause__)}"
+            )
+        except RecursionError:
+            found.append(
+                f"the environment variable {name.upper()} holds lists in lists too deep to be read"
+            )
+        else:
+            good[name] = value
+    source.env_vars = good
+    return source()
+
+
+def idle_variables(names: Iterable[str], model: type[BaseModel]) -> list[str]:
+    """A sentence about each `PROMPT_COEVO_*` variable that would silently do nothing."""
+    sentences = []
     for name in names:
         if not name.upper().startswith(ENV_PREFIX) or name in _NO_SETTINGS:
             continue
         field = name[len(ENV_PREFIX) :].split("__")[0].lower()
         if field not in model.model_fields:
-            raise SettingsError(
-                f"the environment variable {name} sets nothing{_did_you_mean(field, model)}"
-            )
+            hint = did_you_mean(near_names(field, (), model), model.model_fields)
+            sentences.append(f"the environment variable {name} sets nothing{hint}")
+    return sentences
 
 
-def describe(error: ValidationError, model: type[BaseModel], prefix: str = "") -> str:
-    """All problems of a failed validation, one sentence each."""
-    return "; ".join(_sentences(error, model, prefix))
+def merged(*sources: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of several sources, the strongest first, sections merged by value."""
+    values: dict[str, Any] = {}
+    for source in reversed(sources):
+        for name, value in source.items():
+            old = values.get(name)
+            if isinstance(old, Mapping) and isinstance(value, Mapping):
+                values[name] = merged(value, old)
+            else:
+                values[name] = value
+    return values
 
 
 def _toml(text: str) -> dict[str, Any]:
@@ -99,46 +140,5 @@ def _toml(text: str) -> dict[str, Any]:
         raise ValueError(_one_line(error)) from None
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException | None) -> str:
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def _sentences(error: ValidationError, model: type[BaseModel], prefix: str) -> Iterator[str]:
-    for problem in error.errors(include_url=False, include_context=False):
-        location = tuple(map(str, problem["loc"]))
-        name = ".".join((prefix, *location) if prefix else location)
-        if problem["type"] == "extra_forbidden":
-            section = _model_at(model, location[:-1])
-            yield f"unknown setting {name}{_did_you_mean(location[-1], section, location[:-1])}"
-            continue
-        message = problem["msg"].removeprefix("Value error, ")
-        if not name or message.startswith(name):
-            yield message
-            continue
-        separator = " " if problem["type"] == "value_error" else ": "
-        got = f" (got {problem['input']!r})" if _is_showable(name, problem["input"]) else ""
-        yield f"{name}{separator}{message[0].lower()}{message[1:]}{got}"
-
-
-def _is_showable(name: str, value: Any) -> bool:
-    return isinstance(value, (str, int, float)) and "key" not in name
-
-
-def _model_at(model: type[BaseModel], location: tuple[str, ...]) -> type[BaseModel] | None:
-    for name in location:
-        field = model.model_fields.get(name)
-        if field is None or not isinstance(field.annotation, type):
-            return None
-        if not issubclass(field.annotation, BaseModel):
-            return None
-        model = field.annotation
-    return model
-
-
-def _did_you_mean(name: str, model: type[BaseModel] | None, section: tuple[str, ...] = ()) -> str:
-    if model is None:
-        return ""
-    close = difflib.get_close_matches(name, list(model.model_fields), n=1)
-    if close:
-        return f"; did you mean {'.'.join((*section, *close))}?"
-    return f"; known: {', '.join(sorted(model.model_fields))}"

@@ -13,7 +13,7 @@ from prompt_coevo.retrieval.agent.scoring import Metric
 from prompt_coevo.retrieval.agent.tool import SearchTool
 from prompt_coevo.retrieval.named import open_retriever
 from prompt_coevo.retrieval.retriever import Retriever
-from prompt_coevo.settings.sources import describe
+from prompt_coevo.settings.mistakes import describe
 
 
 class SearchAgentSettings(BaseModel):
@@ -50,7 +50,7 @@ class SearchAgentSettings(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise SettingsError(f"search agent: {describe(error, type(self))}") from None
+            raise SettingsError(f"search agent: {describe(error, type(self), values)}") from None
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:

@@ -99,7 +99,9 @@ def test_a_search_runs_under_the_best_instruction_of_its_step(
         max_steps=12,
         reward_funcs=lambda completions, **_: [float(next(calls)) for _ in completions],
     )
-    callback = attach(trainer, settings({"tau": 1e9, "search_every": every}, **rising))
+    callback = attach(
+        trainer, settings({"tau": 1e9, "solved_at": 1e9, "search_every": every}, **rising)
+    )
     searched: list[tuple[int, str]] = []
     rollout = callback.policy.rollout
 

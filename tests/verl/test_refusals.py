@@ -97,9 +97,22 @@ def test_a_plugins_own_settings() -> None:
     assert read_settings(block).plugins == {"mine": {"weight": 2}}
 
 
-def test_an_unknown_key_is_hydras_business() -> None:
-    with pytest.raises(ConfigCompositionException, match=r"coevo\.p2o\.tua"):
-        composed("coevo.p2o.tua=1")
+def test_all_unknown_keys_are_told_at_once_and_not_by_hydra() -> None:
+    block = composed("coevo.p2o.tua=1", "coevo.tau=1", "coevo.reflection.api_key=sk-1").coevo
+    with pytest.raises(SettingsError) as raised:
+        read_settings(block)
+    for part in (
+        "coevo.reflection.api_key would be printed",
+        "unknown setting p2o.tua; did you mean p2o.tau?",
+        "unknown setting tau; did you mean p2o.tau?",
+    ):
+        assert part in str(raised.value)
+    assert "sk-1" not in str(raised.value)
+
+
+def test_a_key_of_the_host_that_is_unknown_is_hydras_business() -> None:
+    with pytest.raises(ConfigCompositionException, match=r"data\.train_fils"):
+        composed("data.train_fils=x")
 
 
 @pytest.mark.parametrize(

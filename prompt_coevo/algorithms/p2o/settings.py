@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
+from prompt_coevo.registry import unknown
 from prompt_coevo.settings.section import Section
 
 SearchBackend: TypeAlias = Literal["waves", "stream", "gepa"]
 Overspend: TypeAlias = Literal["never", "literal"]
+
+# Up to there a threshold above every reward is said, and may be meant: all questions are hard.
+_TAU_MOST: Final = 2.0
 
 _OF_WAVES = {"beam_width", "front_fill", "max_barren_waves", "overlap_waves", "overspend"}
 _OF_WAVES_AND_GEPA = {
@@ -82,9 +86,9 @@ class P2OSettings(Section):
     """Fewer hard questions than this: no search (the authors' code uses 100)."""
     solved_at: float = Field(default=1.0, gt=0.0)
     """A reward from which a question counts as solved: `C(z)` of Algorithm 2."""
-    minibatch_temperature: float = Field(default=0.6, ge=0.0)
+    minibatch_temperature: float = Field(default=0.6, ge=0.0, le=10.0)
     """Sampling temperature of the minibatch rollouts."""
-    dev_temperature: float = Field(default=0.0, ge=0.0)
+    dev_temperature: float = Field(default=0.0, ge=0.0, le=10.0)
     """Sampling temperature of the dev rollouts; 0 is greedy."""
     group_templates: Literal["diverse", "same"] = "diverse"
     """`same` gives all rollouts of a group one template: the ablation of Table 2."""
@@ -151,6 +155,13 @@ class P2OSettings(Section):
     def problems(self) -> Iterator[str]:
         if not self.tau > 0:
             yield "p2o.tau must be greater than 0, else no question can be hard; for example 0.2"
+        if self.tau > _TAU_MOST * self.solved_at:
+            yield (
+                f"p2o.tau = {self.tau:g} is so far above p2o.solved_at = {self.solved_at:g} that every "
+                "question would be hard for ever; set a share of it, for example 0.2"
+            )
+        if self.likeness is not None:
+            yield from unknown("likenesses", (self.likeness,), "p2o.likeness")
         smallest = min(self.dev_size, self.min_hard // 2)
         if self.search_backend != "stream" and self.search_budget < smallest:
             yield (

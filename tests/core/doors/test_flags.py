@@ -73,6 +73,23 @@ def test_refused_flags(arguments: list[str], part: str) -> None:
     assert "sk-1" not in str(caught.value)
 
 
+def test_all_that_is_wrong_with_flags_is_told_at_once() -> None:
+    line = "--coevo.method p2 --coevo.seed --coevo.tau 0.1 --coevo.p2o.beam_width x"
+    with pytest.raises(SettingsError) as caught:
+        Flags.from_arguments(line.split())
+    assert [problem.partition(" (got")[0] for problem in caught.value.problems] == [
+        "--coevo.method must be one of inspo, p2o, both, but is 'p2'; did you mean p2o?",
+        "--coevo.seed needs a value: --coevo.seed VALUE",
+        "p2o.beam_width: input should be a valid integer, unable to parse string as an integer",
+        "unknown setting tau; did you mean p2o.tau?",
+    ]
+
+
+def test_a_section_has_no_value_behind_its_settings_either() -> None:
+    with pytest.raises(SettingsError, match=r"--coevo\.p2o is a section, which has no value"):
+        Flags.from_arguments(["--coevo.p2o.tau", "1", "--coevo.p2o", "5"])
+
+
 def test_the_help_lists_every_setting_but_the_key() -> None:
     text = help_text()
     assert "--coevo.method {inspo,p2o,both}" in text

@@ -143,7 +143,8 @@ def test_all_mistakes_are_told_at_once() -> None:
     assert "unknown setting sed" in str(caught.value)
     assert "inspo.parents = 9 must be smaller" in str(caught.value)
     assert "inspo.overlap_steps has no effect" in str(caught.value)
-    assert "distill_band" not in str(caught.value)  # between sections: once these are right
+    assert "distill_band must be two numbers with 0 <= low < high" in str(caught.value)
+    assert "settings under inspo have no effect" in str(caught.value)
     with pytest.raises(SettingsError) as caught:
         Settings(p2o={"tau": -1, "search_backend": "gepa", "front_fill": True, "beam_width": 2})
     assert "p2o.tau must be greater than 0" in str(caught.value)
@@ -192,8 +193,8 @@ def test_no_algorithm_and_no_plugin_that_acts_is_said(caplog: pytest.LogCaptureF
 def test_a_threshold_above_every_reward_is_said(
     search: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    engine_of(Settings(p2o={"tau": 7.0, "search_backend": search}, reflection={"function": str}))
-    assert "p2o.tau = 7 is above p2o.solved_at = 1: a question counts as hard" in caplog.text
+    engine_of(Settings(p2o={"tau": 1.5, "search_backend": search}, reflection={"function": str}))
+    assert "p2o.tau = 1.5 is above p2o.solved_at = 1: a question counts as hard" in caplog.text
 
 
 # Competition and order

@@ -225,8 +225,11 @@ def test_bad_values_give_one_sentence(values: dict[str, Any], message: str) -> N
 
 
 def test_several_problems_are_named_together() -> None:
-    with pytest.raises(SettingsError, match="seed.*; p2o.tau"):
+    with pytest.raises(
+        SettingsError, match=r"^2 mistakes .*\(1\) seed: .*; \(2\) p2o.tau"
+    ) as raised:
         Settings(seed="x", p2o={"tau": 0})
+    assert [one.split()[0] for one in raised.value.problems] == ["seed:", "p2o.tau"]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from prompt_coevo.retrieval.server.connections import Connections
 from prompt_coevo.retrieval.server.server import RetrievalServer
 from prompt_coevo.retrieval.server.settings import ServerSettings
 from prompt_coevo.settings.model import Settings
-from prompt_coevo.settings.sources import check_environment
+from prompt_coevo.settings.sources import idle_variables
 
 TOKEN = "a-token-that-nobody-guesses"
 VARIABLE = "PROMPT_COEVO_RETRIEVAL_TOKEN"
@@ -318,7 +318,7 @@ def test_the_variable_is_the_servers_token_and_no_setting_of_training(
 ) -> None:
     monkeypatch.setenv(VARIABLE, TOKEN)
     assert ServerSettings().token == TOKEN
-    check_environment([VARIABLE], Settings)
+    assert idle_variables([VARIABLE], Settings) == []
 
 
 @pytest.mark.parametrize(

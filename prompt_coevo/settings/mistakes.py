@@ -1,0 +1,191 @@
+"""What is wrong with settings: everything at once, a sentence each, with the name that was meant."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from prompt_coevo.settings.section import Contradictions, Section
+
+Path: TypeAlias = tuple[str, ...]
+Source: TypeAlias = tuple[str, Mapping[str, Any]]
+"""Where values stand ("the file coevo.yaml"; "" for the caller's own), and the values."""
+
+# A value that is taken out may bare another wrong one, as in a list; then that is the end.
+_ROUNDS: Final = 4
+
+
+def mistakes_of(
+    check: Callable[[Mapping[str, Any], Contradictions], object],
+    model: type[BaseModel],
+    values: Mapping[str, Any],
+    *,
+    prefix: str = "",
+    sources: Sequence[Source] = (),
+) -> list[str]:
+    """All that is wrong with `values`, in sentences.
+
+    `check` validates values of `model`, with what sections contradict collected in its second argument.
+    What is refused by itself is told and taken out, and the rest is looked at again: a wrong number must
+    not hide that two others contradict each other. A contradiction that names a setting whose value was
+    taken out may be none, so it is left out. `prefix` goes in front of all names; `sources`, the
+    strongest first, say where a value stands.
+    """
+    told: list[str] = []
+    refused: set[str] = set()
+    contradictions = Contradictions()
+    for _ in range(_ROUNDS):
+        contradictions = Contradictions()
+        try:
+            check(values, contradictions)
+        except ValidationError as error:
+            for path, problems in _by_setting(error, values).items():
+                sentence, meant = _sentence(path, problems, model, prefix)
+                told.append(sentence + _place(path, sources))
+                refused |= (
+                    {path[-1], *(name.rpartition(".")[2] for name in meant)} if path else set()
+                )
+                values = _without(values, path)
+        else:
+            break
+    return told + [one for one in contradictions.sentences if not _names_any(one, refused)]
+
+
+def describe(error: ValidationError, model: type[BaseModel], values: Mapping[str, Any]) -> str:
+    """What one failed validation of `values` says, one sentence each."""
+    found = _by_setting(error, values)
+    return "; ".join(_sentence(path, problems, model, "")[0] for path, problems in found.items())
+
+
+def near_names(name: str, section: Path, model: type[BaseModel]) -> list[str]:
+    """The settings, with their full paths, that an unknown name in a section of `model` may stand for.
+
+    Another spelling in the same section comes first, then the same name elsewhere, then what looks alike.
+    """
+    here = _model_at(model, section)
+    own = list(here.model_fields) if here is not None else []
+    wanted = _plain(name)
+    if same := [one for one in own if _plain(one) == wanted]:
+        return [".".join((*section, same[0]))]
+    paths = [path for path in _paths(model) if path != (*section, name)]
+    if elsewhere := [".".join(path) for path in paths if _plain(path[-1]) == wanted]:
+        return elsewhere
+    if near := difflib.get_close_matches(wanted, own, n=1):
+        return [".".join((*section, *near))]
+    by_name = {path[-1]: ".".join(path) for path in reversed(paths)}
+    return [by_name[one] for one in difflib.get_close_matches(wanted, by_name, n=1, cutoff=0.85)]
+
+
+def did_you_mean(near: Sequence[str], known: Iterable[str] = ()) -> str:
+    """The end of a sentence about an unknown name."""
+    if near:
+        return f"; did you mean {' or '.join(near)}?"
+    listed = ", ".join(sorted(known))
+    return f"; known: {listed}" if listed else ""
+
+
+def near_choice(name: str, choices: Sequence[str], known: str = "known") -> str:
+    """The end of a sentence about an unknown choice: the one that was probably meant, or all of them."""
+    near = difflib.get_close_matches(name.lower(), choices, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; {known}: {', '.join(choices)}"
+
+
+def _by_setting(
+    error: ValidationError, values: Mapping[str, Any]
+) -> dict[Path, list[ErrorDetails]]:
+    """What pydantic says, by setting: one value may be refused by several members of a union."""
+    found: dict[Path, list[ErrorDetails]] = {}
+    for problem in error.errors(include_url=False, include_context=False):
+        location = tuple(map(str, problem["loc"]))
+        end, place = 0, values
+        while end < len(location) and isinstance(place, Mapping) and location[end] in place:
+            place, end = place[location[end]], end + 1
+        found.setdefault(location[:end] or location, []).append(problem)
+    return found
+
+
+def _sentence(
+    path: Path, problems: Sequence[ErrorDetails], model: type[BaseModel], prefix: str
+) -> tuple[str, list[str]]:
+    """About one setting; and the names that were probably meant, if it is an unknown one."""
+    first = problems[0]
+    name = ".".join((prefix, *path) if prefix else path)
+    if first["type"] == "extra_forbidden":
+        section = _model_at(model, path[:-1])
+        meant = near_names(path[-1], path[:-1], model)
+        told = [f"{prefix}.{one}" for one in meant] if prefix else meant
+        if path[-1] in {".".join(one) for one in _paths(model)} and "." in path[-1]:
+            nested = path[-1].replace(".", ": {") + ": ...}" * path[-1].count(".")
+            return f"unknown setting {name}; a section holds its settings: {nested}", []
+        known = list(section.model_fields) if section is not None else []
+        return f"unknown setting {name}{did_you_mean(told, known)}", meant
+    messages = [problem["msg"].removeprefix("Value error, ") for problem in problems]
+    message = messages[0]
+    if not name or message.startswith(name):
+        return message, []
+    separator = " " if first["type"] == "value_error" else ": "
+    # "input should be 'epoch'" and "input should be a valid integer" are one sentence.
+    further = [one.removeprefix("Input should be ") for one in messages[1:]]
+    joined = " or ".join([message[0].lower() + message[1:], *further])
+    given = first["input"]
+    got = f" (got {given!r})" if _is_showable(name, given) else ""
+    return f"{name}{separator}{joined}{got}", []
+
+
+def _place(path: Path, sources: Sequence[Source]) -> str:
+    """Where a wrong value stands, if that is not the caller's own."""
+    for label, values in sources:
+        place: Any = values
+        for name in path:
+            if not isinstance(place, Mapping) or name not in place:
+                break
+            place = place[name]
+        else:
+            return f" (in {label})" if label else ""
+    return ""
+
+
+def _without(values: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    left = dict(values)
+    if len(path) > 1 and isinstance(inner := left.get(path[0]), Mapping):
+        left[path[0]] = _without(inner, path[1:])
+    elif path:
+        left.pop(path[0], None)
+    return left
+
+
+def _names_any(sentence: str, names: set[str]) -> bool:
+    return bool(names & set(re.findall(r"\w+", sentence)))
+
+
+def _is_showable(name: str, value: Any) -> bool:
+    return isinstance(value, (str, int, float)) and "key" not in name
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_")
+
+
+def _paths(model: type[BaseModel], section: Path = ()) -> Iterator[Path]:
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, Section):
+            yield from _paths(kind, (*section, name))
+        else:
+            yield (*section, name)
+
+
+def _model_at(model: type[BaseModel], location: Path) -> type[BaseModel] | None:
+    for name in location:
+        field = model.model_fields.get(name)
+        if field is None or not isinstance(field.annotation, type):
+            return None
+        if not issubclass(field.annotation, BaseModel):
+            return None
+        model = field.annotation
+    return model
