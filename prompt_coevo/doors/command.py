@@ -8,19 +8,23 @@ from collections.abc import Callable, Mapping
 
 from prompt_coevo.doors.flags import Flags, help_text
 from prompt_coevo.errors import CoevoError
+from prompt_coevo.extras import require
 
 
 def run_command(module: str, install: Callable[[Mapping[str, object]], None]) -> None:
     """Run `python -m module` in this process, with this process's arguments less ours.
 
-    Before it, `install` gets what our flags set; without any of them it is not called, and this is the
-    host's command and no more. An error of ours ends the process with one sentence.
+    The module's package is also the name of our extra. Before it, `install` gets what our flags set;
+    without any of them it is not called, and this is the host's command and no more. An error of ours
+    ends the process with one sentence.
     """
+    host = module.partition(".")[0]
     try:
         flags = Flags.from_arguments(sys.argv[1:])
         if flags.wants_help:
             print(help_text())
             return
+        require(host, extra=host, purpose="this command")
         if flags.settings is not None:
             install(flags.settings)
     except CoevoError as error:
