@@ -124,6 +124,10 @@ def _sentence(
             return f"unknown setting {name}; a section holds its settings: {nested}", []
         known = list(section.model_fields) if section is not None else []
         return f"unknown setting {name}{did_you_mean(told, known)}", meant
+    if first["type"] in ("model_type", "model_attributes_type", "dict_type") and len(problems) == 1:
+        given = first["input"]
+        got = f" (got {given!r})" if _is_showable(name, given) else ""
+        return f"{name} is a section: give it names and values{got}", []
     messages = [problem["msg"].removeprefix("Value error, ") for problem in problems]
     message = messages[0]
     if not name or message.startswith(name):

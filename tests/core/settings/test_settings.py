@@ -211,7 +211,7 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
             {"algorithms": ("inspo",), "p2o": {"tau": 0.1}},
             'settings under p2o have no effect without "p2o"',
         ),
-        ({"reflection": 3}, "reflection: input should be a valid dictionary"),
+        ({"reflection": 3}, "reflection is a section: give it names and values (got 3)"),
         ({"reflection": {"max_seconds": float("inf")}}, "reflection.max_seconds"),
         ({"journal": {"max_file_mb": float("inf")}}, "journal.max_file_mb"),
         ({"p2o": {"solved_at": float("inf")}}, "p2o.solved_at"),

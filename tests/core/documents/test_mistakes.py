@@ -1,0 +1,223 @@
+"""Typical mistakes, each made for real: what is said is what docs/mistakes.md says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from helpers import mistakes_page
+from helpers.mistakes_page import told
+from prompt_coevo import Coevolution, Settings
+from prompt_coevo.cli import app
+from prompt_coevo.doors.columns import index_columns
+from prompt_coevo.doors.flags import Flags
+from prompt_coevo.engine.identity import Dataset
+from prompt_coevo.errors import CoevoError
+from prompt_coevo.extras import is_installed
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    'a misspelt setting: `p2o = {"tua": 0.1}`': {"p2o": {"tua": 0.1}},
+    "one in the wrong place: `tau = 0.1`": {"tau": 0.1},
+    "one in the wrong section: `p2o.max_tokens`": {"p2o": {"max_tokens": 512}},
+    "a section in other letters: `p2O`": {"p2O": {"tau": 0.1}},
+    'a dotted name in Python: `{"p2o.tau": 0.1}`': {"p2o.tau": 0.1},
+    "a method that is none: `algorithms = p3o`": {"algorithms": "p3o"},
+    "a preset that is none: `preset = p2`": {"preset": "p2"},
+    "a number out of its range: `p2o.tau = 7`": {"p2o": {"tau": 7}},
+    "a share above 1: `p2o.riders = 2`": {"p2o": {"riders": 2}},
+    "a text for a number: `p2o.library_size = many`": {"p2o": {"library_size": "many"}},
+    "a switch for a number: `p2o.library_size = true`": {"p2o": {"library_size": True}},
+    "a choice that is none: `p2o.search_backend = wave`": {"p2o": {"search_backend": "wave"}},
+    "a setting of another search: `p2o.beam_width`": {"p2o": {"beam_width": 8}},
+    "a setting of a method that does not run: `inspo.window`": {"inspo": {"window": 3}},
+    "a setting without its partner: `p2o.likeness_column`": {"p2o": {"likeness_column": "topic"}},
+    "templates that are trained on, with INSPO alone: `context_distillation`": {
+        "algorithms": "inspo",
+        "context_distillation": True,
+    },
+    "a layout without its placeholder": {"placement": {"template_layout": "{{question}}"}},
+    "two reflection models: `model` and `function`": {
+        "reflection": {"model": "openai/gpt-5", "function": str}
+    },
+    "an address for the policy itself: `reflection.model = self` with `api_base`": {
+        "reflection": {"model": "self", "api_base": "http://127.0.0.1:8000/v1"}
+    },
+    "a function that is not there: `reflection.function = my_teacher:reply`": {
+        "reflection": {"function": "my_teacher:reply"}
+    },
+    "no reflection model": {},
+    "a proposer that is none": {"reflection": {"function": str}, "p2o": {"proposer": "improve"}},
+    "a sink that is none: `sinks = jurnal`": {"sinks": ["jurnal"]},
+    "settings of a plugin that is not there": {
+        "reflection": {"function": str},
+        "plugins": {"hints": {"share": 0.5}},
+    },
+    "no meta-prompt in the file": {
+        "reflection": {
+            "function": str,
+            "meta_prompts": {"propose_improvement": "no-such-file.md"},
+        }
+    },
+    "several at once": {"preset": "p2", "tau": 1, "p2o": {"beam_width": 0}},
+}
+
+ROWS = [{"prompt": f"What is {n} + {n}?", "answer": str(2 * n)} for n in range(3)]
+DATASETS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "an empty dataset": ([], {}),
+    "a stream in place of a dataset": (iter(ROWS), {}),
+    "no column `prompt`": ([{"promt": "why?", "answer": "so"}], {}),
+    "a misspelt column: `ground_truth_column = anwser`": (
+        ROWS,
+        {"ground_truth_column": "anwser"},
+    ),
+    "no column with the right answer": ([{"prompt": "why?", "key": "so"}], {}),
+    "a column of ids that is not there": (ROWS, {"question_id_column": "id"}),
+    "a further column that is not there": (ROWS, {"row_columns": ["solution"]}),
+    "one id for two questions": (
+        [{**row, "id": "q"} for row in ROWS],
+        {"question_id_column": "id"},
+    ),
+    "a prompt that is no text": ([{"prompt": 3, "answer": "so"}], {}),
+    "a chat without a user's message": (
+        [{"prompt": [{"role": "system", "content": "Be kind."}], "answer": "so"}],
+        {},
+    ),
+    "images": (
+        [{"prompt": [{"role": "user", "content": [{"type": "image"}]}], "answer": "so"}],
+        {},
+    ),
+}
+
+
+def refused(act: Callable[[], object], *folders: Path) -> str:
+    with pytest.raises(CoevoError) as raised:
+        act()
+    return told(raised.value, *folders)
+
+
+def checked(values: dict[str, Any]) -> None:
+    Coevolution.check(Settings(**values))
+
+
+def test_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = {}
+    for mistake, values in SETTINGS.items():
+        found[mistake] = refused(partial(checked, values))
+    monkeypatch.setenv("PROMPT_COEVO_SEDE", "3")
+    found["a misspelt variable: `PROMPT_COEVO_SEDE=3`"] = refused(Settings)
+    mistakes_page.compare("settings", found)
+
+
+def test_commands(tmp_path: Path) -> None:
+    def flags(line: str) -> str:
+        return refused(lambda: Flags.from_arguments(line.split()))
+
+    def file(name: str, text: str) -> str:
+        (tmp_path / name).write_text(text)
+        return refused(lambda: Settings(config_file=tmp_path / name), tmp_path)
+
+    def command(line: str) -> str:
+        done = CliRunner().invoke(app, line.split())
+        assert isinstance(done.exception, CoevoError)
+        return told(done.exception, tmp_path)
+
+    found = {
+        "`--coevo.method p2`": flags("--coevo.method p2"),
+        "`--coevo.seed` without a value": flags("--coevo.seed --coevo.method p2o"),
+        "a value for a section: `--coevo.p2o 5 --coevo.p2o.tau 0.1`": flags(
+            "--coevo.p2o 5 --coevo.p2o.tau 0.1"
+        ),
+        "a key on the command line": flags("--coevo.reflection.api_key sk-1"),
+        "a settings file that is not there": refused(
+            lambda: Settings(config_file=tmp_path / "no.yaml"), tmp_path
+        ),
+        "one that is no TOML": file("broken.toml", "p2o = {tau = 0.1"),
+        "one with a list at its top": file("list.yaml", "- tau: 0.1\n"),
+        "a misspelt name in it": file("coevo.yaml", "p2o: {tua: 0.1}\n"),
+        "`prompt-coevo presets show p2`": command("presets show p2"),
+        "`prompt-coevo demo --quick --full`": command("demo --quick --full"),
+    }
+    mistakes_page.compare("commands", found)
+
+
+@pytest.mark.skipif(
+    any(is_installed(name) for name in ("trl", "verl", "openrlhf", "torch")),
+    reason="a framework is installed here",
+)
+def test_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    def python(*arguments: str) -> str:
+        command = [sys.executable, "-P", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        return done.stderr.splitlines()[-1].split("Error: ")[-1].removeprefix("error: ")
+
+    def settings(**values: Any) -> str:
+        return refused(partial(checked, values))
+
+    found = {
+        "`import prompt_coevo.adapters.trl`": python("-c", "import prompt_coevo.adapters.trl"),
+        "`python -m prompt_coevo.adapters.openrlhf`": python(
+            "-m", "prompt_coevo.adapters.openrlhf"
+        ),
+        "`import prompt_coevo.adapters.verl`": python("-c", "import prompt_coevo.adapters.verl"),
+        "`prompt-coevo demo`": refused(
+            lambda: CliRunner().invoke(app, ["demo"], catch_exceptions=False)
+        ),
+        "`reflection.model = self` without torch": settings(reflection={"model": "self"}),
+        "`p2o.likeness = encoder` without torch": settings(
+            reflection={"function": str}, p2o={"likeness": "encoder", "likeness_encoder": "minilm"}
+        ),
+    }
+    # These two are installed here.
+    monkeypatch.setattr("prompt_coevo.extras.find_spec", lambda package: None)
+    found["a model of litellm without it"] = settings(reflection={"model": "openai/gpt-5"})
+    found["`p2o.search_backend = gepa` without it"] = settings(
+        reflection={"function": str}, p2o={"search_backend": "gepa"}
+    )
+    mistakes_page.compare("packages", found)
+
+
+def test_dataset() -> None:
+    found = {}
+    for mistake, (rows, values) in DATASETS.items():
+        found[mistake] = refused(partial(index_columns, rows, Settings(**values)))
+    mistakes_page.compare("dataset", found)
+
+
+def test_resumed(tmp_path: Path) -> None:
+    def engine(questions: str = "abc", **values: Any) -> Coevolution:
+        values = {"reflection": {"function": str}, **values}
+        return Coevolution.from_settings(Settings(**values), dataset=Dataset.of(list(questions)))
+
+    state = engine().state_dict()
+
+    def resumed(state: dict[str, Any], **values: Any) -> str:
+        return refused(lambda: engine(**values).load_state_dict(state))
+
+    found = {
+        "another seed": resumed(state, seed=1),
+        "another setting of the method: `p2o.tau`": resumed(state, p2o={"tau": 0.5}),
+        "another method": resumed(state, algorithms="inspo", inspo={"instruction": "Think."}),
+        "another dataset": resumed(state, questions="abd"),
+        "a damaged checkpoint": resumed({**state, "epochs": 7}),
+    }
+    mistakes_page.compare("resumed", found)
+
+
+def test_the_page_has_thirty_mistakes_and_each_part_a_test() -> None:
+    here = Path(__file__).read_text("utf-8")
+    there = (Path(__file__).parents[2] / "trl" / "test_mistakes.py").read_text("utf-8")
+    parts = mistakes_page.parts()
+    for part in parts:
+        assert f'mistakes_page.compare("{part}", found)' in here + there
+    rows = [row for part in parts for row in mistakes_page.read(part).items()]
+    assert len(rows) >= 30
+    assert all(said and "\n" not in said for _, said in rows)

@@ -1,0 +1,53 @@
+"""Typical mistakes with TRL, each made for real: what is said is what docs/mistakes.md says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import Trainer, TrainingArguments
+
+from helpers import mistakes_page
+from helpers.mistakes_page import told
+from helpers.trl_world import rows
+from prompt_coevo.adapters.trl import attach
+from prompt_coevo.errors import CoevoError
+
+MODEL = {"reflection": {"function": str}}
+
+
+def test_mistakes_with_trl(make_trainer: Any, tmp_path: Path) -> None:
+    found: dict[str, str] = {}
+
+    def refused(mistake: str, act: Callable[[], object], trainer: Any) -> None:
+        with pytest.raises(CoevoError) as raised:
+            act()
+        assert trainer.state.global_step == 0
+        found[mistake] = told(raised.value, tmp_path)
+
+    def attached(mistake: str, settings: dict[str, Any] = MODEL, **made: Any) -> None:
+        trainer = make_trainer(**made)
+        refused(mistake, lambda: attach(trainer, settings), trainer)
+
+    twice = make_trainer()
+    attach(twice, MODEL)
+    refused("the callback twice", lambda: attach(twice, MODEL), twice)
+    plain = Trainer(
+        twice.model, TrainingArguments(str(tmp_path / "plain"), use_cpu=True, report_to="none")
+    )
+    refused("another trainer", lambda: attach(plain, MODEL), plain)
+    attached(
+        "checkpoints without the optimizer: `save_only_model=True`",
+        save_strategy="epoch",
+        save_only_model=True,
+    )
+    attached("no reflection model", {})
+    attached("no instruction to start from", {"algorithms": "inspo", **MODEL})
+    attached(
+        "a misspelt column",
+        {"ground_truth_column": "anwser", **MODEL},
+        dataset=rows(),
+    )
+    mistakes_page.compare("trl", found)
