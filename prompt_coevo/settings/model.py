@@ -24,6 +24,7 @@ from prompt_coevo.settings.journal import JournalSettings
 from prompt_coevo.settings.method import Method, load_method
 from prompt_coevo.settings.mistakes import Source, mistakes_of
 from prompt_coevo.settings.placement import PlacementSettings
+from prompt_coevo.settings.preflight import PreflightSettings
 from prompt_coevo.settings.reflection import ReflectionSettings
 from prompt_coevo.settings.section import Contradictions, Section, refuse_switch, tell
 from prompt_coevo.settings.sources import (
@@ -85,6 +86,7 @@ class Settings(BaseSettings):
     reflection: ReflectionSettings = ReflectionSettings()
     gates: GateSettings = GateSettings()
     journal: JournalSettings = JournalSettings()
+    preflight: PreflightSettings = PreflightSettings()
     resume: Literal["strict", "force"] = "strict"
     """Whether a checkpoint of another run (seed, dataset, method or its settings) is refused, or gone on
     with, as what the settings say now."""
