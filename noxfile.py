@@ -120,6 +120,19 @@ def package(session: nox.Session) -> None:
 
 
 @nox.session
+def extras(session: nox.Session) -> None:
+    """Resolve every extra of the wheel by uv and pip, install those for a CPU and use them; or `-- EXTRA`."""
+    hashed(session, "package")
+    temporary = Path(session.create_tmp())
+    session.run(
+        "python", "tools/build_package.py", str(temporary / "dist"), str(temporary / "direct")
+    )
+    for wheel in (temporary / "dist").glob("*.whl"):
+        session.run("python", "tools/resolve_extras.py", str(wheel), *session.posargs)
+        session.run("python", "tools/use_extras.py", str(wheel), *session.posargs)
+
+
+@nox.session
 def demo(session: nox.Session) -> None:
     """The demo: GRPO and P2O side by side."""
     install(session, "demo")

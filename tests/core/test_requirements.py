@@ -148,13 +148,13 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return found
 
 
+INSTALLING = ("sbom", "core", "trl", "verl", "openrlhf", "package", "extras", "demo", "bench")
+
+
 @pytest.mark.parametrize(
     ("name", "posargs"),
     [
-        *(
-            (name, ())
-            for name in ("sbom", "core", "trl", "verl", "openrlhf", "demo", "bench", "package")
-        ),
+        *((name, ()) for name in INSTALLING),
         ("retrieval", ("--real-encoder",)),
     ],
 )
