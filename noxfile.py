@@ -121,7 +121,7 @@ def package(session: nox.Session) -> None:
 
 @nox.session
 def extras(session: nox.Session) -> None:
-    """Resolve every extra of the wheel by uv and pip, install those for a CPU and use them; or `-- EXTRA`."""
+    """Resolve every extra of the wheel, install those for a CPU and use them. `-- EXTRA` for one."""
     hashed(session, "package")
     temporary = Path(session.create_tmp())
     session.run(

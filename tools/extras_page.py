@@ -1,4 +1,4 @@
-"""What resolving and using the extras came to: benchmarks/results/extras.json and docs/installed-versions.md."""
+"""What resolving and using the extras came to: a file of results and docs/installed-versions.md."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ SHOWN: Final = (
 
 HEAD: Final = """# Which versions an extra brings
 
-What a resolver chose for `prompt-coevo[EXTRA]` of the built wheel, on Linux x86_64 with Python 3.11, without any
-constraint but those of the packages; and what was done with the extra after it was installed. The ranges are in
-`pyproject.toml`, what the tests run with is in `constraints/` ([supply chain](supply-chain.md)); everything that was
-chosen is in `benchmarks/results/extras.json`. Made by
+What a resolver chose for `prompt-coevo[EXTRA]` of the built wheel, on Linux x86_64 with Python 3.11,
+without any constraint but those of the packages; and what was done with the extra after it was
+installed. The ranges are in `pyproject.toml`, what the tests run with is in `constraints/`
+([supply chain](supply-chain.md)); everything that was chosen is in `benchmarks/results/extras.json`.
+Made by
 
 ```bash
 python dev.py nox -s extras                  # resolve every extra, install and use what fits a CPU
@@ -31,17 +32,17 @@ python dev.py nox -s extras -- retrieval     # or one
 RESOLVED: Final = """
 ## Resolved
 
-Nothing is installed here; `+` joins extras that one environment has. The `torch` that is chosen is the index's own, for CUDA.
-With one wheel each, `verl[vllm]` and `openrlhf[vllm]` name another vLLM than `prompt-coevo[vllm]`, which is TRL's newest:
-take theirs.
+Nothing is installed here; `+` joins extras of one environment. The torch that is chosen is the
+index's own, for CUDA. VeRL and OpenRLHF name one version of vLLM each, which is not always the newest
+that TRL works with: with them, take `verl[vllm]` or `openrlhf[vllm]` in place of `prompt-coevo[vllm]`.
 """
 USED: Final = """
 ## Installed and used
 
-The built wheel with this extra in an environment of its own, with the newest versions that fit and the CPU build of torch
-(`constraints/torch.txt`), and then a script from `tools/uses/`, which sees nothing of the checkout. `verl` is used by the
-tests, in the versions of `constraints/`, and `openrlhf` likewise but without flash-attn; `vllm` and `retrieval-gpu`
-need a GPU and were resolved only.
+The built wheel with this extra in an environment of its own, with the newest versions that fit and the
+CPU build of torch (`constraints/torch.txt`), and then a script from `tools/uses/`, which sees nothing of
+the checkout. `verl` and `openrlhf` are used by their tests, in the versions of `constraints/`, the latter
+without flash-attn; `vllm` and `retrieval-gpu` need a GPU and were resolved only.
 """
 
 

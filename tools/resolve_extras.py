@@ -1,9 +1,10 @@
 """Which versions uv and pip choose for each extra of a wheel, on Linux x86_64 with Python 3.11.
 
-    python tools/resolve_extras.py WHEEL [EXTRA ...]      all extras if none is named; `trl+vllm` is two at once
+    python tools/resolve_extras.py WHEEL [EXTRA ...]      all if none is named; `trl+vllm` is two at once
 
-Nothing is installed. The answers go to benchmarks/results/extras.json and docs/installed-versions.md. pip has no
-command that only resolves: it fetches what has no metadata of its own on the index, and gets 300 s for each extra.
+Nothing is installed. The answers go to benchmarks/results/extras.json and docs/installed-versions.md.
+pip has no command that only resolves: it fetches what has no metadata of its own on the index, and gets
+300 s for each extra.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def by_pip(wheel: Path, name: str) -> dict[str, Any]:
         report = Path(folder) / "report.json"
         dry = ("--dry-run", "--ignore-installed", "--quiet", "--report", report)
         command = [sys.executable, "-m", "pip", "install", *dry, requirement(wheel, name)]
-        # An empty text takes the place of what pip's configuration says; the temporary files go with the folder.
+        # An empty text takes the place of what pip's configuration says.
         done, seconds = timed(command, {"PIP_FIND_LINKS": "", "TMPDIR": folder})
         if done is None or done.returncode:
             return {"error": _last_line(done), "seconds": seconds}

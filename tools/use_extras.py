@@ -2,8 +2,8 @@
 
     python tools/use_extras.py WHEEL [EXTRA ...]      all of tools/uses/ if none is named
 
-The newest versions that fit are taken, but for torch, of which only the CPU's build is wanted. What came out goes to
-benchmarks/results/extras.json and docs/installed-versions.md. Exit status 1 if one failed.
+The newest versions that fit are taken, but for torch, of which only the CPU's build is wanted. What came
+out goes to benchmarks/results/extras.json and docs/installed-versions.md. Exit status 1 if one failed.
 """
 
 from __future__ import annotations
