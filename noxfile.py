@@ -9,7 +9,7 @@ import nox
 
 nox.needs_version = ">=2025.2"
 nox.options.default_venv_backend = "uv"
-TESTED = ["lint", "core", "retrieval", "trl", "verl", "openrlhf"]
+TESTED = ["lint", "core", "retrieval", "trl", "verl", "openrlhf", "package"]
 nox.options.sessions = TESTED
 
 # What source packages are built with; their hashes are compared, too.
@@ -105,6 +105,31 @@ def openrlhf(session: nox.Session) -> None:
     install(session, "openrlhf")
     tests = ("tests/openrlhf", "tests/laws/openrlhf")
     session.run("pytest", *tests, *(session.posargs or ["-m", "not long"]))
+
+
+@nox.session
+def package(session: nox.Session) -> None:
+    """Wheel and source distribution, in dist/: built, looked into, and the wheel installed alone."""
+    hashed(session, "package")
+    folders = ("dist", str(Path(session.create_tmp()) / "direct"))
+    session.run("python", "tools/build_package.py", *folders)
+    session.run("python", "tools/check_package.py", *folders)
+    session.run("twine", "check", "--strict", *map(str, Path("dist").glob("*")))
+    # The other tests' conftest needs the package, which is not in this environment.
+    session.run("pytest", "--confcutdir", "tests/package", "tests/package", *session.posargs)
+
+
+@nox.session
+def extras(session: nox.Session) -> None:
+    """Resolve every extra of the wheel, install those for a CPU and use them. `-- EXTRA` for one."""
+    hashed(session, "package")
+    temporary = Path(session.create_tmp())
+    session.run(
+        "python", "tools/build_package.py", str(temporary / "dist"), str(temporary / "direct")
+    )
+    for wheel in (temporary / "dist").glob("*.whl"):
+        session.run("python", "tools/resolve_extras.py", str(wheel), *session.posargs)
+        session.run("python", "tools/use_extras.py", str(wheel), *session.posargs)
 
 
 @nox.session

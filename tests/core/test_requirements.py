@@ -93,6 +93,18 @@ def test_no_dependency_of_the_package_is_without_an_upper_bound() -> None:
     assert unbound == {PROJECT["name"]}
 
 
+def test_no_dependency_of_the_package_is_without_a_lower_bound() -> None:
+    """A resolver that finds no other way out takes the oldest version that there is."""
+    extras = PROJECT["optional-dependencies"]
+    asked = [Requirement(one) for of in [PROJECT["dependencies"], *extras.values()] for one in of]
+    unbound = {
+        one.name
+        for one in asked
+        if not any(part.operator in (">=", "==", "~=") for part in one.specifier)
+    }
+    assert unbound == {PROJECT["name"]}
+
+
 class Session:
     """Writes down what a session would install and run."""
 
@@ -105,6 +117,9 @@ class Session:
 
     def install(self, *arguments: str, **_: Any) -> None:
         self.installed.append(arguments)
+
+    def create_tmp(self) -> str:
+        return self.bin
 
     def log(self, message: str) -> None:
         pass
@@ -133,10 +148,13 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return found
 
 
+INSTALLING = ("sbom", "core", "trl", "verl", "openrlhf", "package", "extras", "demo", "bench")
+
+
 @pytest.mark.parametrize(
     ("name", "posargs"),
     [
-        *((name, ()) for name in ("sbom", "core", "trl", "verl", "openrlhf", "demo", "bench")),
+        *((name, ()) for name in INSTALLING),
         ("retrieval", ("--real-encoder",)),
     ],
 )
