@@ -31,6 +31,7 @@ PREPARED: Final = {
     "trl": "trl",  # a model, data, rewards and their GRPOTrainer; an OpenAI server; it trains
     "search": "trl",  # the search agent's trainer is built
     "parquet": "trl",  # a folder with Search-R1's data as they are downloaded
+    "questions": "trl",  # `questions.jsonl` is there
     "door": "trl",  # the tested harness is called MyDoorUnderTest
     "verl": "verl",  # an agent loop's file
     "openrlhf": "openrlhf",  # an agent's file
