@@ -68,7 +68,8 @@ def args(script: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any
 
 
 def test_every_script_is_tested() -> None:
-    assert scripts_for("openrlhf") == set(PRESET_OF)
+    """The quick start is tested in `test_documents.py`."""
+    assert scripts_for("openrlhf") == {*PRESET_OF, "openrlhf_quickstart.sh"}
 
 
 def test_bash_can_read_it(script: str) -> None:

@@ -1,0 +1,129 @@
+"""The blocks of code in README and docs, and who checks each of them.
+
+A block is checked by what it is: a command by the parser of its program, settings as settings, Python by
+running it in the core's environment, or as a part of a file that is tested itself. What needs more says so
+in a comment in the line before its fence, which no reader sees:
+
+    <!-- prepared: trl -->
+
+`PREPARED` has the names, and the session whose `test_documents.py` prepares and runs such blocks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from helpers.documented_commands import commands
+
+ROOT: Final = Path(__file__).parents[2]
+PREPARED: Final = {
+    "settings": "core",  # `Settings` is imported
+    "data": "core",  # JSON, YAML or TOML that is no settings: it is parsed
+    "method": "core",  # a method is registered under the name `mine`, and the laws are put to it
+    "plugins": "plugins",  # as settings, with the two methods from docs/plugins installed
+    "module": "retrieval",  # a module of one's own, whose first line names its file
+    "remote": "retrieval",  # a server is there for http://a:8000 and http://b:8000
+    "trl": "trl",  # a model, data, rewards and their GRPOTrainer; an OpenAI server; it trains
+    "search": "trl",  # the search agent's trainer is built
+    "parquet": "trl",  # a folder with Search-R1's data as they are downloaded
+    "questions": "trl",  # `questions.jsonl` is there
+    "door": "trl",  # the tested harness is called MyDoorUnderTest
+    "verl": "verl",  # an agent loop's file
+    "openrlhf": "openrlhf",  # an agent's file
+}
+"""What a block may need, and the session that has it."""
+TEST_FILES: Final = {
+    "core": "tests/core/documents/test_blocks.py",
+    "plugins": "tests/plugins/test_documents.py",
+    "retrieval": "tests/retrieval/test_documents.py",
+    "trl": "tests/trl/test_documents.py",
+    "verl": "tests/verl/test_documents.py",
+    "openrlhf": "tests/openrlhf/test_documents.py",
+}
+# A block that is cut out of one of these is tested with it.
+TESTED_FILES: Final = (
+    "docs/examples/own_trainer.py",
+    "docs/examples/own_door.py",
+    "docs/examples/trl_quickstart.py",
+    "docs/examples/verl_quickstart.sh",
+    "docs/examples/openrlhf_quickstart.sh",
+    "tests/laws/trl/test_door.py",
+)
+SHELL: Final = ("bash", "console")
+DATA: Final = ("toml", "yaml", "json")
+_FENCE: Final = re.compile(
+    r"^(?P<indent> *)(?P<fence>```+|~~~+)(?P<language>[^\n`]*)\n(?P<text>.*?)^(?P=indent)(?P=fence) *$",
+    re.MULTILINE | re.DOTALL,
+)
+_COMMENT: Final = re.compile(r"<!-- prepared: ([\w-]+) -->\s*\Z")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its page, the line of its first line, its language, text and preparation."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+    prepared: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+    def cut_out_of(self) -> str | None:
+        """The tested file that holds the whole block."""
+        return next((name for name in TESTED_FILES if self.text in _text(name)), None)
+
+    def sessions(self) -> set[str]:
+        """The sessions in which it is checked; none if nobody knows what to do with it."""
+        if self.prepared:
+            return {PREPARED[self.prepared]} if self.prepared in PREPARED else set()
+        if self.cut_out_of():
+            return {"core"}
+        if self.language in SHELL:
+            return {"core"} | {command.session for command in commands(self.text, self.language)}
+        return {"core"} if self.language in ("python", "text", *DATA) else set()
+
+
+def pages() -> list[Path]:
+    """README, CONTRIBUTING and whatever stands in docs, but for what an installed plugin leaves."""
+    docs = [path for path in (ROOT / "docs").rglob("*.md") if "build" not in path.parts]
+    return sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *docs])
+
+
+@cache
+def blocks() -> tuple[Block, ...]:
+    """All blocks of all pages."""
+    return tuple(block for page in pages() for block in blocks_of(page))
+
+
+def blocks_of(page: Path) -> Iterator[Block]:
+    yield from blocks_in(page.read_text("utf-8"), str(page.relative_to(ROOT)))
+
+
+def blocks_in(text: str, page: str) -> Iterator[Block]:
+    for found in _FENCE.finditer(text):
+        lines = found["text"].splitlines(keepends=True)
+        body = "".join(line.removeprefix(found["indent"]) for line in lines)
+        comment = _COMMENT.search(text, 0, found.start())
+        prepared = comment[1] if comment else ""
+        line = text.count("\n", 0, found.start()) + 2
+        yield Block(page, line, found["language"].strip(), body, prepared)
+
+
+def blocks_for(session: str, *prepared: str) -> list[Block]:
+    """The blocks that a session checks; only those with one of these preparations, if any is given."""
+    mine = [block for block in blocks() if session in block.sessions()]
+    return [block for block in mine if not prepared or block.prepared in prepared]
+
+
+@cache
+def _text(name: str) -> str:
+    path = ROOT / name
+    return path.read_text("utf-8") if path.exists() else ""

@@ -1,0 +1,99 @@
+"""The commands in a block for a shell, one by one, as far as one can tell without running it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from typing import Final
+
+_BETWEEN: Final = re.compile(r"^[;&|()]+$")
+_REDIRECTION: Final = re.compile(r"^[<>]+&?$")
+_ASSIGNMENT: Final = re.compile(r"^[A-Za-z_]\w*=")
+_KEYWORDS: Final = {"do", "then", "else", "if", "while", "!"}
+_SESSIONS: Final = {
+    "verl.trainer.main_ppo": "verl",
+    "openrlhf.cli.train_ppo_ray": "openrlhf",
+    "prompt_coevo.adapters.openrlhf": "openrlhf",
+}
+
+
+@dataclass(frozen=True)
+class Command:
+    """Words of one simple command, without assignments before it and redirections behind it."""
+
+    words: tuple[str, ...]
+
+    @property
+    def module(self) -> str | None:
+        """The module that `python -m` is to run."""
+        python = self.words[0].startswith("python") and self.words[1:2] == ("-m",)
+        return self.words[2] if python and len(self.words) > 2 else None
+
+    @property
+    def session(self) -> str:
+        """The session that has the program's parser."""
+        return _SESSIONS.get(self.module or "", "core")
+
+
+@cache
+def commands(text: str, language: str = "bash") -> tuple[Command, ...]:
+    """All commands of a block. In a `console` block these are the lines that begin with `$`."""
+    if language == "console":
+        text = _typed(text)
+    return tuple(_commands(text.replace("\\\n", " ")))
+
+
+def _typed(text: str) -> str:
+    """What was typed into a console: the lines after a prompt, and the lines that these go on in."""
+    kept, goes_on = [], False
+    for line in text.splitlines():
+        if goes_on or line.startswith("$ "):
+            kept.append(line if goes_on else line[2:])
+            goes_on = line.endswith("\\")
+    return "\n".join(kept)
+
+
+def _commands(text: str) -> Iterator[Command]:
+    for line in _whole_lines(text):
+        reader = shlex.shlex(line, posix=True, punctuation_chars=True)
+        reader.whitespace_split = True
+        for between, group in groupby(reader, key=lambda word: bool(_BETWEEN.match(word))):
+            words = [] if between else _own_words(list(group))
+            if words:
+                yield Command(tuple(words))
+
+
+def _whole_lines(text: str) -> Iterator[str]:
+    """Lines, those joined that a quotation runs over."""
+    waiting = ""
+    for line in text.splitlines():
+        waiting += line + "\n"
+        try:
+            shlex.split(waiting, comments=True)
+        except ValueError:
+            continue  # a quotation is open
+        yield waiting
+        waiting = ""
+    if waiting:
+        raise ValueError(f"a quotation without an end: {waiting!r}")
+
+
+def _own_words(words: list[str]) -> list[str]:
+    if words[0] == "for":
+        return []
+    while words and (_ASSIGNMENT.match(words[0]) or words[0] in _KEYWORDS):
+        words = words[1:]
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        if _REDIRECTION.match(word):
+            skip = True
+        elif skip:
+            skip = False
+        else:
+            kept.append(word)
+    return kept

@@ -1,0 +1,89 @@
+"""The documents' commands and files for OpenRLHF: read by its own parser and checks, and ours.
+
+What stands for the rest of a command (`...`) is the quick start's.
+"""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openrlhf.utils.agent import AgentExecutorBase
+
+from helpers.documented import SHELL, Block, blocks_for
+from helpers.documented_commands import Command, commands
+from helpers.example_scripts import EXAMPLES, given_to
+from helpers.openrlhf_run import check_openrlhf
+from prompt_coevo.settings import Settings
+
+OURS = "prompt_coevo.adapters.openrlhf"
+QUICKSTART = "openrlhf_quickstart.sh"
+COMMANDS = [
+    pytest.param(command, id=str(block))
+    for block in blocks_for("openrlhf")
+    if block.language in SHELL
+    for command in commands(block.text, block.language)
+    if command.session == "openrlhf"
+]
+
+
+def quickstart(folder: Path) -> tuple[str, list[str]]:
+    """Its module and its arguments."""
+    option, module, *arguments = given_to("my-python", folder, QUICKSTART, PYTHON="my-python")
+    assert option == "-m"
+    return module, arguments
+
+
+def without_us(arguments: list[str]) -> list[str]:
+    ours = [place for place, word in enumerate(arguments) if word.startswith("--coevo.")]
+    return [word for place, word in enumerate(arguments) if {place, place - 1}.isdisjoint(ours)]
+
+
+def checked(folder: Path, module: str, arguments: list[str]) -> dict[str, Any]:
+    result = check_openrlhf(folder, module, arguments)
+    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
+    found: dict[str, Any] = json.loads((folder / "args.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_openrlhf_reads_the_command(command: Command, tmp_path: Path) -> None:
+    given = [word for word in command.words[3:] if word != "..."]
+    _, stock = quickstart(tmp_path)
+    if not any(word.startswith("--coevo.") for word in given):
+        module = "openrlhf.cli.train_ppo_ray"  # else a method is asked for
+    else:
+        module = str(command.module)
+    args = checked(tmp_path, module, [*without_us(stock), *given])
+    if module == OURS:
+        assert Settings(**args["coevo"]).reflection.model == "openai/gpt-5"
+
+
+@pytest.mark.parametrize("block", blocks_for("openrlhf", "openrlhf"), ids=str)
+def test_an_agents_file(block: Block, tmp_path: Path) -> None:
+    path = tmp_path / "agent.py"
+    path.write_text(block.text, "utf-8")
+    assert issubclass(runpy.run_path(str(path))["AgentExecutor"], AgentExecutorBase)
+
+
+def test_the_quick_start(tmp_path: Path) -> None:
+    module, arguments = quickstart(tmp_path)
+    assert module == OURS
+    args = checked(tmp_path, module, arguments)
+    assert Settings(**args["coevo"]).algorithms == ("p2o",)
+    reward = runpy.run_path(args["reward"]["remote_url"][0])["reward_func"]
+    queries = ["<user> q <assistant> It is 4 2.<end>", "<user> q <assistant> 4 <end> "]
+    found = reward(queries, ["<user> q <assistant>"] * 2, ["4 2", "4 2"])
+    assert found["rewards"].tolist() == [1, 0]
+
+
+def test_the_quick_start_changes_three_lines(tmp_path: Path) -> None:
+    lines = (EXAMPLES / QUICKSTART).read_text("utf-8").splitlines()
+    assert len([line for line in lines if " # new" in line and not line.startswith("#")]) == 3
+    _, arguments = quickstart(tmp_path)
+    stock = without_us(arguments)
+    assert len(arguments) - len(stock) == 4
+    assert checked(tmp_path, "openrlhf.cli.train_ppo_ray", stock)["train"]["num_episodes"] == 5

@@ -1,0 +1,14 @@
+"""The documents' code for the two methods from outside, with both of them installed."""
+
+from __future__ import annotations
+
+import pytest
+
+from helpers.documented import Block, blocks_for
+from prompt_coevo import Settings
+
+
+@pytest.mark.parametrize("block", blocks_for("plugins"), ids=str)
+def test_settings_of_the_methods(block: Block) -> None:
+    assert block.prepared == "plugins"
+    exec(compile(block.text, str(block), "exec"), {"Settings": Settings})
