@@ -258,7 +258,12 @@ class _Reader:
 
     def _no_longer(self, event: Fields, chosen: set[str], why: str) -> None:
         for one in self._run.candidates.values():
-            if one.kind == "template" and one.fate == "in use" and one.turns and one.id not in chosen:
+            if (
+                one.kind == "template"
+                and one.fate == "in use"
+                and one.turns
+                and one.id not in chosen
+            ):
                 _turn(one, event, "dropped", why)
 
     def _joined(self, event: Fields) -> None:

@@ -159,7 +159,7 @@ class Run:
 
     folder: str
     begun: str = ""
-    last: Moment = Moment(0, 0, "")
+    last: Moment = field(default_factory=lambda: Moment(0, 0, ""))
     ended: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
     noted: dict[str, Any] = field(default_factory=dict)
@@ -204,14 +204,13 @@ class Run:
         value = self.settings.get("p2o.solved_at", 1.0)
         return float(value) if isinstance(value, int | float) else 1.0
 
-    def scores_of(self, template: str) -> dict[str, Score]:
-        """By question."""
-        return {question: one for (question, name), one in self.scores.items() if name == template}
-
-    def solved(self, template: str) -> int:
-        """On how many questions its rollouts earned on the average what counts as solved."""
-        means = (one.mean for one in self.scores_of(template).values())
-        return sum(one is not None and one >= self.solved_at for one in means)
+    def solved_by_template(self) -> dict[str, int]:
+        """On how many questions a template's rollouts earned on the average what counts as solved."""
+        found: dict[str, int] = {}
+        for (_, template), score in self.scores.items():
+            if template is not None and (score.mean or 0.0) >= self.solved_at:
+                found[template] = found.get(template, 0) + 1
+        return found
 
 
 def mean(values: list[float]) -> float | None:

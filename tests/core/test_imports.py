@@ -40,6 +40,7 @@ FLOORS = (
     "reflection",
     "algorithms",
     "engine",
+    "report",
     "doors",
     "retrieval",
     "adapters",
