@@ -71,7 +71,7 @@ def register(kind: Kind, name: str, component: Any) -> None:
     """Offer a component under a name, in this process. Raises PluginError if the name is taken."""
     if name in names(kind):
         raise PluginError(
-            f"the name {name!r} is taken among the {kind} ({_origin(kind, name)}); choose another one"
+            f"the name {name!r} is taken among the {kind} ({origin(kind, name)}); choose another one"
         )
     _registered[kind][name] = component
 
@@ -156,7 +156,8 @@ def _offered(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=group))
 
 
-def _origin(kind: Kind, name: str) -> str:
+def origin(kind: Kind, name: str) -> str:
+    """Where the component of a known name comes from, in words."""
     if name in _BUILT_IN[kind]:
         return "it is built in"
     if name in _registered[kind]:

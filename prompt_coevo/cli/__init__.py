@@ -7,7 +7,7 @@ import sys
 import typer
 
 from prompt_coevo import __version__
-from prompt_coevo.cli import demo, presets, retrieval, settings
+from prompt_coevo.cli import demo, plugins, presets, report, retrieval, runs, settings
 from prompt_coevo.errors import CoevoError
 
 app = typer.Typer(
@@ -19,6 +19,12 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("settings")(settings.show)
+app.command("report")(report.report)
+app.command("explain")(runs.explain)
+app.command("diff")(runs.diff)
+app.command("best")(runs.best)
+app.command("tail")(runs.tail)
+app.command("plugins")(plugins.plugins)
 app.add_typer(presets.app, name="presets")
 app.add_typer(retrieval.app, name="retrieval")
 

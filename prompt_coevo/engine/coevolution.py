@@ -15,6 +15,7 @@ from prompt_coevo.candidates.gates import rough_token_count
 from prompt_coevo.engine.before import clear_for_training, look_before
 from prompt_coevo.engine.desk import Desk
 from prompt_coevo.engine.identity import Dataset, RunIdentity, digest_of
+from prompt_coevo.engine.journal import FORMAT
 from prompt_coevo.engine.planning import Planner, check_claims
 from prompt_coevo.engine.riders import Riders, check_wanted
 from prompt_coevo.engine.rounds import OpenRounds
@@ -210,6 +211,8 @@ class Coevolution:
         attempt, step = self.policy_version
         self.desk.policy_version = PolicyVersion(attempt, step + 1)
         self._plugins.each(hookspecs.coevo_step_end, policy=policy, last=last)
+        if self.desk.journal.path is not None:
+            self.desk.note("metrics", metrics=self.metrics())
 
     def epoch_end(self, policy: Policy) -> None:
         """An epoch is over and another one follows. May ask `policy` for rollouts."""
@@ -348,7 +351,9 @@ class Coevolution:
 
     def _note_run(self, event: str, **fields: Any) -> None:
         identity = self.desk.identity
-        self.desk.note(event, settings=identity.meaning, noted=identity.noted, **fields)
+        self.desk.note(
+            event, journal=FORMAT, settings=identity.meaning, noted=identity.noted, **fields
+        )
 
     def _sealed_state(self) -> dict[str, Any]:
         attempt, step = self.policy_version

@@ -18,6 +18,9 @@ from prompt_coevo.redact import redact
 
 logger = logging.getLogger(PROJECT)
 
+FORMAT: Final = 1
+"""Counts the forms of the events that a reader has to know; `run_begins` and `resumed` say it."""
+
 _NAME = "events.jsonl"
 _MEGABYTE = 1 << 20
 _MOST_ATTEMPTS = 1 << 31
@@ -59,6 +62,13 @@ class Journal:
                     "give the trainer another one"
                 ) from None
 
+    @classmethod
+    def to_read(cls, folder: Path) -> Journal:
+        """The journal of a folder in which nothing is written or made."""
+        journal = cls(None)
+        journal.path = folder / _NAME
+        return journal
+
     def write(self, events: Sequence[Mapping[str, Any]], *, sync: bool = False) -> None:
         """Append events, from any thread; with `sync` they are on the disk when this returns."""
         if self._lines is None or not events:
@@ -85,15 +95,19 @@ class Journal:
     def read(self) -> Iterator[dict[str, Any]]:
         """All events so far. What is no event is passed over: a line that was cut, or a file that cannot
         be read, for which there is one warning."""
-        for path in self._files():
+        return (event for event in self.lines() if event is not None)
+
+    def lines(self) -> Iterator[dict[str, Any] | None]:
+        """The same, and None for every line that is no event."""
+        for path in self.parts:
             try:
-                yield from (event for event in Lines(path).read() if event is not None)
+                yield from Lines(path).read()
             except OSError as error:
                 logger.warning("the journal %s cannot be read: %s", path, error)
 
     def last_attempt(self) -> int:
         """The number of the attempt that wrote last, -1 if none did. Attempts follow each other."""
-        for path in reversed(self._files()):
+        for path in reversed(self.parts):
             try:
                 for event in Lines(path).backwards():
                     attempt = event.get("attempt") if event else None
@@ -106,9 +120,10 @@ class Journal:
     @property
     def damaged(self) -> int:
         """How many lines of the files cannot be read."""
-        return sum(line is None for path in self._files() for line in Lines(path).read())
+        return sum(line is None for path in self.parts for line in Lines(path).read())
 
-    def _files(self) -> list[Path]:
+    @property
+    def parts(self) -> list[Path]:
         """The files put aside, oldest first, and the one that is written."""
         if self.path is None:
             return []

@@ -9,12 +9,13 @@ from prompt_coevo.algorithms.p2o.cover import TemplateCover
 from prompt_coevo.algorithms.p2o.search import SearchResult
 from prompt_coevo.candidates.trials import Trial
 from prompt_coevo.context import Context
+from prompt_coevo.engine.step_rewards import StepRewards
 from prompt_coevo.engine.texts import Texts
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.placement import question_text
 from prompt_coevo.policy import Policy
 from prompt_coevo.proposals import Proposal
-from prompt_coevo.types import Candidate
+from prompt_coevo.types import Candidate, Group
 
 
 class JournalSink:
@@ -24,10 +25,30 @@ class JournalSink:
         self._note = context.note
         self._texts = Texts(context.note)
         self._policy: Policy | None = None
+        self._rewards = StepRewards()
+        self._told: set[str] = set()
+        """Questions whose texts are in the journal."""
 
     @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
         self._policy = policy
+
+    @hookimpl
+    def coevo_observe(self, groups: Sequence[Group]) -> None:
+        self._rewards.add(groups)
+
+    @hookimpl
+    def coevo_step_end(self) -> None:
+        """What training's rollouts since the last update earned, if there were any."""
+        rewards, self._rewards = self._rewards, StepRewards()
+        if rewards.empty:
+            return
+        uses = rewards.uses
+        for name in dict.fromkeys(use[0] for use in uses):
+            if name not in self._told and (text := self._question(name)) is not None:
+                self._told.add(name)
+                self._note("question", question=name, text=text)
+        self._note("rewards", **rewards.totals, uses=uses)
 
     @hookimpl
     def coevo_after_candidate_checked(

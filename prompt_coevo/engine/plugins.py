@@ -77,7 +77,11 @@ class Plugins:
     def load_entry_points(self) -> None:
         """Add the installed third-party plugins, but those that PROMPT_COEVO_DISABLE_PLUGINS names."""
         for entry in installed(PROJECT):
-            self.register(_loaded(entry), entry.name)
+            self.load(entry)
+
+    def load(self, entry: EntryPoint) -> None:
+        """Add an installed plugin. Raises PluginError."""
+        self.register(_loaded(entry), entry.name)
 
     @property
     def names(self) -> list[str]:

@@ -41,6 +41,7 @@ FLOORS = (
     "algorithms",
     "preflight",
     "engine",
+    "report",
     "doors",
     "retrieval",
     "adapters",

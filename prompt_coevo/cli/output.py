@@ -1,0 +1,56 @@
+"""How the commands about runs write: plain where colour or width are not to be had."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from prompt_coevo import files
+from prompt_coevo.errors import CoevoError
+
+RUN: Final = typer.Argument(
+    metavar="RUN", help="The output folder of a run, or its subfolder coevo.", show_default=False
+)
+
+
+def coloured() -> bool:
+    """Whether the output is a terminal that may have colours (https://no-color.org)."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in ("", "dumb")
+    return sys.stdout.isatty() and not plain
+
+
+def styled(text: str, **style: str | bool) -> str:
+    """With colours if there are any."""
+    return typer.style(text, **style) if coloured() else text  # type: ignore[arg-type]
+
+
+def show(lines: Iterable[str]) -> None:
+    """Write lines; what the output's encoding lacks becomes a question mark."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    for line in lines:
+        typer.echo(line.encode(encoding, "replace").decode(encoding))
+
+
+def tell_damage(damaged: int, lost: int) -> None:
+    """One sentence on the error output if the journal is not whole."""
+    if damaged or lost:
+        typer.echo(
+            f"note: {damaged} lines of the journal cannot be read, and {lost} events were never written; "
+            "this is what is left",
+            err=True,
+        )
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file whole or not at all. Raises CoevoError."""
+    try:
+        files.replace(path, text.encode("utf-8", "replace"), sync=False)
+    except OSError as error:
+        raise CoevoError(
+            f"{path} cannot be written: {error.strerror}; give another file with --out"
+        ) from None

@@ -1,0 +1,59 @@
+"""`prompt-coevo report`: a run as one HTML file, or live on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from prompt_coevo.cli.output import RUN, write_file
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.report import find
+
+_PORT = 8371
+
+
+def report(
+    run: Path = RUN,
+    out: Path | None = typer.Option(
+        None, help="The file to write; report.html in the run's folder by default."
+    ),
+    serve: bool = typer.Option(
+        False, "--serve", help="Serve it to this machine, always up to date."
+    ),
+    port: int | None = typer.Option(
+        None, min=0, max=65535, help=f"With --serve: {_PORT} by default, 0 for a free one."
+    ),
+) -> None:
+    """Write what came of a run as one HTML file, which needs no network and no server.
+
+    Curves, weights, the lineage with the fate of every candidate, trials question by question, which
+    template covers which question, and what every call cost. Needs: pip install 'prompt-coevo[report]'.
+
+    Examples: prompt-coevo report out/run1; prompt-coevo report out/run1 --serve
+    """
+    if port is not None and not serve:
+        raise SettingsError("--port has no effect without --serve; give both")
+    if serve and out is not None:
+        raise SettingsError("--serve writes no file, so --out has no effect; give one of them")
+    from prompt_coevo.report.page import need_extra, page
+
+    need_extra()
+    folder = find.run_folder(run)
+    if serve:
+        _serve(folder, _PORT if port is None else port)
+        return
+    path = out if out is not None else folder / "report.html"
+    write_file(path, page(folder))
+    typer.echo(path)
+
+
+def _serve(folder: Path, port: int) -> None:
+    from prompt_coevo.report.live import server
+
+    with server(folder, port) as serving:
+        typer.echo(f"http://127.0.0.1:{serving.server_address[1]}/ (Ctrl-C ends it)")
+        try:
+            serving.serve_forever()
+        except KeyboardInterrupt:
+            return

@@ -1,0 +1,104 @@
+"""`prompt-coevo explain`, `diff`, `best` and `tail`: questions to a run's files."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from prompt_coevo.cli.output import RUN, coloured, show, styled, tell_damage
+from prompt_coevo.report import find
+from prompt_coevo.report.best import best_of
+from prompt_coevo.report.differences import Manner, pieces
+from prompt_coevo.report.events import EventLines
+from prompt_coevo.report.explanation import explanation
+from prompt_coevo.report.reading import read_run
+from prompt_coevo.report.run import Run
+from prompt_coevo.report.visible import visible
+
+_ID: Final = typer.Argument(
+    metavar="ID", help="A candidate's id, or its beginning.", show_default=False
+)
+_MARKS: Final[dict[Manner, tuple[str, str, str]]] = {
+    "same": ("", "", ""),
+    "gone": ("[-", "-]", "red"),
+    "new": ("{+", "+}", "green"),
+}
+
+
+def explain(run: Path = RUN, candidate: str = _ID) -> None:
+    """Say why a candidate is, or is not, in use.
+
+    What its proposer was shown, what the model wrote, what the gates and the trial said, question by
+    question, where it is used, and what it cost.
+
+    Example: prompt-coevo explain out/run1 5c3be911
+    """
+    record = _read(run)
+    show(explanation(record, find.candidate(record, candidate)))
+
+
+def diff(run: Path = RUN, first: str = _ID, second: str = _ID) -> None:
+    """Show what the second candidate's text has otherwise than the first's, word by word.
+
+    Example: prompt-coevo diff out/run1 5c3be911 a76fb283
+    """
+    record = _read(run)
+    old, new = find.candidate(record, first), find.candidate(record, second)
+    show([f"[-{old.id}-] {{+{new.id}+}}"])
+    told = []
+    for manner, text in pieces(old.text, new.text):
+        before, after, colour = _MARKS[manner]
+        piece = before + visible(text) + after
+        told.append(styled(piece, fg=colour) if colour else piece)
+    show(["".join(told)])
+
+
+def best(
+    run: Path = RUN,
+    as_json: bool = typer.Option(False, "--json", help="As JSON, with the whole texts."),
+) -> None:
+    """Show the best instruction, and the templates in use by how many questions they solve.
+
+    Example: prompt-coevo best out/run1 --json
+    """
+    found = best_of(_read(run))
+    if as_json:
+        show([json.dumps(found.to_json(), indent=2)])
+    else:
+        show(found.lines())
+
+
+def tail(
+    run: Path = RUN,
+    lines: int = typer.Option(20, "--lines", "-n", min=0, help="Events to begin with."),
+    follow: bool = typer.Option(True, help="Go on until the run ends, or Ctrl-C."),
+) -> None:
+    """Show a run's latest events, and further ones as they come.
+
+    Examples: prompt-coevo tail out/run1; prompt-coevo tail out/run1 --no-follow | grep refused
+    """
+    events = EventLines(find.run_folder(run))
+    show(map(_coloured, events.latest(lines)))
+    try:
+        while follow and not events.ended:
+            time.sleep(0.5)
+            show(map(_coloured, events.new()))
+    except KeyboardInterrupt:
+        return
+
+
+def _coloured(line: str) -> str:
+    if not coloured():
+        return line
+    where, event, rest = (*line.split("  ", 2), "", "")[:3]
+    return f"{styled(where, dim=True)}  {styled(event, bold=True)}  {rest}"
+
+
+def _read(given: Path) -> Run:
+    run = read_run(find.run_folder(given))
+    tell_damage(run.damaged, run.lost)
+    return run

@@ -1,0 +1,59 @@
+"""What the rollouts of training earned between two weight updates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import fsum
+from typing import Any, TypeAlias
+
+from prompt_coevo.types import Group
+
+Use: TypeAlias = tuple[str, str | None, int, float]
+"""Question, template (None: none), rollouts, their mean reward."""
+
+
+class StepRewards:
+    """Rewards with and without a template, and question by question where templates were in use.
+
+    Rollouts that are not fit to judge by are counted, no more.
+    """
+
+    def __init__(self) -> None:
+        self._unfit = 0
+        self._by_manner: dict[bool, list[float]] = {True: [], False: []}
+        self._by_use: dict[tuple[str, str | None], list[float]] = {}
+
+    def add(self, groups: Sequence[Group]) -> None:
+        for group in groups:
+            questioned = any(rollout.assignment.templated for rollout in group.rollouts)
+            for rollout in group.rollouts:
+                template = rollout.assignment.template if rollout.assignment.templated else None
+                if not rollout.fit:
+                    self._unfit += 1
+                    continue
+                self._by_manner[template is not None].append(rollout.reward)
+                if questioned:
+                    use = (group.question_id, template.id if template else None)
+                    self._by_use.setdefault(use, []).append(rollout.reward)
+
+    @property
+    def empty(self) -> bool:
+        return not (self._unfit or any(self._by_manner.values()))
+
+    @property
+    def totals(self) -> dict[str, Any]:
+        """Fields of the event `rewards`: rollouts and mean rewards; None is the mean of none."""
+        fields: dict[str, Any] = {"unfit": self._unfit}
+        for name, templated in (("templated", True), ("untemplated", False)):
+            rewards = self._by_manner[templated]
+            fields[name] = {"rollouts": len(rewards), "reward": _mean(rewards) if rewards else None}
+        return fields
+
+    @property
+    def uses(self) -> list[Use]:
+        """Of the questions of which some rollout had a template."""
+        return [(*use, len(rewards), _mean(rewards)) for use, rewards in self._by_use.items()]
+
+
+def _mean(rewards: Sequence[float]) -> float:
+    return round(fsum(rewards) / len(rewards), 6)

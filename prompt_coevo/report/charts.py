@@ -1,0 +1,128 @@
+"""Line charts as inline SVG, drawn by matplotlib, in the colours of the page that they stand in.
+
+Series differ in colour (Okabe and Ito's, for all kinds of colour vision), marker and dashes. matplotlib
+writes one colour for each of them, which is made the name of a CSS variable afterwards, so that the
+page's light and dark themes colour the chart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import Final
+
+from markupsafe import Markup, escape
+from matplotlib import rc_context
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+_POINTS: Final = 240
+"""Of a series; more are means of neighbours."""
+_MARKED: Final = 12
+_MARKERS: Final = "osD^vPX*"
+_DASHES: Final = (
+    "-",
+    "--",
+    "-.",
+    ":",
+    (0, (5, 1, 1, 1, 1, 1)),
+    (0, (7, 2)),
+    (0, (1, 1)),
+    (0, (3, 3)),
+)
+SERIES: Final = len(_MARKERS)
+"""So many can be told apart in one chart."""
+_COLOURS: Final = tuple(f"#0101{number:02x}" for number in range(1, SERIES + 1))
+_INK, _GRID = "#010201", "#010202"
+_VARIABLES: Final = {
+    **{colour: f"var(--series-{number})" for number, colour in enumerate(_COLOURS, 1)},
+    _INK: "var(--ink)",
+    _GRID: "var(--line)",
+}
+_PROLOGUE: Final = re.compile(r"^.*?(?=<svg)", re.DOTALL)
+_METADATA: Final = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
+_GROUP_ID: Final = re.compile(r'<g id="[a-z0-9_.]+">')
+_SIZE: Final = re.compile(
+    r'(<svg[^>]*?) width="[^"]*"([^>]*?) height="[^"]*"|'
+    r'(<svg[^>]*?) height="[^"]*"([^>]*?) width="[^"]*"'
+)
+_LABEL: Final = re.compile(r"[^\w .,()'-]+")
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line: points (x, y) in the order of x."""
+
+    label: str
+    points: Sequence[tuple[float, float]]
+
+
+def chart(name: str, title: str, x_label: str, y_label: str, series: Sequence[Series]) -> Markup:
+    """An `<svg>` with a name for those who cannot see it. `name` is a word, another one for every chart."""
+    options = {"svg.fonttype": "none", "svg.hashsalt": name, "font.size": 9.0}
+    with rc_context(options):
+        figure = Figure(figsize=(6.4, 2.9), layout="constrained")
+        axes = figure.add_subplot()
+        for number, one in enumerate(series[:SERIES]):
+            points = thinned(one.points)
+            axes.plot(
+                [x for x, _ in points],
+                [y for _, y in points],
+                label=_LABEL.sub("", one.label),
+                color=_COLOURS[number],
+                marker=_MARKERS[number],
+                linestyle=_DASHES[number],
+                markevery=max(1, len(points) // _MARKED),
+                markersize=4.5,
+                linewidth=1.5,
+            )
+        _dress(axes, x_label, y_label)
+        if len(series) > 1:
+            axes.legend(loc="best", framealpha=0.0, labelcolor=_INK)
+        written = StringIO()
+        FigureCanvasSVG(figure).print_svg(written, metadata={"Date": None, "Creator": None})
+    return _inlined(written.getvalue(), name, title)
+
+
+def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """At most `_POINTS`: each the mean of neighbours."""
+    size = -(-len(points) // _POINTS)
+    if size <= 1:
+        return list(points)
+    parts = [points[place : place + size] for place in range(0, len(points), size)]
+    return [
+        (sum(x for x, _ in part) / len(part), sum(y for _, y in part) / len(part)) for part in parts
+    ]
+
+
+def _dress(axes: object, x_label: str, y_label: str) -> None:
+    from matplotlib.axes import Axes
+    from matplotlib.ticker import MaxNLocator
+
+    assert isinstance(axes, Axes)
+    axes.set_xlabel(x_label, color=_INK)
+    axes.set_ylabel(y_label, color=_INK)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.tick_params(colors=_INK, color=_GRID)
+    axes.grid(color=_GRID, linewidth=0.6)
+    axes.set_facecolor("none")
+    axes.figure.set_facecolor("none")
+    for side, spine in axes.spines.items():
+        spine.set_color(_GRID)
+        spine.set_visible(side in ("left", "bottom"))
+    axes.margins(x=0.02, y=0.08)
+
+
+def _inlined(svg: str, name: str, title: str) -> Markup:
+    svg = _METADATA.sub("", _PROLOGUE.sub("", svg, count=1))
+    svg = _GROUP_ID.sub("<g>", svg)
+    svg = _SIZE.sub(lambda found: "".join(part or "" for part in found.groups()), svg, count=1)
+    svg = re.sub("|".join(_VARIABLES), lambda found: _VARIABLES[found[0]], svg)
+    named = f'<svg role="img" aria-labelledby="chart-{name}"'
+    svg = svg.replace("<svg", named, 1)
+    end = svg.index(">") + 1
+    label = f'<title id="chart-{name}">{escape(title)}</title>'
+    # All texts in it are ours, or were escaped by matplotlib.
+    return Markup(svg[:end] + label + svg[end:])

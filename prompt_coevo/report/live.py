@@ -1,0 +1,113 @@
+"""The report of a run that goes on, served to this machine alone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Final
+
+from prompt_coevo.errors import CoevoError
+from prompt_coevo.report.page import page
+from prompt_coevo.report.reading import journal_of
+
+_HOST: Final = "127.0.0.1"
+_PATIENCE: Final = 4.0
+"""Drawing a page takes at most this share of the time: one part in so many."""
+
+
+class LivePage:
+    """The page of a folder, drawn anew when the journal has grown, and not all the time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._html = ""
+        self._state = ""
+        self._next = 0.0
+
+    @property
+    def state(self) -> str:
+        """Names what the journal holds: another one means that the page may be another one."""
+        with self._lock:
+            return self._state if time.monotonic() < self._next else self._now()
+
+    @property
+    def html(self) -> str:
+        """Raises RunError."""
+        with self._lock:
+            state = self._now()
+            if state != self._state and time.monotonic() >= self._next:
+                begun = time.monotonic()
+                self._html, self._state = page(self._folder, live=True, state=state), state
+                took = time.monotonic() - begun
+                self._next = time.monotonic() + _PATIENCE * took
+            return self._html
+
+    def _now(self) -> str:
+        sizes = [path.stat().st_size for path in journal_of(self._folder).parts]
+        return f"{len(sizes)}-{sum(sizes)}"
+
+
+def server(folder: Path, port: int) -> ThreadingHTTPServer:
+    """Serves on the loopback interface; port 0 takes a free one. Raises CoevoError, RunError."""
+    live = LivePage(folder)
+    live.html  # noqa: B018  what is wrong with the run shows now
+
+    class Handler(_Handler):
+        live_page = live
+
+    try:
+        return ThreadingHTTPServer((_HOST, port), Handler)
+    except (OSError, OverflowError) as error:
+        raise CoevoError(
+            f"the port {port} cannot be served: {error}; give another one with --port"
+        ) from None
+
+
+class _Handler(BaseHTTPRequestHandler):
+    live_page: LivePage
+    server_version = "prompt-coevo"
+    sys_version = ""
+    timeout = 30
+
+    def do_GET(self) -> None:
+        if not self._is_ours():
+            # Another site's page may have a name that leads to this machine.
+            self._answer(403, "text/plain", "this server answers to localhost alone\n")
+            return
+        try:
+            if self.path == "/":
+                self._answer(200, "text/html", self.live_page.html)
+            elif self.path == "/state":
+                self._answer(200, "text/plain", self.live_page.state)
+            else:
+                self._answer(404, "text/plain", "there is only /\n")
+        except (CoevoError, OSError) as error:
+            self._answer(503, "text/plain", f"{error}\n")
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: the terminal is the user's."""
+
+    def _is_ours(self) -> bool:
+        name, _, port = (self.headers.get("Host") or "").rpartition(":")
+        return name in (_HOST, "localhost") and port == str(self.connection.getsockname()[1])
+
+    def _answer(self, status: int, kind: str, text: str) -> None:
+        body = text.encode("utf-8", "replace")
+        try:
+            self.send_response(status)
+            self.send_header("Content-Type", f"{kind}; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.send_header("X-Frame-Options", "DENY")
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+        except ConnectionError:
+            self.close_connection = True

@@ -1,0 +1,95 @@
+"""A run as one HTML file that needs nothing else: no network, no scripts to be read, any width and theme.
+
+Whatever a model wrote is escaped by the template engine, after `visible` has made all characters that
+act harmless; the page's policy (Content-Security-Policy) lets nothing be loaded from anywhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+from prompt_coevo import __version__
+from prompt_coevo.extras import require
+from prompt_coevo.report.reading import read_run
+from prompt_coevo.report.visible import in_a_line, visible
+
+_TEXT: Final = 4_000
+_SHORT: Final = 300
+
+
+def need_extra() -> None:
+    """Raise MissingExtraError where the packages for the page are not installed."""
+    require("jinja2", "matplotlib", extra="report", purpose="the report")
+
+
+def page(folder: Path, *, live: bool = False, state: str = "") -> str:
+    """The HTML of a run's folder; a `live` one looks for news by itself, at the server that it is from,
+    which names what it has by `state`.
+
+    Raises RunError, or MissingExtraError.
+    """
+    need_extra()
+    import jinja2
+    from markupsafe import Markup
+
+    from prompt_coevo.report.charts import chart
+    from prompt_coevo.report.view import SYMBOLS, view_of
+
+    def shown(value: Any) -> Any:
+        """For every expression of the template: so no text can be forgotten."""
+        return value if isinstance(value, Markup) else visible(value)
+
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        text=lambda text: visible(text, _TEXT),
+        short=lambda text: visible(text, _SHORT),
+        line=lambda text: in_a_line(text, _SHORT),
+        brief=lambda text: in_a_line(text, 70),
+        number=_number,
+    )
+    script = _file("page.js") + (_file("live.js") if live else "")
+    folder = folder.resolve()
+    name = folder.parent.name if folder.name == "coevo" else folder.name
+    html: str = environment.from_string(_file("page.html.jinja")).render(
+        view=view_of(read_run(folder)),
+        name=name,
+        version=__version__,
+        live=live,
+        state=state,
+        symbols=SYMBOLS,
+        chart=chart,
+        # Our own files, as they are in the package.
+        style=Markup(_file("page.css")),
+        script=Markup(script),
+        policy=policy(script, live=live),
+    )
+    return html
+
+
+def policy(script: str, *, live: bool) -> str:
+    """The Content-Security-Policy: our one script by its hash, styles, and nothing from elsewhere."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    connect = "'self'" if live else "'none'"
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        f"connect-src {connect}; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _number(value: float | None) -> str:
+    """Three digits; nothing for None."""
+    return "" if value is None else f"{value:.3g}"
+
+
+def _file(name: str) -> str:
+    return resources.files("prompt_coevo.report").joinpath(name).read_text("utf-8")

@@ -1,0 +1,38 @@
+"""Texts of a model as they may be shown: nothing in them can act on a terminal or on a page."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+_LINE_END: Final = re.compile(r"\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+
+
+def visible(text: object, most: int | None = None) -> str:
+    """The text with every character that acts, or that nobody sees, written as its number.
+
+    Line feeds and tabs stay. Longer than `most` characters it is cut, and says by how much.
+    """
+    told = text if isinstance(text, str) else str(text)
+    rest = len(told) - most if most is not None else 0
+    if rest > 0:
+        told = told[:most]
+    if not (told.isascii() and told.isprintable()):
+        told = "".join(map(_shown, _LINE_END.sub("\n", told)))
+    return f"{told} [{rest} characters more]" if rest > 0 else told
+
+
+def in_a_line(text: object, most: int | None = None) -> str:
+    """The same without line feeds and tabs."""
+    told = text if isinstance(text, str) else str(text)
+    return visible(" ".join(told.split()), most)
+
+
+def _shown(char: str) -> str:
+    if char in "\n\t" or char.isprintable() or char == "\u3000":
+        return char
+    # Joiners belong to emoji and to Indic scripts; alone they change nothing.
+    if char in "\u200c\u200d" or unicodedata.category(char) == "Zs":
+        return char
+    return f"⟨U+{ord(char):04X}⟩"
