@@ -5,6 +5,7 @@ from __future__ import annotations
 from prompt_coevo.adapters.openrlhf.host import Arguments
 from prompt_coevo.errors import HostError
 from prompt_coevo.settings import Settings
+from prompt_coevo.settings.method import Workload
 
 
 def check_arguments(args: Arguments, settings: Settings) -> None:
@@ -42,3 +43,14 @@ def check_arguments(args: Arguments, settings: Settings) -> None:
             f"--coevo.distill_ratio {settings.distill_ratio} needs the sampler's log-probs; set "
             "--algo.advantage.is_correction_level"
         )
+
+
+def workload(args: Arguments, prompts: int) -> Workload:
+    """What a run trains on, with so many prompts in its dataset. A step is one batch of rollouts."""
+    steps = prompts // args.rollout.batch_size * args.train.num_episodes
+    return Workload(
+        questions=prompts,
+        group_size=args.rollout.n_samples_per_prompt,
+        epochs=args.train.num_episodes,
+        steps=steps or None,
+    )

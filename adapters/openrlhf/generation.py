@@ -14,6 +14,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader  # type: ignore[imp
 from transformers import AutoConfig
 
 from prompt_coevo.adapters.openrlhf.checkpoint import may_be_saved
+from prompt_coevo.adapters.openrlhf.checks import workload
 from prompt_coevo.adapters.openrlhf.distil import to_train_on
 from prompt_coevo.adapters.openrlhf.groups import TAG, dispatch_groups
 from prompt_coevo.adapters.openrlhf.host import Dispatch, Reference, Response
@@ -104,7 +105,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
 
     def _begin(self) -> None:
         if not self._has_begun:
-            self.engine.begin(self._policy)
+            self.engine.begin(self._policy, workload(self.args, len(self._dataset)))
             self._has_begun = True
 
     def _between_steps(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from prompt_coevo.adapters.openrlhf.checks import check_arguments
 from prompt_coevo.adapters.openrlhf.host import Arguments
+from prompt_coevo.doors.dry_run import dry_run
 from prompt_coevo.doors.sent_settings import sent
 from prompt_coevo.doors.versions import check_version
 from prompt_coevo.engine.coevolution import Coevolution
@@ -40,6 +41,10 @@ def install(values: Mapping[str, object]) -> None:
             check_arguments(args, settings)
         except CoevoError as error:
             raise SystemExit(f"error: {error}") from None
+        if settings.preflight.dry_run:
+            from prompt_coevo.adapters.openrlhf.dry_run import prepare
+
+            dry_run(lambda: prepare(args, settings))
         args.coevo = sent(settings)
         return args
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -11,9 +11,10 @@ from prompt_coevo.doors.length_gate import PromptLimit, fixed_limit
 from prompt_coevo.errors import HostError
 from prompt_coevo.extras import MissingExtraError
 from prompt_coevo.settings import Settings, may_distil
+from prompt_coevo.settings.method import Workload
 
 if TYPE_CHECKING:
-    from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+    from verl.utils.dataset.rl_dataset import RLHFDataset
 
 
 def check_mode(config: DictConfig, ours: str) -> None:
@@ -111,10 +112,23 @@ def agent_loops(config: DictConfig) -> set[str]:
     return names
 
 
-def prompt_limit(trainer: PPOTrainerSync) -> PromptLimit:
+def prompt_limit(config: DictConfig, tokenizer: Any, dataset: RLHFDataset) -> PromptLimit:
     """VeRL cuts a longer prompt off at the left with a warning, and the instruction goes first."""
-    template = dict(trainer.config.data.get("apply_chat_template_kwargs") or {})
-    if tools := getattr(trainer.train_dataset, "tool_schemas", None):
+    template = dict(config.data.get("apply_chat_template_kwargs") or {})
+    if tools := getattr(dataset, "tool_schemas", None):
         template["tools"] = tools
-    tokens = trainer.config.actor_rollout_ref.rollout.prompt_length
-    return fixed_limit(trainer.tokenizer, template, tokens, "data.max_prompt_length is")
+    tokens = config.actor_rollout_ref.rollout.prompt_length
+    return fixed_limit(tokenizer, template, tokens, "data.max_prompt_length is")
+
+
+def workload(config: DictConfig, rows: int) -> Workload:
+    """What a run trains on, with so many rows in its dataset; an epoch has no partial batch."""
+    per_epoch = rows // config.data.train_batch_size
+    epochs, given = config.trainer.total_epochs, config.trainer.total_training_steps
+    steps = per_epoch * epochs if given is None else min(given, per_epoch * epochs)
+    return Workload(
+        questions=rows,
+        group_size=config.actor_rollout_ref.rollout.n,
+        epochs=steps / per_epoch if per_epoch else None,
+        steps=steps,
+    )

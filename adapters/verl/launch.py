@@ -25,6 +25,7 @@ class LaunchCheck(Callback):
     def on_job_start(self, config: DictConfig, **_: object) -> None:
         # Here, because VeRL loads this module in every process of every run.
         from prompt_coevo.adapters.verl.checks import check_config, check_mode
+        from prompt_coevo.doors.dry_run import dry_run
         from prompt_coevo.engine.coevolution import Coevolution
 
         try:
@@ -35,6 +36,10 @@ class LaunchCheck(Callback):
         except CoevoError as error:
             # Hydra turns a callback's exceptions into warnings and goes on.
             raise SystemExit(f"error: {error}") from None
+        if settings.preflight.dry_run:
+            from prompt_coevo.adapters.verl.dry_run import prepare
+
+            dry_run(lambda: prepare(config, settings))
 
 
 def store_group() -> None:

@@ -12,7 +12,7 @@ from verl.trainer.ppo.v1 import AgentLoopManagerTQ, PPOTrainerSync, register_tra
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.utils.config import omega_conf_to_dataclass
 
-from prompt_coevo.adapters.verl.checks import agent_loops, check_config, prompt_limit
+from prompt_coevo.adapters.verl.checks import agent_loops, check_config, prompt_limit, workload
 from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.adapters.verl.harvest import collect, distilled, session
 from prompt_coevo.adapters.verl.launch import TRAINER
@@ -66,7 +66,7 @@ class CoevoTrainer(PPOTrainerSync):
             "verl",
             settings,
             self._questions,
-            prompt_limit(self),
+            prompt_limit(config, self.tokenizer, self.train_dataset),
             output_dir=Path(config.trainer.default_local_dir),
             tokenizer=self.tokenizer,
             model_config=omega_conf_to_dataclass(model).hf_config,
@@ -78,7 +78,7 @@ class CoevoTrainer(PPOTrainerSync):
         self._dispatcher = Dispatcher(agent_loop_manager, self._engine, self._questions, rollout)
         self._policy = VerlPolicy(self, self._dispatcher)
         if not self.config.trainer.get("val_only", False):
-            self._engine.begin(self._policy)
+            self._engine.begin(self._policy, workload(self.config, len(self.train_dataset)))
         super().fit(self._dispatcher)
 
     # Moments of a step

@@ -25,7 +25,7 @@ def open_engine(
     questions: QuestionIndex,
     limit: PromptLimit,
     *,
-    output_dir: Path,
+    output_dir: Path | None,
     tokenizer: Any,
     model_config: Any,
     initial_policy: str,
@@ -35,8 +35,8 @@ def open_engine(
 
     `door` names the host's package, and the gates, and so their state in checkpoints. `tokenizer` (or a
     processor) and `model_config` are those of transformers, `initial_policy` is the checkpoint that
-    training starts from. `plugins` are registered by name, after the gates. Raises SettingsError,
-    PluginError or MissingExtraError.
+    training starts from. Without an `output_dir` nothing is written. `plugins` are registered by name,
+    after the gates. Raises SettingsError, PluginError or MissingExtraError.
     """
     # A copy, because proposers count in the background while the host tokenises.
     own_tokenizer, reading = copy.deepcopy(tokenizer), threading.Lock()

@@ -1,0 +1,48 @@
+"""What `--coevo.preflight.dry_run` reads, in the process that would launch Ray."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import openrlhf.trainer.ppo_trainer as sync
+from openrlhf.utils.utils import get_tokenizer
+from transformers import AutoConfig
+
+from prompt_coevo.adapters.openrlhf.checks import workload
+from prompt_coevo.adapters.openrlhf.host import Arguments
+from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
+from prompt_coevo.doors.dry_run import Prepared
+from prompt_coevo.doors.length_gate import check_questions
+from prompt_coevo.doors.open_engine import open_engine
+from prompt_coevo.doors.patching import swapped
+from prompt_coevo.settings import Settings
+
+
+def prepare(args: Arguments, settings: Settings) -> Prepared:
+    """Read model and training dataset as the trainer does. Raises what these raise."""
+    path = args.actor.model_name_or_path
+    # Of OpenRLHF's strategy, which needs Ray and DeepSpeed, what reading data asks for.
+    strategy = SimpleNamespace(
+        args=args,
+        print=lambda *_: None,
+        is_rank_0=lambda: False,  # no progress bar in the page
+        setup_dataloader=lambda dataset, *_, **__: dataset,
+    )
+    fast = not args.data.disable_fast_tokenizer
+    tokenizer = get_tokenizer(path, None, "left", strategy, use_fast=fast)
+    with swapped(sync, "PromptDataset", CoevoPromptDataset):
+        dataset, _, _ = sync.prepare_datasets(strategy, tokenizer)
+    questions, limit = dataset.index(settings), dataset.prompt_limit()
+    engine = open_engine(
+        "openrlhf",
+        settings,
+        questions,
+        limit,
+        output_dir=None,
+        tokenizer=tokenizer,
+        model_config=AutoConfig.from_pretrained(path, trust_remote_code=True),
+        initial_policy=path,
+    )
+    if engine.may_distil:
+        check_questions(questions, limit)
+    return Prepared(engine, questions, workload(args, len(dataset)))

@@ -1,0 +1,38 @@
+"""What `coevo.preflight.dry_run=true` reads, in the process that would launch Ray."""
+
+from __future__ import annotations
+
+from omegaconf import DictConfig
+from verl.trainer.ppo.utils import create_rl_dataset
+from verl.utils.config import omega_conf_to_dataclass
+
+from prompt_coevo.adapters.verl.checks import agent_loops, prompt_limit, workload
+from prompt_coevo.adapters.verl.questions import index_questions
+from prompt_coevo.doors.dry_run import Prepared
+from prompt_coevo.doors.open_engine import open_engine
+from prompt_coevo.settings import Settings
+
+
+def prepare(config: DictConfig, settings: Settings) -> Prepared:
+    """Read model and training dataset as the trainer does. Raises what these raise."""
+    model = omega_conf_to_dataclass(config.actor_rollout_ref.model)
+    dataset = create_rl_dataset(
+        config.data.train_files,
+        config.data,
+        model.tokenizer,
+        model.processor,
+        is_train=True,
+        max_samples=config.data.get("train_max_samples", -1),
+    )
+    questions = index_questions(dataset, settings, agent_loops(config))
+    engine = open_engine(
+        "verl",
+        settings,
+        questions,
+        prompt_limit(config, model.tokenizer, dataset),
+        output_dir=None,
+        tokenizer=model.tokenizer,
+        model_config=model.hf_config,
+        initial_policy=config.actor_rollout_ref.model.path,
+    )
+    return Prepared(engine, questions, workload(config, len(dataset)))
