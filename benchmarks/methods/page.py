@@ -342,6 +342,8 @@ def _draw(tabular_runs: Sequence[Run], runs: Sequence[Run]) -> None:
         for draw in transformer.DRAWS
     }
     plots.curves(panels, PICTURES / "headline.svg")
+    together = {names[arm]: of_arm(runs, arm) for arm in transformer.HEADLINE}
+    plots.curves({"": together}, PICTURES / "effect.svg", panel_size=(7.6, 3.4))
     few = [run for run in runs if run["draw"] == 0 and run["seed"] < 3]
     plots.curves(
         {

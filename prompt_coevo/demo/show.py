@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from prompt_coevo.demo.arms import arm
+from prompt_coevo.demo.curves import Line, draw
 from prompt_coevo.demo.results import ArmResult
 
 _COLUMNS: Final[Mapping[str, tuple[Callable[[ArmResult], float], int]]] = {
@@ -28,8 +28,6 @@ _COLUMNS: Final[Mapping[str, tuple[Callable[[ArmResult], float], int]]] = {
     "seconds": (lambda result: result.seconds, 0),
 }
 """What a column shows of a run, and with how many digits."""
-_COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00")
-_MARKERS: Final = "osD^vXP"
 
 
 def print_table(results: Sequence[ArmResult], console: Console) -> None:
@@ -70,41 +68,20 @@ def print_instructions(results: Sequence[ArmResult], console: Console) -> None:
         console.print(Text(f"  {arm(result.arm).label}, seed {result.seed}: {result.instruction}"))
 
 
-def draw(results: Sequence[ArmResult], path: Path) -> None:
-    """Accuracy over all rollouts, a panel for each kind of word. A band holds all seeds."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, panels = pyplot.subplots(1, 3, figsize=(13, 4.4), layout="constrained")
-    for panel, kind in zip(panels, ("hard", "medium", "easy"), strict=True):
-        for number, (name, runs) in enumerate(_by_arm(results).items()):
-            _draw_line(panel, number, arm(name).label, runs, kind)
-        panel.set(title=f"{kind} words", xlabel="all rollouts", ylim=(-0.03, 1.03))
-        panel.grid(alpha=0.3)
-    panels[0].set_ylabel("accuracy")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
-
-
-def _draw_line(panel: Any, number: int, label: str, runs: Sequence[ArmResult], kind: str) -> None:
-    grid = np.linspace(0, runs[0].budget, 25)
-    values = np.array([np.interp(grid, run.spent, run.curve(kind)) for run in runs])
-    colour = _COLOURS[number % len(_COLOURS)]
-    panel.fill_between(grid, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.15)
-    panel.plot(
-        grid,
-        values.mean(axis=0),
-        color=colour,
-        label=label,
-        linewidth=max(
-            1.2, 3.2 - 0.35 * number
-        ),  # a line on another one leaves its edges to be seen
-        marker=_MARKERS[number % len(_MARKERS)],
-        markevery=(number % 4, 4),
-    )
+def draw_curves(results: Sequence[ArmResult], path: Path) -> None:
+    """Accuracy over all rollouts, a panel for each kind of word."""
+    panels = {
+        f"{kind} words": [
+            Line(
+                arm(name).label,
+                [(run.spent, run.curve(kind)) for run in runs],
+                runs[0].budget,
+            )
+            for name, runs in _by_arm(results).items()
+        ]
+        for kind in ("hard", "medium", "easy")
+    }
+    draw(panels, path, "accuracy on new questions")
 
 
 def as_json(results: Sequence[ArmResult], command: str) -> dict[str, Any]:
