@@ -9,7 +9,7 @@ import nox
 
 nox.needs_version = ">=2025.2"
 nox.options.default_venv_backend = "uv"
-TESTED = ["lint", "core", "retrieval", "trl", "verl", "openrlhf", "package"]
+TESTED = ["lint", "core", "retrieval", "trl", "verl", "openrlhf", "browser", "docs", "package"]
 nox.options.sessions = TESTED
 
 # What source packages are built with; their hashes are compared, too.
@@ -62,6 +62,16 @@ def lint(session: nox.Session) -> None:
     with session.chdir(tree):
         packages = [option for name in names for option in ("-p", name)]
         session.run("mypy", "--config-file", str(config), *packages)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation as a site; what is dead or loads from elsewhere fails. `-- FOLDER` keeps it there."""
+    install(session, "docs", torch=False)
+    (folder,) = session.posargs or [str(Path(session.create_tmp()).resolve() / "site")]
+    build = ("mkdocs", "build", "--strict", "-f", "docs/site/mkdocs.yml", "-d", folder)
+    session.run(*build, env={"NO_MKDOCS_2_WARNING": "1"})
+    session.run("python", "tools/check_site.py", folder)
 
 
 @nox.session

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if find_spec("prompt_coevo") is None or find_spec("prompt_coevo.retrieval") is None:
+    raise pytest.UsageError(
+        "the tests need prompt_coevo installed, because adapters/ and retrieval/ become parts of it only then; run: "
+        "pip install --no-deps . (CONTRIBUTING.md says what else an environment needs), and start `pytest`, not "
+        "`python -m pytest`, which finds the checkout's folder in its place"
+    )
 
 from prompt_coevo import registry
 

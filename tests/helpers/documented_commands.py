@@ -14,6 +14,7 @@ _BETWEEN: Final = re.compile(r"^[;&|()]+$")
 _REDIRECTION: Final = re.compile(r"^[<>]+&?$")
 _ASSIGNMENT: Final = re.compile(r"^[A-Za-z_]\w*=")
 _KEYWORDS: Final = {"do", "then", "else", "if", "while", "!"}
+_FOR_TRL: Final = re.compile(r"docs/examples/trl_\w+\.py")
 _SESSIONS: Final = {
     "verl.trainer.main_ppo": "verl",
     "openrlhf.cli.train_ppo_ray": "openrlhf",
@@ -36,6 +37,8 @@ class Command:
     @property
     def session(self) -> str:
         """The session that has the program's parser."""
+        if self.words[0] != "bash" and any(_FOR_TRL.fullmatch(word) for word in self.words):
+            return "trl"
         return _SESSIONS.get(self.module or "", "core")
 
 

@@ -48,13 +48,14 @@ def parse_prompt_coevo(arguments: Sequence[str]) -> None:
 
 
 def _parse(command: Any, name: str, arguments: list[str]) -> None:
-    for parameter in command.params:
-        if getattr(getattr(parameter, "type", None), "exists", False):
-            parameter.type.exists = False
     try:
         context = command.make_context(name, arguments)
     except typer.Exit as end:  # --help, --version
         assert end.exit_code == 0
+        return
+    except typer.BadParameter as error:
+        if "does not exist" not in str(error):
+            raise
         return
     if hasattr(command, "resolve_command"):
         rest = [*context._protected_args, *context.args]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,9 +18,10 @@ from typing import Any
 import pandas as pd
 import pytest
 from datasets import Dataset
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer, ModelConfig
 
-from helpers.documented import ROOT, Block, blocks_for
+from helpers.documented import ROOT, SHELL, Block, blocks_for
+from helpers.documented_commands import Command, commands
 from helpers.own_door_run import OwnDoorUnderTest
 from helpers.trl_world import TASKS, length, rows
 from prompt_coevo.demo.model import base_policy_path
@@ -28,6 +30,13 @@ from prompt_coevo.retrieval.agent.instruction import SEARCH_INSTRUCTION
 from standins.openai_server import Server, openai_server
 
 QUICKSTART = ROOT / "docs" / "examples" / "trl_quickstart.py"
+COMMANDS = [
+    pytest.param(command, id=str(block))
+    for block in blocks_for("trl", "")
+    if block.language in SHELL
+    for command in commands(block.text, block.language)
+    if command.session == "trl"
+]
 SMALL = {
     "use_cpu": True,
     "bf16": False,
@@ -146,8 +155,17 @@ def test_the_kit_makes_tests_of_a_door(block: Block) -> None:
     assert isinstance(made, Callable)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_scripts_parser_reads_the_command(command: Command) -> None:
+    at = next(n for n, word in enumerate(command.words) if word.startswith("docs/examples/"))
+    names = runpy.run_path(str(ROOT / command.words[at]), run_name="read")
+    own = next(names[name] for name in ("Arguments", "P2OArguments") if name in names)
+    parser = names["TrlParser"]([own, GRPOConfig, *([ModelConfig] if "ModelConfig" in names else [])])
+    parser.parse_args_and_config([*command.words[at + 1 :], "--use_cpu", "true", "--bf16", "false"])
+
+
 def test_every_block_has_a_test() -> None:
-    tested = {"trl", "search", "parquet", "questions", "door"}
+    tested = {"trl", "search", "parquet", "questions", "door", ""}
     assert {block.prepared for block in blocks_for("trl")} == tested
 
 

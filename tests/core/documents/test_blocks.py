@@ -34,7 +34,7 @@ HERE = blocks_for("core")
 COMMANDS = [
     pytest.param(command, id=f"{block} {' '.join(command.words)[:60]}")
     for block in HERE
-    if block.language in SHELL
+    if block.language in SHELL and not block.cut_out_of()
     for command in commands(block.text, block.language)
     if command.session == "core"
 ]
@@ -97,7 +97,8 @@ def test_python_about_a_method_runs_and_obeys_the_laws(
     class Strength(Section):
         strength: float = 1.0
 
-    offer("methods", "mine", Method("mine", plugin=Small, section=Strength))
+    provides = frozenset({"instruction"})
+    offer("methods", "mine", Method("mine", plugin=Small, section=Strength, provides=provides))
     names = run(block, tmp_path, monkeypatch)
     (laws,) = [one for name, one in names.items() if name.startswith("Test")]
     assert {law: said for law in laws_of(laws) if (said := broken(laws, law))} == {}

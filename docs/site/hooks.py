@@ -1,0 +1,69 @@
+"""What the site needs besides the pages as they stand in the repository.
+
+The navigation is `index.md`, which links every page. A link that leads out of `docs/` becomes one into the
+repository where its address is known (`repo_url`), else its text; README, CONTRIBUTING and CHANGELOG are
+pages of the site.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from mkdocs.structure.files import File, Files
+
+DOCS: Final = Path(__file__).resolve().parent.parent
+ROOT_PAGES: Final = {
+    "README.md": "readme.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+}
+_LINK: Final = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
+_ITEM: Final = re.compile(r"\]\(([\w./-]+\.md)\)")
+
+
+def on_config(config: Any) -> Any:
+    config.nav = navigation((DOCS / "index.md").read_text("utf-8"))
+    return config
+
+
+def navigation(index: str) -> list[Any]:
+    """A section for every heading of the index, with the pages that are linked below it, each once."""
+    sections: list[Any] = [{"Documentation": "index.md"}]
+    seen = {"index.md"}
+    for part in index.split("\n## ")[1:]:
+        pages = [page for page in _ITEM.findall(part) if page not in seen and ".." not in page]
+        seen.update(pages)
+        if pages:
+            sections.append({part.partition("\n")[0]: list(dict.fromkeys(pages))})
+    return [*sections, {"Project": list(ROOT_PAGES.values())}]
+
+
+def on_files(files: Files, config: Any) -> Files:
+    for name, page in ROOT_PAGES.items():
+        text = (DOCS.parent / name).read_text("utf-8")
+        files.append(File.generated(config, page, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
+    here = {ours: name for name, ours in ROOT_PAGES.items()}.get(page.file.src_uri)
+    folder = "" if here else posixpath.join("docs", posixpath.dirname(page.file.src_uri))
+    return _LINK.sub(lambda found: link(found, folder, page.file.src_uri, config.repo_url), markdown)
+
+
+def link(found: re.Match[str], folder: str, page: str, repository: str | None) -> str:
+    """A link as it leads from this page of the site to the same place."""
+    text, target, anchor = found[1], found[2], found[3] or ""
+    place = posixpath.normpath(posixpath.join(folder, target))
+    if place in ROOT_PAGES:
+        place = posixpath.join("docs", ROOT_PAGES[place])
+    if place.startswith("docs/") and not (DOCS.parent / place).is_dir():
+        ours = posixpath.relpath(place, posixpath.join("docs", posixpath.dirname(page)))
+        return f"[{text}]({ours}{anchor})"
+    if repository:
+        kind = "tree" if (DOCS.parent / place).is_dir() else "blob"
+        return f"[{text}]({repository.rstrip('/')}/{kind}/main/{place}{anchor})"
+    return text if place in text else f"{text} (`{place}`)"

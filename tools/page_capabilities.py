@@ -1,0 +1,114 @@
+"""The page of what each door can do: from the laws, what the harnesses lack, settings and packages.
+
+What a host cannot have is declared once, by the harness that puts the laws to its door (`lacks`); every other
+law is held by the tests. So the page cannot say more than what is tested.
+"""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, get_args
+
+from prompt_coevo.settings import Settings
+from prompt_coevo.testing.door import LAWS
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+DOORS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "TRL": ("tests/helpers/trl_under_test.py", "adapters/trl", "trl"),
+    "VeRL": ("tests/helpers/verl_under_test.py", "adapters/verl", "verl"),
+    "OpenRLHF": ("tests/helpers/openrlhf_under_test.py", "adapters/openrlhf", "openrlhf"),
+    "own trainer": ("tests/helpers/own_door_run.py", "docs/examples/own_door.py", ""),
+}
+"""By the name of the door: its harness, its sources and its package."""
+_WORDS: Final = {
+    "late rollouts": "rollouts of a round may come after the next one was planned",
+    "rollouts in parts": "a group may come in parts",
+    "rewards of none": "a reward may be missing",
+    "riders": "riders, rollouts of a search beside training's batch (`p2o.riders`)",
+    "evaluation": "its evaluation runs under the best instruction",
+    "log-probs": "log-probs of distilled rows are on the question",
+    "live greedy": "a search's rollouts are by the current weights",
+    "host state": "a search leaves the host's state as it was",
+    "temperatures": "each request of a search has its temperature",
+    "exact resume": "a resumed run goes on as the uninterrupted one",
+    "steps in checkpoints": "the end of a step is told before its checkpoint is written",
+    "ranks": "several processes that each have the adapter",
+    "failing rewards": "tested with rewards that fail in a search alone ([what then](adapters.md#what-raises))",
+}
+_PAGE: Final = """\
+# What each door can do
+
+<!-- Made by tools/pages.py from the laws, the harnesses and pyproject.toml. -->
+
+{count} [laws](testing.md) are put to every door, with the real trainer in it. A law that needs what a host cannot have does not
+apply to it; the reasons are below. VeRL, OpenRLHF and TRL's vLLM were run with [stand-ins](testing.md), never on a GPU; options of
+the trainers are on the pages of [TRL](trl.md#what-works), [VeRL](verl.md#what-works) and [OpenRLHF](openrlhf.md#what-works).
+
+{table}
+
+Methods (P2O, INSPO, both, and those that are installed), searches, gates, budgets and the journal are the engine's, and the same
+behind every door. "own trainer" is [the door to a trainer of one's own](adapters.md).
+
+## Why not
+
+{reasons}
+"""
+
+
+def capabilities_page() -> str:
+    lacks = {door: _lacks(ROOT / harness) for door, (harness, _, _) in DOORS.items()}
+    return _PAGE.format(
+        count=len(LAWS), table="\n".join(_table(lacks)), reasons="\n".join(_reasons(lacks))
+    )
+
+
+def _table(lacks: Mapping[str, Mapping[str, str]]) -> list[str]:
+    rows = [["", *DOORS], ["---"] * (len(DOORS) + 1)]
+    rows.append(["versions", *(_versions(package) for _, _, package in DOORS.values())])
+    applying = [sum(not set(law.needs) & set(lacks[door]) for law in LAWS.values()) for door in DOORS]
+    rows.append(["laws that hold", *(f"{number} of {len(LAWS)}" for number in applying)])
+    for name, words in _WORDS.items():
+        rows.append([words, *("no" if name in lacks[door] else "yes" for door in DOORS)])
+    rows.append(["`distill_ratio`", *(_ratios(ROOT / source) for _, source, _ in DOORS.values())])
+    rows.append(["the [search agent](search-agent.md)", *(_agent(ROOT / s) for _, s, _ in DOORS.values())])
+    return [f"| {' | '.join(row)} |" for row in rows]
+
+
+def _reasons(lacks: Mapping[str, Mapping[str, str]]) -> list[str]:
+    return [
+        f"- **{door}**, {_WORDS[name].partition(' (')[0]}: {reason}"
+        for door, found in lacks.items()
+        for name, reason in found.items()
+    ]
+
+
+def _lacks(harness: Path) -> dict[str, str]:
+    """The literal that a harness's `lacks` is."""
+    for node in ast.walk(ast.parse(harness.read_text("utf-8"))):
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "lacks" and node.value:
+            return dict(ast.literal_eval(node.value))
+    raise ValueError(f"{harness} does not say what it lacks")
+
+
+def _versions(package: str) -> str:
+    if not package:
+        return ""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = project["optional-dependencies"][package]
+    return next(f"`{one.removeprefix(package)}`" for one in wanted if one.startswith(f"{package}>"))
+
+
+def _ratios(source: Path) -> str:
+    """All modes of the setting where the rules for tensors are used, else the one that needs nothing."""
+    modes = get_args(Settings.model_fields["distill_ratio"].annotation)
+    files = sorted(source.glob("*.py")) if source.is_dir() else [source]
+    if any("prompt_coevo.doors.ratio_tensors" in file.read_text("utf-8") for file in files):
+        return ", ".join(f"`{mode}`" for mode in modes)
+    return f"`{Settings.model_fields['distill_ratio'].default}`"
+
+
+def _agent(source: Path) -> str:
+    return "yes" if source.is_dir() and (source / "search_agent.py").exists() else "no"
