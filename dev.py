@@ -20,7 +20,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TOOLS = HERE / "constraints" / "tools.txt"
-TEST_SESSIONS = ("lint", "core", "retrieval", "trl", "verl", "openrlhf")
+TEST_SESSIONS = ("lint", "core", "browser", "retrieval", "trl", "verl", "openrlhf")
 
 
 def main(arguments: list[str]) -> int:

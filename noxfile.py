@@ -9,7 +9,7 @@ import nox
 
 nox.needs_version = ">=2025.2"
 nox.options.default_venv_backend = "uv"
-TESTED = ["lint", "core", "retrieval", "trl", "verl", "openrlhf"]
+TESTED = ["lint", "core", "browser", "retrieval", "trl", "verl", "openrlhf"]
 nox.options.sessions = TESTED
 
 # What source packages are built with; their hashes are compared, too.
@@ -69,6 +69,13 @@ def core(session: nox.Session) -> None:
     """The core's tests, in an environment without torch or any framework, and the outside methods'."""
     install(session, "core", torch=False)
     session.run("pytest", "tests/core", "tests/laws/core", "tests/plugins", *session.posargs)
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """The report: the page, and how it is in Chromium, where the machine has one."""
+    install(session, "browser", torch=False)
+    session.run("pytest", "tests/browser", *session.posargs)
 
 
 @nox.session
