@@ -82,6 +82,13 @@ def core(session: nox.Session) -> None:
 
 
 @nox.session
+def browser(session: nox.Session) -> None:
+    """The report: the page, and how it is in Chromium, where the machine has one."""
+    install(session, "browser", torch=False)
+    session.run("pytest", "tests/browser", *session.posargs)
+
+
+@nox.session
 def retrieval(session: nox.Session) -> None:
     """Indexes, server, client and the search agent's episode.
 

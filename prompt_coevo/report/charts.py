@@ -53,34 +53,34 @@ _LABEL: Final = re.compile(r"[^\w .,()'-]+")
 
 @dataclass(frozen=True)
 class Series:
-    """A line: points (x, y) in the order of x."""
+    """A line: points (x, y) in the order of x. Its `look` (colour, marker, dashes) is below `SERIES`."""
 
     label: str
     points: Sequence[tuple[float, float]]
+    look: int = 0
 
 
 def chart(name: str, title: str, x_label: str, y_label: str, series: Sequence[Series]) -> Markup:
     """An `<svg>` with a name for those who cannot see it. `name` is a word, another one for every chart."""
-    options = {"svg.fonttype": "none", "svg.hashsalt": name, "font.size": 9.0}
+    options = {"svg.fonttype": "none", "svg.hashsalt": name, "font.size": 9.5}
     with rc_context(options):
-        figure = Figure(figsize=(6.4, 2.9), layout="constrained")
+        figure = Figure(figsize=(5.4, 2.9), layout="constrained")
         axes = figure.add_subplot()
-        for number, one in enumerate(series[:SERIES]):
+        for one in series:
             points = thinned(one.points)
             axes.plot(
                 [x for x, _ in points],
                 [y for _, y in points],
                 label=_LABEL.sub("", one.label),
-                color=_COLOURS[number],
-                marker=_MARKERS[number],
-                linestyle=_DASHES[number],
+                color=_COLOURS[one.look],
+                marker=_MARKERS[one.look],
+                linestyle=_DASHES[one.look],
                 markevery=max(1, len(points) // _MARKED),
                 markersize=4.5,
                 linewidth=1.5,
             )
         _dress(axes, x_label, y_label)
-        if len(series) > 1:
-            axes.legend(loc="best", framealpha=0.0, labelcolor=_INK)
+        axes.legend(loc="best", framealpha=0.0, labelcolor=_INK)
         written = StringIO()
         FigureCanvasSVG(figure).print_svg(written, metadata={"Date": None, "Creator": None})
     return _inlined(written.getvalue(), name, title)

@@ -30,7 +30,7 @@ def explanation(run: Run, one: CandidateRecord) -> Iterator[str]:
         yield "  nothing that the journal says"
     for check in one.checks:
         yield ""
-        yield from _proposal(run, check)
+        yield from _proposal(run, check, one.text)
     for trial in one.trials:
         yield ""
         yield from _trial(trial)
@@ -53,7 +53,7 @@ def _parents(run: Run, one: CandidateRecord) -> str:
     return f"; parent: {', '.join(told)}"
 
 
-def _proposal(run: Run, check: Check) -> Iterator[str]:
+def _proposal(run: Run, check: Check, text: str) -> Iterator[str]:
     outcome = "it passed the gates" if check.reason is None else "a gate refused it"
     yield f"Proposed at {check.at}: {outcome}"
     if check.reason is not None:
@@ -62,14 +62,13 @@ def _proposal(run: Run, check: Check) -> Iterator[str]:
     if not calls:
         yield "  the journal has no call to the reflection model for it"
     for call in calls:
-        yield (
-            f"  call {call.number}, {call.at}: {_tokens(call.prompt_tokens, call.completion_tokens)}, "
-            + (f"{call.usd:.4f} USD")
-        )
+        tokens = _tokens(call.prompt_tokens, call.completion_tokens)
+        yield f"  call {call.number}, {call.at}: {tokens}, {call.usd:.4f} USD"
         if call.error is not None:
             yield f"  it failed: {in_a_line(call.error)}"
     if calls:
-        last = calls[-1]
+        # The same prompt may have been asked more than once.
+        last = next((one for one in calls[::-1] if text in (one.text or "")), calls[-1])
         yield "  What the reflection model was shown:"
         yield from _indented(last.prompt if last.prompt is not None else "(not in the journal)", 4)
         yield "  What it wrote:"

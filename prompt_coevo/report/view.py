@@ -218,16 +218,16 @@ def _weight(name: str) -> Callable[[Step], float | None]:
 def _graph(
     name: str, title: str, y_label: str, lines: Sequence[tuple[str, dict[int, float]]]
 ) -> Graph:
-    drawn = [(label, points) for label, points in lines if points]
-    steps = sorted({number for _, points in drawn for number in points})
+    drawn = [(look, *line) for look, line in enumerate(lines) if line[1]]
+    steps = sorted({number for _, _, points in drawn for number in points})
     every = -(-len(steps) // ROWS) or 1
     kept = steps[::-1][::every][::-1]
     return Graph(
         name,
         title,
         y_label,
-        tuple(Series(label, sorted(points.items())) for label, points in drawn),
-        tuple((number, tuple(points.get(number) for _, points in drawn)) for number in kept),
+        tuple(Series(label, sorted(points.items()), look) for look, label, points in drawn),
+        tuple((number, tuple(points.get(number) for _, _, points in drawn)) for number in kept),
         len(steps) - len(kept),
     )
 
