@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from helpers.torchrun import on_two_ranks
 from helpers.trl_world import score
 from prompt_coevo.adapters.trl import attach
 from prompt_coevo.errors import PreflightError
@@ -26,10 +27,9 @@ def events(trainer: Any, name: str) -> list[dict[str, Any]]:
 def test_a_dead_reflection_model_ends_the_run_before_the_first_step(make_trainer: Any) -> None:
     trainer = make_trainer(reward_funcs=score)
     with openai_server(404) as server:
-        attach(
-            trainer,
-            {"reflection": {"model": "openai/gtp-5", "api_base": server.base, "api_key": "sk-x"}},
-        )
+        reflection = {"model": "openai/gtp-5", "api_base": server.base, "api_key": "sk-x"}
+        # litellm's first call imports for as long as a machine likes.
+        attach(trainer, {"reflection": {**reflection, "timeout_s": 1000, "total_timeout_s": 1000}})
         with pytest.raises(PreflightError, match="'openai/gtp-5' does not answer: NotFoundError"):
             trainer.train()
         assert len(server.requests) == 1
@@ -80,3 +80,12 @@ def test_what_came_of_a_run_is_its_last_word(make_trainer: Any) -> None:
     (event,) = events(trainer, "summary")
     assert event["for_nothing"]
     assert "no search ever happened, because the run had not a second epoch" in event["text"]
+
+
+def test_all_ranks_end_in_the_same_sentence(tmp_path: Path) -> None:
+    on_two_ranks(Path(__file__).parent / "preflight_ranks.py", str(tmp_path))
+    first, second = [json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in (0, 1)]
+    assert first["dead"].startswith("PreflightError: the reflection model 'openai/any' does not")
+    assert second["dead"] == f"HostError: rank 0 failed: {first['dead']}"
+    assert first["dry"] == second["dry"] == "SystemExit: 0"
+    assert {first["dead steps"], second["dead steps"], first["dry steps"]} == {"0"}
