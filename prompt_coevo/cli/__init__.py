@@ -7,7 +7,7 @@ import sys
 import typer
 
 from prompt_coevo import __version__
-from prompt_coevo.cli import demo, plugins, presets, report, retrieval, runs, settings
+from prompt_coevo.cli import check, demo, plugins, presets, report, retrieval, runs, settings
 from prompt_coevo.errors import CoevoError
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command("diff")(runs.diff)
 app.command("best")(runs.best)
 app.command("tail")(runs.tail)
 app.command("plugins")(plugins.plugins)
+app.command("check", epilog=check.EXAMPLE)(check.check)
 app.add_typer(presets.app, name="presets")
 app.add_typer(retrieval.app, name="retrieval")
 
