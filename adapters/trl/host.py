@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         PreTrainedTokenizerBase,
         TrainerCallback,
     )
+    from transformers.trainer_callback import CallbackHandler
     from trl import GRPOConfig, RLOOConfig
     from trl.generation.vllm_generation import VLLMGeneration
 
@@ -52,6 +53,7 @@ class Trainer(Protocol):
     is_deepspeed_enabled: bool
     is_fsdp_enabled: bool
     vllm_generation: VLLMGeneration
+    callback_handler: CallbackHandler
     _metrics: dict[str, dict[str, list[float]]]
 
     def add_callback(self, callback: TrainerCallback) -> None: ...
