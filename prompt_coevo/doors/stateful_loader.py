@@ -27,8 +27,8 @@ class StatefulLoader(Generic[D]):
     """Stands in for a dataloader whose state the host saves; all but the state is its own.
 
     `progress` is what the engine has not been told of, saved with it. `may_be_saved` says whether the
-    state that is asked for now may get into a checkpoint; into others the engine's need not go. `texts` follows the
-    engine for the host's trackers.
+    state that is asked for now may get into a checkpoint; into others the engine's need not go. `texts`
+    follows the engine for the host's trackers.
     """
 
     def __init__(

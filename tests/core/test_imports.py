@@ -41,6 +41,7 @@ FLOORS = (
     "algorithms",
     "engine",
     "doors",
+    "endpoint",
     "retrieval",
     "adapters",
     "testing",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -57,6 +58,11 @@ class Lineage:
         take(event)
         return True if name in _CHANGES else False if name in _SMALL_CHANGES else None
 
+    def follow(self, event: Mapping[str, Any]) -> None:
+        """As `take`; an event of another form is passed over."""
+        with suppress(LookupError, TypeError, ValueError, AttributeError):
+            self.take(event)
+
     def replay(self, events: Iterable[Mapping[str, Any]]) -> None:
         """What earlier attempts of the run wrote. What came after the checkpoint that an attempt went on
         from is left out; damaged events are passed over."""
@@ -68,10 +74,7 @@ class Lineage:
             elif event.get("event") in self._takes:
                 kept.append(event)
         for event in kept:
-            try:
-                self.take(event)
-            except (LookupError, TypeError, ValueError, AttributeError):
-                continue
+            self.follow(event)
 
     # The events
 
@@ -91,7 +94,8 @@ class Lineage:
             return
         own, parents = _mean(event["rewards"]), _mean(event["parent_rewards"])
         row.fate = "accepted" if event["accepted"] else "rejected by its trial"
-        row.reason = f"mean reward {own:.3f}, its parent's {parents:.3f}, on {len(event['rewards'])} questions"
+        of = len(event["rewards"])
+        row.reason = f"mean reward {own:.3f}, its parent's {parents:.3f}, on {of} questions"
 
     def _population(self, event: Mapping[str, Any]) -> None:
         for described in event["added"]:
