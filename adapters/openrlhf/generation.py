@@ -29,6 +29,7 @@ from prompt_coevo.doors.progress import Progress
 from prompt_coevo.doors.questions import Row
 from prompt_coevo.doors.sent_settings import received
 from prompt_coevo.doors.stateful_loader import StatefulLoader
+from prompt_coevo.doors.trackers.texts import Texts
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Rollout
 
@@ -58,7 +59,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
             check_questions(self._questions, limit)
         may_save = partial(may_be_saved, self.args, evaluates=self.eval_dataloader is not None)
         self.prompts_dataloader = StatefulLoader(
-            prompts_dataloader, self.engine, Progress(), may_save
+            prompts_dataloader, self.engine, Progress(), may_save, Texts(self.engine)
         )
         dispatch = super()._dispatch_prompts_to_vllm
         self._policy = OpenRLHFPolicy(self, self._dataset, self._questions, self.engine, dispatch)

@@ -12,7 +12,10 @@ from prompt_coevo.adapters.openrlhf.generation import CoevoSamplesGenerator
 from prompt_coevo.adapters.openrlhf.host import class_of
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.ratio import CoevoExperienceMaker
-from prompt_coevo.doors.stateful_loader import METRICS
+from prompt_coevo.adapters.openrlhf.trackers import open_trackers
+from prompt_coevo.doors.stateful_loader import METRICS, TEXTS
+from prompt_coevo.doors.trackers.tables import Tables
+from prompt_coevo.doors.trackers.texts import Writing
 
 
 class _TakesOurs:
@@ -43,7 +46,14 @@ class _Generates(_TakesOurs):
 
 
 class _Logs(_TakesOurs):
-    """The metrics travel next to the state, because generator and trainer may be two processes."""
+    """Metrics and texts travel next to the state, because generator and trainer may be two processes."""
+
+    wandb_logger: Any
+    tensorboard_logger: Any
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)
+        self._writing = Writing()
 
     def save_logs_and_checkpoints(
         self,
@@ -51,10 +61,14 @@ class _Logs(_TakesOurs):
         logs_dict: dict[str, float] | None = None,
         client_states: dict[str, Any] | None = None,
     ) -> None:
-        metrics = (client_states or {}).get("data_loader_state_dict", {}).pop(METRICS, {})
+        loader_state = (client_states or {}).get("data_loader_state_dict", {})
+        metrics, tables = loader_state.pop(METRICS, {}), loader_state.pop(TEXTS, None)
         super().save_logs_and_checkpoints(  # type: ignore[misc]
             global_step, {**(logs_dict or {}), **metrics}, client_states
         )
+        if tables is not None:
+            trackers = open_trackers(self.wandb_logger, self.tensorboard_logger)
+            self._writing.write(Tables.from_json(tables), global_step, trackers)
 
 
 class CoevoTrainer(_Generates, _Logs, class_of(sync.PPOTrainer)):  # type: ignore[misc]

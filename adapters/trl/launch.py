@@ -16,11 +16,13 @@ from prompt_coevo.adapters.trl.generation import GenerationDoor
 from prompt_coevo.adapters.trl.host import Trainer
 from prompt_coevo.adapters.trl.policy import TrlPolicy
 from prompt_coevo.adapters.trl.seat import Seat
+from prompt_coevo.adapters.trl.trackers import open_trackers
 from prompt_coevo.doors.columns import index_columns
 from prompt_coevo.doors.due import Due
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.ranked_engine import RankedEngine
 from prompt_coevo.doors.ranks import Ranks
+from prompt_coevo.doors.trackers.texts import Texts, Writing
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
 from prompt_coevo.settings import Settings
@@ -74,6 +76,8 @@ class CoevoCallback(TrainerCallback):
                 initial_policy=getattr(trainer.model.config, "_name_or_path", ""),
                 plugins=plugins,
             )
+        self._texts = Texts(self.engine) if self.engine is not None else None
+        self._writing = Writing()
         engine = RankedEngine(self.engine, ranks)
         self.policy = TrlPolicy(trainer, questions, engine, settings.seed)
         self._door = GenerationDoor(trainer, settings, engine, questions, self.policy)
@@ -146,9 +150,18 @@ class CoevoCallback(TrainerCallback):
         if self.engine is not None:
             for name, value in self.engine.metrics().items():
                 self._trainer._metrics["train"][name].append(value)
+        self._show(state.global_step, last=last)
 
-    def on_train_end(self, *_: object, **__: object) -> None:
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
         self.policy.lead(lambda engine: engine.end(self.policy))
+        self._show(state.global_step, last=True)
+
+    def _show(self, step: int, *, last: bool) -> None:
+        """In the trackers that have a run: most close theirs before `on_train_end` comes to us."""
+        if self._texts is not None and (tables := self._texts.due(step, last=last)):
+            self._writing.write(tables, step, open_trackers(self._trainer))
 
     # Inside
 

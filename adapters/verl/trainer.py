@@ -19,12 +19,14 @@ from prompt_coevo.adapters.verl.launch import TRAINER
 from prompt_coevo.adapters.verl.policy import VerlPolicy
 from prompt_coevo.adapters.verl.questions import index_questions
 from prompt_coevo.adapters.verl.ratio import apply_ratio
+from prompt_coevo.adapters.verl.trackers import open_trackers
 from prompt_coevo.doors.checkpoint import load_state, save_state
 from prompt_coevo.doors.due import Due
 from prompt_coevo.doors.hydra_group import read_settings
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.patching import wrap
 from prompt_coevo.doors.policy import observe_riders
+from prompt_coevo.doors.trackers.texts import Texts, Writing
 from prompt_coevo.types import Assignment, Rollout
 
 _TRAIN: Final = "train"
@@ -72,6 +74,7 @@ class CoevoTrainer(PPOTrainerSync):
             model_config=omega_conf_to_dataclass(model).hf_config,
             initial_policy=model.path,
         )
+        self._texts, self._writing = Texts(self._engine), Writing()
 
     def fit(self, agent_loop_manager: AgentLoopManagerTQ) -> None:
         rollout = self.config.actor_rollout_ref.rollout
@@ -106,6 +109,8 @@ class CoevoTrainer(PPOTrainerSync):
             **(getattr(self, "_pending_sync_metrics", None) or {}),
             **self._engine.metrics(),
         }
+        if tables := self._texts.due(self.global_steps, last=self._is_last_step()):
+            self._writing.write(tables, self.global_steps, open_trackers(self.logger))
 
     def on_train_end(self) -> None:
         """Only where no step was left: a run may have been killed behind its last checkpoint."""

@@ -7,7 +7,17 @@ import sys
 import typer
 
 from prompt_coevo import __version__
-from prompt_coevo.cli import check, demo, plugins, presets, report, retrieval, runs, settings
+from prompt_coevo.cli import (
+    check,
+    demo,
+    evolve,
+    plugins,
+    presets,
+    report,
+    retrieval,
+    runs,
+    settings,
+)
 from prompt_coevo.errors import CoevoError
 
 app = typer.Typer(
@@ -18,6 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("demo")(demo.demo)
+app.command("evolve", epilog=evolve.EXAMPLES)(evolve.evolve)
 app.command("settings")(settings.show)
 app.command("report")(report.report)
 app.command("explain")(runs.explain)

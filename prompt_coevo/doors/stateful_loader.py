@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from prompt_coevo.doors.checkpoint import starts_anew
 from prompt_coevo.doors.due import Due
+from prompt_coevo.doors.trackers.texts import Texts
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import StateError
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 STATE: Final = "prompt_coevo"
 METRICS: Final = "prompt_coevo_metrics"
 """The entry of the state with the engine's metrics, for hosts that log in another process."""
+TEXTS: Final = "prompt_coevo_texts"
+"""The same with what is due in the host's trackers, where something is."""
 
 D = TypeVar("D", bound=Due)
 
@@ -24,7 +27,8 @@ class StatefulLoader(Generic[D]):
     """Stands in for a dataloader whose state the host saves; all but the state is its own.
 
     `progress` is what the engine has not been told of, saved with it. `may_be_saved` says whether the
-    state that is asked for now may get into a checkpoint; into others the engine's need not go.
+    state that is asked for now may get into a checkpoint; into others the engine's need not go. `texts`
+    follows the engine for the host's trackers.
     """
 
     def __init__(
@@ -33,11 +37,13 @@ class StatefulLoader(Generic[D]):
         engine: Coevolution,
         progress: D,
         may_be_saved: Callable[[D], bool],
+        texts: Texts | None = None,
     ) -> None:
         self._loader = loader
         self._engine = engine
         self.progress = progress
         self._may_be_saved = may_be_saved
+        self._texts = texts
         self._progress_unknown = False
 
     def __iter__(self) -> Iterator[object]:
@@ -55,11 +61,14 @@ class StatefulLoader(Generic[D]):
         if self._progress_unknown or self._may_be_saved(self.progress):
             progress = self.progress.to_json()
             ours[STATE] = {"engine": self._engine.state_dict(), "progress": progress}
+        if self._texts and (tables := self._texts.due(self._engine.policy_version.step)):
+            ours[TEXTS] = tables.to_json()
         return {**self._loader.state_dict(), **ours, METRICS: self._engine.metrics()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a checkpoint; without a state of ours in it, say so. Raises StateError."""
-        theirs = {name: value for name, value in state.items() if name not in (STATE, METRICS)}
+        own = (STATE, METRICS, TEXTS)
+        theirs = {name: value for name, value in state.items() if name not in own}
         self._loader.load_state_dict(theirs)
         if STATE not in state:
             self._progress_unknown = True

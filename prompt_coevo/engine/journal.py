@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -51,6 +51,8 @@ class Journal:
         self._max_bytes = int(max_file_mb * _MEGABYTE)
         self._longest = max_text_chars
         self._lost = 0
+        self.listener: Callable[[Mapping[str, Any]], None] | None = None
+        """Is handed every event as it is written, whether or not the disk takes it; must not raise."""
         if self.path is not None:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -81,6 +83,9 @@ class Journal:
             }
             for event in events
         ]
+        if self.listener is not None:
+            for line in lines:
+                self.listener(line)
         if lost := self._lost:
             lines.insert(0, {"time": now, "event": "gap", "lost": lost})
         try:

@@ -93,6 +93,9 @@ class Settings(BaseSettings):
     sinks: tuple[str, ...] = ("journal",)
     """Who writes down what happens, by name: the built-in `journal`, sinks of installed packages, or
     `module:attribute` of a factory."""
+    trackers: Literal["texts", "off"] = "texts"
+    """Whether lineage and what is in use go to the host's experiment trackers as texts and tables, at
+    changes."""
     plugins: dict[str, dict[str, Any]] = {}
     """Settings of third-party plugins, by plugin name; each plugin checks its own."""
 
@@ -145,6 +148,11 @@ class Settings(BaseSettings):
         if isinstance(names, str):
             return tuple(name.strip() for name in names.split(",") if name.strip())
         return names
+
+    @field_validator("trackers", mode="before")
+    @classmethod
+    def _off_in_yaml(cls, value: Any) -> Any:
+        return "off" if value is False else value
 
     @classmethod
     def opened(cls) -> type[Self]:

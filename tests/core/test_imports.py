@@ -43,6 +43,7 @@ FLOORS = (
     "engine",
     "report",
     "doors",
+    "endpoint",
     "retrieval",
     "adapters",
     "testing",

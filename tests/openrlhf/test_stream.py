@@ -6,6 +6,7 @@ import pytest
 
 from helpers.openrlhf_run import TASKS, Result, run_openrlhf
 from helpers.openrlhf_world import events, prompt_of, reflection, response_of, teach, tokens
+from helpers.ray_run import read_json_lines
 from helpers.riders import Sample, count_riders
 from standins.openai_server import openai_server
 
@@ -44,6 +45,12 @@ def test_templates_are_found_in_the_training_groups(run: Result) -> None:
     assert len(verdicts) == sum(
         last[f"train/coevo/{name}"] for name in ("templates_joined", "templates_dropped")
     )
+
+
+def test_what_is_in_use_goes_to_the_hosts_tracker(run: Result) -> None:
+    texts = read_json_lines(run.folder / "start0" / "texts.jsonl")
+    assert {line["tag"] for line in texts} == {"coevo/in_use", "coevo/lineage"}
+    assert any("in its trial" in line["text"] for line in texts)
 
 
 def test_riders_are_sampled_and_not_trained_on(run: Result) -> None:

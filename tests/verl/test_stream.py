@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from helpers.riders import Sample, count_riders
 from helpers.verl_run import Result, rows, run_verl
@@ -16,19 +17,21 @@ RIDERS = 4
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    folder = tmp_path_factory.mktemp("stream")
     with openai_server(teach) as server:
         result = run_verl(
-            tmp_path_factory.mktemp("stream"),
+            folder,
             train=rows(MANY),
             overrides=[
                 *("+coevo=p2o", "coevo.p2o.search_backend=stream", "coevo.p2o.tau=0.5"),
                 f"coevo.p2o.riders={RIDERS / BATCH}",
                 *reflection(server.base),
                 "trainer.total_epochs=3",
+                "trainer.logger=[console,file,tensorboard]",
                 "data.train_batch_size=8",
                 "actor_rollout_ref.actor.ppo_mini_batch_size=8",
             ],
-            env={"OPENAI_API_KEY": "sk-test"},
+            env={"OPENAI_API_KEY": "sk-test", "TENSORBOARD_DIR": str(folder / "tensorboard")},
         )
     assert result.returncode == 0, result.tail
     return result
@@ -42,6 +45,14 @@ def test_templates_are_found_in_the_training_groups(run: Result) -> None:
         run.metrics[6][f"coevo/{name}"] for name in ("templates_joined", "templates_dropped")
     )
     assert run.metrics[6]["coevo/reflection_calls"] > 0
+
+
+def test_what_is_in_use_goes_to_the_hosts_tracker(run: Result) -> None:
+    read = EventAccumulator(str(run.folder / "tensorboard"), size_guidance={"tensors": 0})
+    read.Reload()
+    last = read.Tensors("coevo/lineage/text_summary")[-1]
+    assert last.step == 6
+    assert "in its trial" in last.tensor_proto.string_val[0].decode()
 
 
 def test_riders_are_sampled_and_not_trained_on(run: Result) -> None:

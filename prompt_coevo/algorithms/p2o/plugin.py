@@ -111,12 +111,13 @@ class P2O:
     @hookimpl
     def coevo_observe(self, groups: Sequence[Group]) -> None:
         """Algorithm 1, lines 15 to 18."""
+        hard = {group.question_id for group in groups if group.question_id in self._hard}
         self._hard.observe_all(groups)
         if self._bare:
             self._solvers.observe(groups)
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         self._totals["train_rollouts"] += len(rollouts)
-        self._last_round = round_numbers(rollouts)
+        self._last_round = round_numbers(rollouts, hard, self._settings.solved_at)
 
     # Phase 2: search
 

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from prompt_coevo.types import Rollout
 
 
-def round_numbers(rollouts: Sequence[Rollout]) -> dict[str, float]:
-    """The share of rollouts under a template, and the mean reward with and without one."""
-    under: dict[bool, list[Rollout]] = {True: [], False: []}
-    for rollout in rollouts:
-        under[rollout.assignment.templated].append(rollout)
-    numbers = {"templated_fraction": len(under[True]) / len(rollouts) if rollouts else 0.0}
-    for name, chosen in (("templated", under[True]), ("untemplated", under[False])):
-        judged = [rollout.reward for rollout in chosen if rollout.fit]
-        if judged:
-            numbers[f"reward_{name}"] = sum(judged) / len(judged)
+def round_numbers(
+    rollouts: Sequence[Rollout], hard: Collection[str], solved_at: float
+) -> dict[str, float]:
+    """The share of rollouts under a template; mean rewards and shares of solved rollouts with and
+    without one, of all questions and of those that were `hard` before the round.
+
+    A number that no rollout speaks for is left out.
+    """
+    templated = sum(rollout.assignment.templated for rollout in rollouts)
+    numbers = {"templated_fraction": templated / len(rollouts) if rollouts else 0.0}
+    for name, under in (("templated", True), ("untemplated", False)):
+        judged = [one for one in rollouts if one.fit and one.assignment.templated is under]
+        of_hard = [one.reward for one in judged if one.assignment.question_id in hard]
+        rewards = [one.reward for one in judged]
+        if rewards:
+            numbers[f"reward_{name}"] = sum(rewards) / len(rewards)
+            numbers[f"solved_{name}"] = _share(rewards, solved_at)
+        if of_hard:
+            numbers[f"hard_solved_{name}"] = _share(of_hard, solved_at)
     return numbers
+
+
+def _share(rewards: Sequence[float], solved_at: float) -> float:
+    return sum(reward >= solved_at for reward in rewards) / len(rewards)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from prompt_coevo import Coevolution, Settings
 from prompt_coevo.doors.due import Due
-from prompt_coevo.doors.stateful_loader import METRICS, STATE, StatefulLoader
+from prompt_coevo.doors.stateful_loader import METRICS, STATE, TEXTS, StatefulLoader
+from prompt_coevo.doors.trackers.tables import Tables
+from prompt_coevo.doors.trackers.texts import Texts
 from prompt_coevo.errors import StateError
 
 
@@ -73,3 +76,17 @@ def test_without_ours_it_starts_anew_and_saves_always(caplog: pytest.LogCaptureF
 def test_a_state_of_another_form_is_refused(ours: Any) -> None:
     with pytest.raises(StateError, match="is not one that prompt_coevo wrote"):
         stateful().load_state_dict({STATE: ours})
+
+
+def test_texts_travel_when_they_are_due_and_are_no_state(tmp_path: Path) -> None:
+    settings = Settings(reflection={"function": str})
+    engine = Coevolution.from_settings(settings, output_dir=tmp_path)
+    loader = StatefulLoader(Loader(), engine, Due(), lambda progress: True, Texts(engine))  # type: ignore[arg-type]
+    assert TEXTS not in loader.state_dict()
+    engine.desk.note("search_skipped", reason="few")
+    state = loader.state_dict()
+    assert Tables.from_json(state[TEXTS]) == Tables([], [])  # type: ignore[arg-type]
+    assert TEXTS not in loader.state_dict()
+    other = stateful()
+    other.load_state_dict(state)
+    assert TEXTS not in other._loader.state  # type: ignore[attr-defined]

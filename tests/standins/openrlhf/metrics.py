@@ -1,4 +1,5 @@
-"""Replaces TensorBoard: what a user's would show goes to `metrics.jsonl` in `--logger.tensorboard_dir`."""
+"""Replaces TensorBoard: what a user's would show goes to `metrics.jsonl` in `--logger.tensorboard_dir`,
+texts to `texts.jsonl`."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ class JsonLinesLogger:
 
     def __init__(self, args: Any) -> None:
         self._path = Path(args.logger.tensorboard_dir) / "metrics.jsonl"
+        self.writer = TextWriter(self._path.with_name("texts.jsonl"))
 
     def log_train(self, global_step: int, logs_dict: dict[str, Any]) -> None:
         numbers = {name: value for name, value in logs_dict.items() if name != "generated_samples"}
@@ -26,6 +28,19 @@ class JsonLinesLogger:
         data = {f"{kind}/{name}": float(v) for name, v in values.items() if v is not None}
         with self._path.open("a") as file:
             file.write(json.dumps({"step": step, "data": data}) + "\n")
+
+
+class TextWriter:
+    """As much of a SummaryWriter as takes texts."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def add_text(self, tag: str, text_string: str, global_step: int) -> None:
+        with self._path.open("a") as file:
+            file.write(json.dumps({"step": global_step, "tag": tag, "text": text_string}) + "\n")
+
+    def flush(self) -> None: ...
 
 
 def replace_tensorboard(module: Any) -> None:

@@ -145,10 +145,11 @@ class Stream:
     def coevo_observe(self, groups: Sequence[Group]) -> None:
         self._observed = True
         groups = [group for group in groups if group.question_id in self._numbers]
+        hard = {group.question_id for group in groups if group.question_id in self._hard}
         self._hard.observe_all(groups)
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         self._totals["train_rollouts"] += len(rollouts)
-        self._last_round = round_numbers(rollouts)
+        self._last_round = round_numbers(rollouts, hard, self._settings.solved_at)
         for group in groups:
             self._learn_from([rollout for rollout in group.rollouts if rollout.fit])
         judged = [group for group in groups if group.mean_reward is not None]

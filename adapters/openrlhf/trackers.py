@@ -1,0 +1,21 @@
+"""The trackers that OpenRLHF logs to, found in its two loggers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from prompt_coevo.doors.trackers import wandb
+from prompt_coevo.doors.trackers.tensorboard import TensorBoard
+from prompt_coevo.doors.trackers.texts import Tracker
+
+_AXIS = "train/global_step"
+"""What OpenRLHF logs next to its metrics."""
+
+
+def open_trackers(wandb_logger: Any, tensorboard_logger: Any) -> Iterator[Tracker]:
+    """Each is None where the run has none."""
+    if wandb_logger is not None:
+        yield from wandb.open_run(wandb_logger.handle, _AXIS)
+    if tensorboard_logger is not None:
+        yield TensorBoard(tensorboard_logger.writer)

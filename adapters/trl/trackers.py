@@ -1,0 +1,34 @@
+"""The trackers that a trainer reports to, found among its callbacks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from transformers.integrations import (
+    MLflowCallback,
+    TensorBoardCallback,
+    TrackioCallback,
+    WandbCallback,
+)
+
+from prompt_coevo.adapters.trl.host import Trainer
+from prompt_coevo.doors.trackers import mlflow, trackio, wandb
+from prompt_coevo.doors.trackers.tensorboard import TensorBoard
+from prompt_coevo.doors.trackers.texts import Tracker
+
+_AXIS = "train/global_step"
+"""What transformers' own callbacks log next to their metrics."""
+
+
+def open_trackers(trainer: Trainer) -> Iterator[Tracker]:
+    """Those with a run that is open now. What the trainer has not imported is not imported here."""
+    for callback in trainer.callback_handler.callbacks:
+        if isinstance(callback, TensorBoardCallback) and callback.tb_writer is not None:
+            yield TensorBoard(callback.tb_writer)
+        elif isinstance(callback, WandbCallback) and "wandb" in sys.modules:
+            yield from wandb.open_run(sys.modules["wandb"], _AXIS)
+        elif isinstance(callback, TrackioCallback) and "trackio" in sys.modules:
+            yield from trackio.open_run(sys.modules["trackio"], _AXIS)
+        elif isinstance(callback, MLflowCallback) and "mlflow" in sys.modules:
+            yield from mlflow.open_run(sys.modules["mlflow"])

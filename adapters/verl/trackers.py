@@ -1,0 +1,24 @@
+"""The trackers that VeRL logs to, found in its Tracking object."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from prompt_coevo.doors.trackers import mlflow, trackio, wandb
+from prompt_coevo.doors.trackers.tensorboard import TensorBoard
+from prompt_coevo.doors.trackers.texts import Tracker
+
+
+def open_trackers(tracking: Any) -> Iterator[Tracker]:
+    """Those of `trainer.logger` that take texts; VeRL has imported them and opened their runs."""
+    loggers = getattr(tracking, "logger", {})
+    if "tensorboard" in loggers:
+        yield TensorBoard(loggers["tensorboard"].writer)
+    if "wandb" in loggers:
+        yield from wandb.open_run(loggers["wandb"], None)
+    if "trackio" in loggers:
+        yield from trackio.open_run(loggers["trackio"].trackio, None)
+    if "mlflow" in loggers:
+        yield from mlflow.open_run(sys.modules["mlflow"])  # VeRL's adapter does not hold it

@@ -1,0 +1,378 @@
+"""Instructions or templates for a fixed policy, by the searches that trainers use.
+
+Instructions: INSPO's evolution against one policy (`inspo.evolution = "before"`, arXiv 2512.01945, Fig. 3).
+Templates: one of P2O's searches (`p2o.search_backend = "waves"`, arXiv 2603.21877, Algorithm 3) on the
+questions that a first pass found hard.
+
+Nothing is kept but the run's folder: started again with the same settings and data, a run that was stopped
+asks the same questions, and the ledger of calls answers those that were paid for.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from prompt_coevo import files, hookspecs
+from prompt_coevo.doors.trackers.lineage import Lineage
+from prompt_coevo.doors.trackers.tables import LINEAGE, visible
+from prompt_coevo.endpoint.data import Columns, Row, indexed, split
+from prompt_coevo.endpoint.policy import BudgetSpent, EndpointPolicy
+from prompt_coevo.endpoint.rewards import Reward
+from prompt_coevo.endpoint.scores import Score, difference, score
+from prompt_coevo.endpoint.watching import Watching
+from prompt_coevo.engine.coevolution import Coevolution
+from prompt_coevo.engine.identity import Dataset
+from prompt_coevo.errors import CoevoError, SettingsError
+from prompt_coevo.redact import redact
+from prompt_coevo.settings import Settings
+from prompt_coevo.settings.reflection import ReflectionSettings
+from prompt_coevo.types import Assignment, Candidate, Rollout
+
+Kind: TypeAlias = Literal["instruction", "templates"]
+
+RESULT: Final = "result.json"
+CANDIDATES: Final = "candidates.csv"
+SEARCH_SHARE: Final = 0.8
+"""Of every budget, where questions are held out; the rest is left for their last scores."""
+
+
+class NothingToEvolve(CoevoError, RuntimeError):
+    """The data, the reward or the models leave a search nothing to do."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to evolve, on what. `settings.reflection` has the budgets of both models' calls together;
+    `policy` says how to reach the policy."""
+
+    kind: Kind
+    settings: Settings
+    policy: ReflectionSettings
+    rows: Sequence[Row]
+    columns: Columns
+    reward: Reward
+    reward_name: str
+    out: Path
+    samples: int = 4
+    temperature: float = 1.0
+    held_out: float = 0.25
+    allow_all_fail: bool = False
+
+
+@dataclass(frozen=True)
+class Evolved:
+    """What came of it. `best` has the best candidates first; it is empty where nothing is better than
+    none. Scores are None without held-out questions, or if the budget did not pay for them."""
+
+    best: tuple[Candidate, ...]
+    first: Score
+    before: Score | None
+    after: Score | None
+    change: Score | None
+    stopped: str
+    cost: Mapping[str, float]
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        scores = {name: getattr(self, name) for name in ("first", "before", "after", "change")}
+        return {
+            "best": [{"id": one.id, "kind": one.kind, "text": one.text} for one in self.best],
+            **{name: one.to_json() if one else None for name, one in scores.items()},
+            "stopped": self.stopped,
+            "cost": dict(self.cost),
+            "warnings": list(self.warnings),
+        }
+
+
+class Evolving:
+    """One run in its folder. `tell` is given a line for every stage."""
+
+    def __init__(self, job: Job, tell: Callable[[str], None] = lambda line: None) -> None:
+        """Raises SettingsError for a folder with a finished run, or any CoevoError of what is checked
+        before a call is made."""
+        if (job.out / RESULT).exists():
+            raise SettingsError(
+                f"{job.out} holds the result of a finished run; name another folder"
+            )
+        self._job, self._tell = job, tell
+        train, held = split(job.rows, job.held_out, job.settings.seed)
+        self._train, self._held = indexed(train, job.columns), None
+        if held:
+            self._held = indexed(held, job.columns)
+        self._keys = [
+            one.api_key.get_secret_value()
+            for one in (job.policy, job.settings.reflection)
+            if one.api_key is not None
+        ]
+        self._watching = Watching(self._look_first)
+        settings = job.settings
+        if self._held is not None:
+            searching = _share(settings.reflection, SEARCH_SHARE)
+            settings = settings.model_copy(update={"reflection": searching})
+        self._engine = Coevolution.from_settings(
+            settings,
+            output_dir=job.out,
+            system_message=self._train.shared_system_message,
+            plugins={"evolve": self._watching},
+            dataset=self._identity(train, held),
+            host=f"evolve {job.policy.model}",
+        )
+        self._lineage = Lineage()
+        self._engine.desk.journal.listener = self._lineage.follow
+        self._policy = EndpointPolicy(
+            _with_budget(job.policy, settings.reflection),
+            self._train,
+            job.reward,
+            self._engine.desk.ledger,
+            temperature=job.temperature,
+            note=self._engine.desk.note,
+            secrets=self._keys,
+        )
+        self._first_rollouts: list[Rollout] = []
+        self._before: list[float] | None = None
+        self._warnings: list[str] = []
+
+    def run(self) -> Evolved:
+        """Search, score, write the files.
+
+        Raises NothingToEvolve, EndpointError, RewardError and what the engine raises; the folder can be
+        gone on with then, and after a KeyboardInterrupt.
+        """
+        engine = self._engine
+        engine.begin(self._policy)
+        if self._job.kind == "templates":
+            engine.epoch_end(self._policy)
+        best, stopped = self._found()
+        after = self._on_held_out(best[0] if best else None, self._job.settings.reflection)
+        engine.end(self._policy)
+        evolved = self._evolved(best, stopped, after)
+        self._write(evolved)
+        return evolved
+
+    # The first look: what the policy can do by itself
+
+    def _look_first(self) -> None:
+        job, policy = self._job, self._policy
+        ids = self._train.ids()
+        self._tell(f"{len(ids)} questions, {job.samples} completions each, without a search")
+        try:
+            policy.probe()
+            if job.kind == "templates":
+                plan = self._engine.plan(ids, job.samples)
+                self._first_rollouts = policy.sampled(plan)
+                self._engine.observe(self._first_rollouts)
+            else:
+                plan = [self._assignment(one, self._start) for one in ids] * job.samples
+                self._first_rollouts = policy.sampled(plan)
+        except BudgetSpent as error:
+            raise NothingToEvolve(f"before a search could begin, {error}; raise it") from None
+        self._check_rewards()
+        self._before = self._on_held_out(self._start, self._engine.settings.reflection)
+
+    def _check_rewards(self) -> None:
+        rewards = [one.reward for one in self._first_rollouts if one.fit]  # at least one is
+        solved_at = self._solved_at
+        if all(reward >= solved_at for reward in rewards):
+            raise NothingToEvolve(
+                f"all {len(rewards)} completions have a reward of {solved_at:g} or more, so there is no "
+                "failure to learn from: nothing to evolve"
+            )
+        if max(rewards) <= 0 and not self._job.allow_all_fail:
+            one = next(one for one in self._first_rollouts if one.fit)
+            truth = self._train.question(one.assignment.question_id).ground_truth or ""
+            raise NothingToEvolve(
+                f"all {len(rewards)} completions have a reward of 0, which is as a rule a wrong --reward "
+                f"or column: to the answer {_short(truth)} the policy said {_short(one.completion)}; if "
+                "they are that hard, say --allow-all-fail"
+            )
+
+    # The search's outcome
+
+    def _found(self) -> tuple[tuple[Candidate, ...], str]:
+        """The candidates, the best one first, and why the search ended."""
+        seen = self._watching
+        if seen.failed and not seen.written:
+            raise NothingToEvolve(
+                f"the reflection model failed {seen.failed} of {seen.failed} times: {seen.error}"
+            )
+        if self._job.kind == "instruction":
+            best = self._engine.desk.ask(hookspecs.coevo_best_instruction)
+            same = best is None or (self._start is not None and best.text == self._start.text)
+            return (() if same or best is None else (best,)), "the evolutions are over"
+        if seen.result is None:
+            raise NothingToEvolve(
+                f"fewer than p2o.min_hard = {self._p2o.min_hard} of {len(self._train)} questions are hard "
+                f"(mean reward below p2o.tau = {self._p2o.tau:g}), so there is nothing to search for"
+            )
+        if seen.result.failed:
+            self._warnings.append(f"the search ended early: {seen.result.stopped}")
+        if seen.cover is None:
+            return (), seen.result.stopped
+        ranked = sorted(
+            zip(seen.cover.weights, seen.cover.templates, strict=True), key=lambda one: -one[0]
+        )
+        return tuple(one for _, one in ranked if one.text), seen.result.stopped
+
+    def _on_held_out(
+        self, candidate: Candidate | None, budget: ReflectionSettings
+    ) -> list[float] | None:
+        """A reward for each held-out question, NaN for one that could not be had."""
+        if self._held is None:
+            return None
+        if candidate is None and self._before is not None:
+            return self._before
+        self._tell(f"{len(self._held)} held-out questions")
+        plan = [self._assignment(one, candidate) for one in self._held.ids()]
+        try:
+            rollouts = self._policy.greedy(plan, self._held, budget)
+        except BudgetSpent as error:
+            self._warnings.append(f"the held-out questions were not scored: {error}")
+            return None
+        return [one.reward for one in rollouts]
+
+    def _evolved(
+        self, best: tuple[Candidate, ...], stopped: str, after: list[float] | None
+    ) -> Evolved:
+        seed, before = self._job.settings.seed, self._before
+        scores: dict[str, Score | None] = {"before": None, "after": None, "change": None}
+        if before is not None and after is not None:
+            pairs = [
+                pair for pair in zip(before, after, strict=True) if all(map(math.isfinite, pair))
+            ]
+            if pairs:
+                early, late = ([pair[place] for pair in pairs] for place in (0, 1))
+                scores["before"] = score(early, seed)
+                scores["after"] = score(late, seed)
+                scores["change"] = difference(early, late, seed)
+            if len(pairs) < len(before):
+                self._warnings.append(
+                    f"{len(before) - len(pairs)} of {len(before)} held-out questions got no completion"
+                )
+        if self._policy.failed:
+            self._warnings.append(
+                f"{self._policy.failed} of {self._policy.calls} completions could not be had"
+            )
+        cost = {**self._engine.desk.ledger.totals, "completions": float(self._policy.calls)}
+        return Evolved(
+            best=best,
+            first=score(self._mean_rewards(), seed),
+            stopped=stopped,
+            cost=cost,
+            warnings=tuple(self._warnings),
+            **scores,
+        )
+
+    def _mean_rewards(self) -> list[float]:
+        """Of each question that was measured at first."""
+        by_question: dict[str, list[float]] = {}
+        for one in self._first_rollouts:
+            if one.fit:
+                by_question.setdefault(one.assignment.question_id, []).append(one.reward)
+        return [math.fsum(rewards) / len(rewards) for rewards in by_question.values()]
+
+    # Files
+
+    def _write(self, evolved: Evolved) -> None:
+        out, names = self._job.out, LINEAGE
+        table = io.StringIO()
+        writer = csv.writer(table)
+        writer.writerow(names)
+        for row in self._lineage.rows.values():
+            writer.writerow([_cell(getattr(row, name)) for name in names])
+        report = {
+            "kind": self._job.kind,
+            "policy": self._job.policy.model,
+            "reflection": self._job.settings.reflection.model,
+            "reward": self._job.reward_name,
+            "seed": self._job.settings.seed,
+            "questions": len(self._train),
+            "held_out": len(self._held) if self._held else 0,
+            **evolved.to_json(),
+        }
+        text = json.dumps(_redacted(report, self._keys), indent=2, ensure_ascii=False)
+        files.replace(out / CANDIDATES, table.getvalue().encode("utf-8", "replace"))
+        files.replace(out / RESULT, (text + "\n").encode("utf-8", "replace"))
+
+    # Inside
+
+    @property
+    def _start(self) -> Candidate | None:
+        """The instruction that an evolution begins with."""
+        if self._job.kind == "templates":
+            return None
+        text = self._job.settings.inspo.instruction or self._train.shared_system_message()
+        return Candidate(text or "", "instruction")
+
+    @property
+    def _p2o(self) -> Any:
+        return self._job.settings.p2o
+
+    @property
+    def _solved_at(self) -> float:
+        method = self._p2o if self._job.kind == "templates" else self._job.settings.inspo
+        return float(method.solved_at)
+
+    def _assignment(self, question_id: str, candidate: Candidate | None) -> Assignment:
+        is_template = candidate is not None and candidate.kind == "template"
+        return Assignment(
+            question_id,
+            instruction=None if is_template else candidate,
+            template=candidate if is_template else None,
+            placement=self._job.settings.placement.build(),
+        )
+
+    def _identity(self, train: Sequence[Row], held: Sequence[Row]) -> Dataset:
+        """What a run that goes on has to be given again: the questions, the policy and the reward."""
+        job = self._job
+        parts = [
+            *(
+                json.dumps([kind, row], sort_keys=True, default=str)
+                for kind, rows in (("train", train), ("held", held))
+                for row in rows
+            ),
+            f"{job.policy.model} {job.policy.max_tokens} {job.temperature} {job.samples}",
+            job.reward_name,
+        ]
+        return replace(Dataset.of(parts), questions=len(train))
+
+
+def _with_budget(policy: ReflectionSettings, budget: ReflectionSettings) -> ReflectionSettings:
+    names = ("max_calls", "max_total_tokens", "max_usd", "max_seconds")
+    return policy.model_copy(update={name: getattr(budget, name) for name in names})
+
+
+def _share(settings: ReflectionSettings, share: float) -> ReflectionSettings:
+    smaller: dict[str, Any] = {}
+    for name in ("max_calls", "max_total_tokens"):
+        if (limit := getattr(settings, name)) is not None:
+            smaller[name] = max(1, int(share * limit))
+    for name in ("max_usd", "max_seconds"):
+        if (limit := getattr(settings, name)) is not None:
+            smaller[name] = share * limit
+    return settings.model_copy(update=smaller)
+
+
+def _cell(value: object) -> str:
+    """A spreadsheet must not take a text for a formula."""
+    text = visible(str(value))
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
+
+
+def _redacted(value: Any, keys: Sequence[str]) -> Any:
+    if isinstance(value, str):
+        return redact(value, *keys)
+    if isinstance(value, Mapping):
+        return {name: _redacted(one, keys) for name, one in value.items()}
+    return [_redacted(one, keys) for one in value] if isinstance(value, list) else value
+
+
+def _short(text: str) -> str:
+    line = visible(" ".join(text.split()))
+    return repr(line if len(line) <= 80 else line[:80] + "...")

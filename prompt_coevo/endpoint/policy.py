@@ -1,0 +1,180 @@
+"""The policy behind an endpoint: its weights stay as they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.endpoint.chat_model import ChatModel, packed
+from prompt_coevo.endpoint.rewards import Reward, scored
+from prompt_coevo.errors import CoevoError, SettingsError
+from prompt_coevo.placement import Prompt
+from prompt_coevo.redact import redact
+from prompt_coevo.reflection.ledger import Ledger
+from prompt_coevo.reflection.paid_replies import PaidReplies
+from prompt_coevo.reflection.patience import Patience
+from prompt_coevo.reflection.spending import Spending
+from prompt_coevo.settings.reflection import ReflectionSettings
+from prompt_coevo.types import Assignment, PolicyVersion, Question, Rollout, RolloutRequest
+
+_PROBE_S: Final = 10.0
+"""Seconds in which a first call is made again."""
+
+
+class EndpointError(CoevoError, RuntimeError):
+    """The policy's endpoint gives no completions."""
+
+
+class BudgetSpent(Exception):
+    """The budget pays for no more completions; it ends a search with what it has found."""
+
+
+class EndpointPolicy:
+    """`prompt_coevo.policy.Policy` of a model that litellm reaches.
+
+    Calls are in the run's `ledger`, next to the reflection model's, and held against the same budgets.
+    `settings` say how to reach it, how long completions may be and what the budget is. A completion that
+    cannot be had is an aborted rollout; if none of a batch can be had, EndpointError, or BudgetSpent.
+    """
+
+    def __init__(
+        self,
+        settings: ReflectionSettings,
+        questions: QuestionIndex,
+        reward: Reward,
+        ledger: Ledger,
+        *,
+        temperature: float,
+        note: Callable[..., None],
+        secrets: Sequence[str] = (),
+    ) -> None:
+        assert settings.model is not None
+        self.calls = self.failed = 0
+        """Completions that were asked for, and those that could not be had."""
+        self._settings = settings
+        self._questions = questions
+        self._reward = reward
+        self._ledger = ledger
+        self._temperature = temperature
+        self._note = note
+        self._secrets = secrets
+        self._model = ChatModel(settings.model, settings)
+        if settings.max_usd is not None and not self._model.has_price:
+            raise SettingsError(
+                f"a budget of {settings.max_usd:g} US dollars cannot be kept, for litellm's price list has "
+                f"no price for {settings.model}; limit the calls or the tokens instead"
+            )
+        self._replies = self._paid(settings)
+
+    # prompt_coevo.policy.Policy
+
+    def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
+        """Raises EndpointError, RewardError or BudgetSpent."""
+        temperatures = [
+            self._temperature if one.sampling.temperature is None else one.sampling.temperature
+            for one in requests
+        ]
+        assignments = [one.assignment for one in requests]
+        return self._completed(assignments, temperatures, self._questions, self._replies)
+
+    def question(self, question_id: str) -> Question:
+        return self._questions.question(question_id)
+
+    def question_ids(self) -> list[str]:
+        return self._questions.ids()
+
+    # For what is no search
+
+    def probe(self) -> None:
+        """One completion, for which a server that is down is not waited for long. Raises EndpointError."""
+        question = self._questions.ids()[0]
+        replies = self._paid(self._settings, patience_s=_PROBE_S)
+        self._completed([Assignment(question)], [self._temperature], self._questions, replies)
+
+    def sampled(self, assignments: Sequence[Assignment]) -> list[Rollout]:
+        """Of questions to search on, at the policy's own temperature."""
+        temperatures = [self._temperature] * len(assignments)
+        return self._completed(assignments, temperatures, self._questions, self._replies)
+
+    def greedy(
+        self,
+        assignments: Sequence[Assignment],
+        questions: QuestionIndex,
+        budget: ReflectionSettings,
+    ) -> list[Rollout]:
+        """Of questions that the search does not see, within a budget of their own."""
+        replies = self._paid(budget)
+        return self._completed(assignments, [0.0] * len(assignments), questions, replies)
+
+    # Inside
+
+    def _paid(self, budget: ReflectionSettings, patience_s: float | None = None) -> PaidReplies:
+        settings = self._settings
+        identity = {
+            "policy": settings.model,
+            "max_tokens": settings.max_tokens,
+            "api_base": redact(settings.api_base or ""),
+        }
+        return PaidReplies(
+            self._model,
+            identity,
+            self._ledger,
+            spending=Spending.from_settings(budget),
+            patience=Patience(min(patience_s or math.inf, settings.total_timeout_s)),
+            at_once=settings.calls_at_once,
+            secrets=self._secrets,
+            note=self._noted,
+        )
+
+    def _noted(self, event: str, **fields: Any) -> None:
+        if event != "reply":  # completions that decided are in the journal next to their verdicts
+            self._note(event, **fields)
+
+    def _completed(
+        self,
+        assignments: Sequence[Assignment],
+        temperatures: Sequence[float],
+        questions: QuestionIndex,
+        replies: PaidReplies,
+    ) -> list[Rollout]:
+        prompts = [
+            packed(_messages(one.rollout_prompt(questions.question(one.question_id).prompt)), warm)
+            for one, warm in zip(assignments, temperatures, strict=True)
+        ]
+        answers = replies.complete(prompts)
+        errors = [answer.error for answer in answers if answer.error is not None]
+        self.calls += len(answers)
+        self.failed += len(errors)
+        if spent := next((error for error in errors if "the budget reflection." in error), None):
+            raise BudgetSpent(spent)
+        if errors and len(errors) == len(answers):
+            raise EndpointError(
+                f"the policy {self._settings.model} gave no completion, {len(errors)} of {len(errors)} "
+                f"calls failed: {errors[-1]}"
+            )
+        if errors:
+            self._note(
+                "completions_failed", calls=len(answers), failed=len(errors), last=errors[-1]
+            )
+        return [
+            self._rollout(assignment, answer.text, questions.row(assignment.question_id), questions)
+            for assignment, answer in zip(assignments, answers, strict=True)
+        ]
+
+    def _rollout(
+        self,
+        assignment: Assignment,
+        text: str | None,
+        row: Mapping[str, Any],
+        questions: QuestionIndex,
+    ) -> Rollout:
+        if text is None:
+            return Rollout(assignment, "", math.nan, "aborted", PolicyVersion())
+        truth = questions.question(assignment.question_id).ground_truth or ""
+        return Rollout(assignment, text, scored(self._reward, text, truth, row))
+
+
+def _messages(prompt: Prompt) -> list[Mapping[str, Any]]:
+    return [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)

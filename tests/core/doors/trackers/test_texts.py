@@ -1,0 +1,91 @@
+"""When texts are due, and trackers that fail."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prompt_coevo import Coevolution, Settings
+from prompt_coevo.doors.trackers.tables import Tables
+from prompt_coevo.doors.trackers.texts import Texts, Writing
+
+
+def engine_in(folder: Path | None, **settings: Any) -> Coevolution:
+    function = {"reflection": {"function": str.lower}}
+    return Coevolution.from_settings(Settings(**{**function, **settings}), output_dir=folder)
+
+
+def joined(name: str, text: str = "a hint") -> dict[str, Any]:
+    return {"template": name, "text": text, "tried": 4, "solved": 1}
+
+
+def test_a_search_is_shown_at_once_and_single_templates_after_a_pause(tmp_path: Path) -> None:
+    engine = engine_in(tmp_path)
+    texts = Texts(engine)
+    assert texts.due(1) is None
+    engine.desk.note("search_skipped", reason="few")
+    assert texts.due(2) is not None
+    engine.desk.note("template_joined", **joined("a"))
+    assert texts.due(3) is None
+    assert texts.due(12).in_use[0][2] == "a"  # type: ignore[union-attr]
+    assert texts.due(12, last=True) is None
+    engine.desk.note("template_joined", **joined("b"))
+    assert texts.due(13, last=True) is not None
+
+
+def test_switched_off_nothing_is_followed(tmp_path: Path) -> None:
+    engine = engine_in(tmp_path, trackers=False)  # as YAML reads `off`
+    texts = Texts(engine)
+    engine.desk.note("search_skipped", reason="few")
+    assert engine.settings.trackers == "off"
+    assert texts.due(5, last=True) is None
+
+
+def test_keys_do_not_reach_a_tracker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "sk-very-secret")
+    engine = engine_in(tmp_path)
+    texts = Texts(engine)
+    engine.desk.note("template_joined", **joined("a", "the key is sk-very-secret"))
+    tables = texts.due(50)
+    assert tables is not None
+    assert "sk-very-secret" not in str(tables.to_json())
+    assert "[api key]" in str(tables.in_use)
+
+
+def test_an_event_of_another_form_does_no_harm(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = engine_in(tmp_path)
+    Texts(engine)
+    engine.desk.note("templates_assigned", pool=7)
+    assert "cannot be shown in a tracker" in caplog.text
+
+
+class Broken:
+    name = "broken"
+    calls = 0
+
+    def write(self, tables: Tables, step: int) -> None:
+        self.calls += 1
+        raise OSError("the server is gone")
+
+
+class Working:
+    name = "working"
+    steps: tuple[int, ...] = ()
+
+    def write(self, tables: Tables, step: int) -> None:
+        self.steps += (step,)
+
+
+def test_a_tracker_that_fails_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    writing, broken, working = Writing(), Broken(), Working()
+    with caplog.at_level(logging.WARNING):
+        for step in (1, 2, 3):
+            writing.write(Tables([], []), step, [broken, working])
+    assert broken.calls == 1
+    assert working.steps == (1, 2, 3)
+    assert caplog.text.count("the server is gone") == 1
