@@ -409,9 +409,7 @@ def test_a_run_for_nothing_says_so(
             made.end(policy)
     (event,) = summaries(tmp_path)
     assert event["for_nothing"]
-    assert event["text"].startswith(
-        "p2o: 0 templates in use after 1 searches; the reflection model "
-    )
+    assert event["text"].startswith("p2o: 0 templates in use after 1 search; the reflection model ")
     assert "failed 1 of 1 times: AuthenticationError" in event["text"]
     (record,) = [one for one in caplog.records if one.message.startswith("p2o: 0 templates")]
     assert record.levelno == logging.WARNING
@@ -428,7 +426,7 @@ def _request(assignment: Any) -> Any:
     ("settings", "reason"),
     [
         ({}, "p2o: no template was ever used, because the run met no question twice"),
-        ({"p2o": WAVES}, "no search ever happened, because the run had not a second epoch"),
+        ({"p2o": WAVES}, "no search ever happened, because the run had one epoch"),
         (INSPO, "inspo: no instruction ever evolved, because the run had 1 steps"),
     ],
 )
