@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from datasets import Dataset
     from transformers import (
+        CallbackHandler,
         GenerationConfig,
         PreTrainedModel,
         PreTrainedTokenizerBase,
@@ -52,9 +53,12 @@ class Trainer(Protocol):
     is_deepspeed_enabled: bool
     is_fsdp_enabled: bool
     vllm_generation: VLLMGeneration
+    callback_handler: CallbackHandler
     _metrics: dict[str, dict[str, list[float]]]
 
     def add_callback(self, callback: TrainerCallback) -> None: ...
+
+    def remove_callback(self, callback: TrainerCallback) -> None: ...
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> Batch: ...
 

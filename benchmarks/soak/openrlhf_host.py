@@ -57,6 +57,7 @@ class Attempt(RayAttempt):
                     *("--coevo.reflection.api_base", address),
                     *("--coevo.reflection.max_calls", str(job.max_calls)),
                     *("--coevo.reflection.concurrency", "4"),
+                    *("--coevo.preflight.reflection", "off"),
                     f"--train.num_episodes={job.steps * BATCH // len(TASKS)}",
                     f"--ckpt.save_steps={SAVED_EVERY}",
                 ],

@@ -53,7 +53,7 @@ class Attempt(RayAttempt):
                     "coevo.reflection.model=openai/teacher",
                     f"coevo.reflection.api_base={address}",
                     f"coevo.reflection.max_calls={job.max_calls}",
-                    "coevo.reflection.concurrency=4",
+                    *("coevo.reflection.concurrency=4", "coevo.preflight.reflection=off"),
                     f"trainer.total_epochs={job.steps * BATCH // len(TASKS)}",
                     f"trainer.save_freq={SAVED_EVERY}",
                 ],

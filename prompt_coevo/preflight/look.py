@@ -46,7 +46,9 @@ class Looking:
                 self.encode,
                 distill=may_distil(self.settings),
             )
-        if self.settings.preflight.reflection != "off":
+        if self.settings.preflight.reflection == "off":
+            yield Line("note", "reflection", "not asked (preflight.reflection = off)")
+        else:
             yield from look_at_reflection(self.settings.reflection, self.model)
         if workload is not None:
             price = self.model.usd if self.model is not None else None

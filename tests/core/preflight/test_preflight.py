@@ -52,6 +52,8 @@ def engine(base: str | None, folder: Path | None = None, **settings: Any) -> Coe
         "model": "openai/gtp-5",
         "api_base": base,
         "api_key": KEY,
+        "timeout_s": 1000.0,
+        "total_timeout_s": 1000.0,
         **settings.pop("reflection", {}),
     }
     made = Settings(reflection={k: v for k, v in reflection.items() if v is not None}, **settings)
@@ -69,7 +71,7 @@ def test_a_dead_reflection_model_ends_the_run_before_its_first_step(
 ) -> None:
     answer, reason, remedy = DEAD_SENTENCES[name]
     with openai_server(answer) as server:
-        seconds = 0.5 if isinstance(answer, Slow) else 120.0
+        seconds = 0.5 if isinstance(answer, Slow) else 1000.0
         made = engine(server.base, tmp_path, reflection={"timeout_s": seconds})
         with pytest.raises(PreflightError) as raised:
             made.begin(policy)
