@@ -45,8 +45,12 @@ INSPO = (
 
 
 def reflection(base: str) -> list[str]:
-    """The flags that point to the server."""
-    return ["--coevo.reflection.model", "openai/teacher", "--coevo.reflection.api_base", base]
+    """The flags that point to the server, which is not asked before there is something to reflect on:
+    tests count its requests."""
+    return [
+        *("--coevo.reflection.model", "openai/teacher", "--coevo.reflection.api_base", base),
+        *("--coevo.preflight.reflection", "off"),
+    ]
 
 
 def events(result: Result, *names: str) -> list[dict[str, Any]]:

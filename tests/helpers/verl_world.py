@@ -56,8 +56,13 @@ def teach(body: dict[str, Any]) -> str:
 
 
 def reflection(base: str) -> list[str]:
-    """The override that points to the server, and where its key comes from."""
-    return ["coevo.reflection.model=openai/teacher", f"coevo.reflection.api_base={base}"]
+    """The overrides that point to the server, which is not asked before there is something to reflect on:
+    tests count its requests."""
+    return [
+        "coevo.reflection.model=openai/teacher",
+        f"coevo.reflection.api_base={base}",
+        "coevo.preflight.reflection=off",
+    ]
 
 
 def tokens(question: str, system: str | None = None) -> list[int]:

@@ -29,7 +29,7 @@ def dry_run(folder: Path, base: str, *flags: str) -> CompletedProcess[str]:
         *("--train.num_episodes=3", "--algo.advantage.estimator=group_norm"),
         f"--ckpt.path={folder / 'checkpoints'}",
         *("--coevo.method", "p2o", "--coevo.preflight.dry_run", "true"),
-        *(*reflection(base), "--coevo.reflection.timeout_s", "60", *flags),
+        *(*reflection(base), "--coevo.preflight.reflection", "refuse", *flags),
     ]
     return check_openrlhf(folder, "prompt_coevo.adapters.openrlhf", arguments)
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.long
 
 
 def refused(folder: Path, *flags: str, **arguments: Any) -> Result:
-    model = ("--coevo.reflection.model", "openai/nobody")
+    model = ("--coevo.reflection.model", "openai/nobody", "--coevo.preflight.reflection", "off")
     result = run_openrlhf(
         folder, module="prompt_coevo.adapters.openrlhf", overrides=[*model, *flags], **arguments
     )

@@ -12,8 +12,9 @@ from transformers import Trainer, TrainingArguments
 from helpers import mistakes_page
 from helpers.mistakes_page import told
 from helpers.trl_world import rows
-from prompt_coevo.adapters.trl import attach
+from prompt_coevo.adapters.trl import CoevoCallback, attach
 from prompt_coevo.errors import CoevoError
+from standins.openai_server import openai_server
 
 MODEL = {"reflection": {"function": str}}
 
@@ -32,8 +33,16 @@ def test_mistakes_with_trl(make_trainer: Any, tmp_path: Path) -> None:
         refused(mistake, lambda: attach(trainer, settings), trainer)
 
     twice = make_trainer()
-    attach(twice, MODEL)
-    refused("the callback twice", lambda: attach(twice, MODEL), twice)
+    twice.add_callback(attach(twice, MODEL))
+    refused("the callback added twice", twice.train, twice)
+    never = make_trainer()
+    CoevoCallback(never, MODEL)
+    refused("the callback built and never added", never.train, never)
+    with openai_server(404) as server:
+        dead = make_trainer()
+        model = {"model": "openai/gtp-5", "api_base": server.base, "api_key": "sk-nobodys"}
+        attach(dead, {"reflection": {**model, "timeout_s": 1000, "total_timeout_s": 1000}})
+        refused("a misspelt reflection model", dead.train, dead)
     plain = Trainer(
         twice.model, TrainingArguments(str(tmp_path / "plain"), use_cpu=True, report_to="none")
     )

@@ -13,7 +13,7 @@ import pytest
 import ray
 from hydra import compose, initialize_config_module
 
-from helpers.verl_run import VERL_SETTINGS, rows, write_rows
+from helpers.verl_run import rows, write_rows
 from helpers.verl_world import reflection
 from prompt_coevo.adapters.verl.checks import workload
 from prompt_coevo.adapters.verl.launch import LaunchCheck
@@ -39,6 +39,7 @@ def overrides(tmp_path: Path) -> Callable[..., list[str]]:
     def made(base: str, *more: str) -> list[str]:
         return [
             *("+coevo=p2o", "coevo.preflight.dry_run=true", *reflection(base)),
+            "coevo.preflight.reflection=refuse",
             f"data.train_files={tmp_path / 'train.parquet'}",
             f"data.val_files={tmp_path / 'train.parquet'}",
             *("data.train_batch_size=4", "data.max_prompt_length=128"),
@@ -123,11 +124,9 @@ def test_the_workload(overrides: Any, override: str, epochs: float, steps: int) 
 def test_the_real_command_ends_before_ray_starts(overrides: Any, tmp_path: Path) -> None:
     with openai_server(401) as server:
         command = [sys.executable, "-m", "verl.trainer.main_ppo", *overrides(server.base)]
-        environment = {**os.environ, **VERL_SETTINGS, "VERL_USE_EXTERNAL_MODULES": ""}
         run = subprocess.run(
             [*command, f"hydra.run.dir={tmp_path / 'hydra'}"],
             cwd=tmp_path,
-            env=environment,
             capture_output=True,
             text=True,
             timeout=1800,

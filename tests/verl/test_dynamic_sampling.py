@@ -26,7 +26,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
         train=rows(TASKS),
         overrides=[
             *("+coevo=p2o", "coevo.p2o.search_backend=waves", "coevo.p2o.tau=0.01"),
-            "coevo.reflection.model=openai/nobody",
+            *("coevo.reflection.model=openai/nobody", "coevo.preflight.reflection=off"),
             f"actor_rollout_ref.rollout.n={GROUP}",
             "algorithm.filter_groups.enable=True",
             "algorithm.filter_groups.metric=reward",

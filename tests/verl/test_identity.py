@@ -42,7 +42,7 @@ def test_a_run_without_the_flag_is_one_without_the_package(tmp_path: Path) -> No
         tmp_path / "idle",
         overrides=[
             *("+coevo=p2o", "coevo.p2o.search_backend=waves"),
-            *("coevo.reflection.model=openai/nobody", *OVERRIDES),
+            *("coevo.reflection.model=openai/nobody", "coevo.preflight.reflection=off", *OVERRIDES),
         ],
     )
     for result in (without, unflagged, idle):

@@ -21,6 +21,9 @@ from prompt_coevo.doors.flags import Flags
 from prompt_coevo.engine.identity import Dataset
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.extras import is_installed
+from prompt_coevo.preflight import reflection_call
+from prompt_coevo.settings.method import Workload
+from standins.openai_server import Raw, openai_server
 
 SETTINGS: dict[str, dict[str, Any]] = {
     'a misspelt setting: `p2o = {"tua": 0.1}`': {"p2o": {"tua": 0.1}},
@@ -190,6 +193,66 @@ def test_dataset() -> None:
     for mistake, (rows, values) in DATASETS.items():
         found[mistake] = refused(partial(index_columns, rows, Settings(**values)))
     mistakes_page.compare("dataset", found)
+
+
+def test_reflection(policy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model is asked once, before the first step."""
+    monkeypatch.setattr(reflection_call, "PAUSE_S", 0.01)
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE"):
+        monkeypatch.delenv(name, raising=False)
+
+    def begun(base: str | None = None, **changes: Any) -> str:
+        reflection = {"model": "openai/gtp-5", "api_key": "sk-nobodys", "api_base": base, **changes}
+        values = {name: value for name, value in reflection.items() if value is not None}
+        engine = Coevolution.from_settings(Settings(reflection=values))
+        said = refused(lambda: engine.begin(policy))
+        assert engine.policy_version.step == 0
+        return said.replace(base, "ADDRESS") if base else said
+
+    def served(answer: Any, **changes: Any) -> str:
+        with openai_server(answer) as server:
+            return begun(server.base, **changes)
+
+    no_quota = Raw(
+        '{"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}',
+        429,
+    )
+    found = {
+        "a model that the server does not have": served(404),
+        "a key that is refused": served(401),
+        "no key": begun(api_key=None),
+        "no provider in front of the name: `gtp-5`": begun(model="gtp-5"),
+        "an account without quota": served(no_quota),
+        "a page in place of an API": served(Raw("<html></html>", content_type="text/html")),
+        "a server that is down": begun("http://127.0.0.1:9/v1").replace("127.0.0.1:9", "ADDRESS"),
+    }
+    mistakes_page.compare("reflection", found)
+
+
+def test_run() -> None:
+    """What a dry run calls a problem."""
+
+    def problem(workload: Workload, **values: Any) -> str:
+        settings = Settings(reflection={"function": str}, **values)
+        page = Coevolution.from_settings(settings).preflight(None, workload)
+        (line,) = page.of("problem")
+        return line.text
+
+    waves = {"search_backend": "waves"}
+    found = {
+        "one epoch": problem(Workload(100, 8, epochs=1.0, steps=50)),
+        "`max_steps` below an epoch": problem(Workload(100, 8, epochs=0.5, steps=25)),
+        "one epoch, and a search between two": problem(
+            Workload(100, 8, epochs=1.0, steps=50), p2o=waves
+        ),
+        "a search less often than there are steps": problem(
+            Workload(100, 8, epochs=2.0, steps=40), p2o={**waves, "search_every": 100}
+        ),
+        "fewer questions than a search needs": problem(
+            Workload(50, 8, epochs=3.0, steps=75), p2o={**waves, "min_hard": 100}
+        ),
+    }
+    mistakes_page.compare("run", found)
 
 
 def test_resumed(tmp_path: Path) -> None:
