@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """The pictures of docs/report.md: reports of runs, as Chromium shows them.
 
-    python tools/report_pictures.py P2O_RUN INSPO_RUN
+    python tools/report_pictures.py [P2O_RUN INSPO_RUN]
 
-The runs are output folders, such as those of `prompt-coevo demo --arms stream,inspo --out runs`. Needs the
-packages of the session `browser`, and Chromium on the PATH.
+The runs are output folders, such as those of `prompt-coevo demo --arms waves,inspo --out runs`; without any
+two are made by the engine and a policy that is a rule, in seconds. Needs the packages of the session
+`browser`, and Chromium on the PATH.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ SHOTS = (
 
 def main(runs: list[str]) -> int:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if len(runs) != 2 or chromium is None:
+    if len(runs) not in (0, 2) or chromium is None:
         print(__doc__, file=sys.stderr)
         return 2
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        runs = runs or made(Path(folder))
         files = [Path(folder) / f"{number}.html" for number in range(2)]
         for path, run in zip(files, runs, strict=True):
             path.write_text(page(run_folder(Path(run))), "utf-8")
@@ -52,6 +54,15 @@ def main(runs: list[str]) -> int:
             print(PICTURES / name, (PICTURES / name).stat().st_size)
         browser.close()
     return 0
+
+
+def made(folder: Path) -> list[str]:
+    """A run of P2O with the paper's search, and one of INSPO."""
+    sys.path.insert(0, str(PICTURES.parents[1] / "tests"))
+    from helpers.journals import INSPO, WAVES, run_in
+
+    runs = {"p2o-run": WAVES, "inspo-run": INSPO}
+    return [str(run_in(folder / name, settings)) for name, settings in runs.items()]
 
 
 if __name__ == "__main__":
