@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from typing import Final
 
 _NAMES: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS")
@@ -17,7 +18,12 @@ _TOP: Final = re.compile(r"/[^/]+")
 
 def redact(text: str, *keys: str) -> str:
     """As `without_keys`, and without queries and fragments of addresses, where servers take keys, too."""
-    return _ADDRESS.sub(_without_query, without_keys(text, *keys))
+    return redact_known(text, known_keys(*keys))
+
+
+def redact_known(text: str, known: Sequence[str]) -> str:
+    """The same for many texts: `known` is what `known_keys` has just said."""
+    return _ADDRESS.sub(_without_query, _without(text, known))
 
 
 def without_keys(text: str, *keys: str) -> str:
@@ -27,8 +33,17 @@ def without_keys(text: str, *keys: str) -> str:
     (after an underscore), and its value is no path: one that exists, that begins with `~/`, `./` or `../`,
     or with `/` and a name that exists at the root. (Keys in base64 may begin with a slash.)
     """
+    return _without(text, known_keys(*keys))
+
+
+def known_keys(*keys: str) -> list[str]:
+    """The keys that are given and those in environment variables, the longest first."""
     found = {key for key in keys if len(key) >= _SHORTEST_GIVEN} | _keys_in_environment()
-    for key in sorted(found, key=len, reverse=True):
+    return sorted(found, key=len, reverse=True)
+
+
+def _without(text: str, known: Sequence[str]) -> str:
+    for key in known:
         text = text.replace(key, "[api key]")
     return _USER_IN_ADDRESS.sub("", text)
 

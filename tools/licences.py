@@ -19,7 +19,8 @@ OURS = "prompt-coevo"
 NOT_STATED = "not stated"
 # Environments, and the extras that are in them. Of what OpenRLHF requires some is installed nowhere.
 EXTRAS = {
-    "core": ["", "llm", "gepa", "report"],
+    "core": ["", "llm", "gepa"],
+    "browser": ["report"],
     "retrieval": ["retrieval", "encoder"],
     "trl": ["trl", "demo"],
     "verl": ["verl"],

@@ -14,7 +14,7 @@ from prompt_coevo import files
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.lines import Lines, shown
 from prompt_coevo.markers import PROJECT
-from prompt_coevo.redact import redact
+from prompt_coevo.redact import known_keys, redact_known
 
 logger = logging.getLogger(PROJECT)
 
@@ -48,6 +48,9 @@ class Journal:
         self.path = folder / _NAME if folder else None
         self._lines = Lines(self.path) if self.path else None
         self._secrets = tuple(secrets)
+        self._known: list[str] = []
+        """Keys as of the last write: looking for them costs more than all else, and may not be done for
+        every text."""
         self._max_bytes = int(max_file_mb * _MEGABYTE)
         self._longest = max_text_chars
         self._lost = 0
@@ -75,6 +78,7 @@ class Journal:
         """Append events, from any thread; with `sync` they are on the disk when this returns."""
         if self._lines is None or not events:
             return
+        self._known = known_keys(*self._secrets)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         lines = [
             {
@@ -170,7 +174,7 @@ class Journal:
 
     def _plain(self, value: Any) -> str:
         """As a text without keys."""
-        return redact(value if isinstance(value, str) else shown(value), *self._secrets)
+        return redact_known(value if isinstance(value, str) else shown(value), self._known)
 
     def _cut(self, text: str) -> str:
         # Cut last: half a key would not be recognised.

@@ -80,7 +80,9 @@ def chart(name: str, title: str, x_label: str, y_label: str, series: Sequence[Se
                 linewidth=1.5,
             )
         _dress(axes, x_label, y_label)
-        axes.legend(loc="best", framealpha=0.0, labelcolor=_INK)
+        figure.legend(
+            loc="outside upper left", ncols=min(4, len(series)), frameon=False, labelcolor=_INK
+        )
         written = StringIO()
         FigureCanvasSVG(figure).print_svg(written, metadata={"Date": None, "Creator": None})
     return _inlined(written.getvalue(), name, title)

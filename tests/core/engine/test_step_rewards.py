@@ -1,0 +1,58 @@
+"""What the journal says of training's own rollouts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prompt_coevo import redact
+from prompt_coevo.engine.journal import Journal
+from prompt_coevo.engine.step_rewards import StepRewards
+from prompt_coevo.types import EMPTY_TEMPLATE, Assignment, Candidate, Group, Rollout, RolloutStatus
+
+HINT = Candidate("think", "template")
+
+
+def rollout(
+    question: str, template: Candidate | None, reward: float, status: RolloutStatus = "ok"
+) -> Rollout:
+    return Rollout(Assignment(question, template=template), "", reward, status)
+
+
+def test_rewards_are_apart_by_template_and_by_question_where_there_were_templates() -> None:
+    rewards = StepRewards()
+    assert rewards.empty
+    hard = [rollout("a", HINT, 1.0), rollout("a", HINT, 0.5), rollout("a", EMPTY_TEMPLATE, 0.0)]
+    rewards.add([Group("a", tuple(hard)), Group("b", (rollout("b", None, 1.0),))])
+    rewards.add([Group("a", (rollout("a", HINT, 9.0, "aborted"), rollout("a", HINT, 0.0)))])
+    assert not rewards.empty
+    assert rewards.totals == {
+        "unfit": 1,
+        "templated": {"rollouts": 3, "reward": 0.5},
+        "untemplated": {"rollouts": 2, "reward": 0.5},
+    }
+    assert rewards.uses == [("a", HINT.id, 3, 0.5), ("a", None, 1, 0.0)]
+
+
+def test_a_step_of_unfit_rollouts_alone_has_no_mean() -> None:
+    rewards = StepRewards()
+    rewards.add([Group("a", (rollout("a", HINT, float("nan"), "no_reward"),))])
+    assert rewards.totals["templated"] == {"rollouts": 0, "reward": None}
+    assert rewards.totals["unfit"] == 1
+
+
+def test_keys_are_looked_for_once_a_write_and_those_of_that_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    names_a_key = redact._names_a_key
+    monkeypatch.setattr(
+        redact, "_names_a_key", lambda name: asked.append(name) or names_a_key(name)
+    )
+    journal = Journal(tmp_path)
+    journal.write([{"event": "a", "texts": [f"text {n}" for n in range(100)]}])
+    assert len(asked) == len(set(asked))
+    monkeypatch.setenv("SOME_API_KEY", "as-of-now-1234")
+    journal.write([{"event": "b", "text": "as-of-now-1234"}])
+    assert [event.get("text") for event in journal.read()] == [None, "[api key]"]
