@@ -43,7 +43,7 @@ class Box:
         shape = f'<rect class="{self.kind}" x="{left}" y="{top}" width="{self.width}" height="{self.height}" rx="8"/>'
         texts = [
             f'<text x="{self.x}" y="{top + 29 + 20 * n}" text-anchor="middle"'
-            f'{"" if n == 0 else " class=" + chr(34) + "small" + chr(34)}>{escape(line)}</text>'
+            f"{'' if n == 0 else ' class=' + chr(34) + 'small' + chr(34)}>{escape(line)}</text>"
             for n, line in enumerate(self.lines)
         ]
         return "\n".join([shape, *texts])
@@ -105,10 +105,16 @@ def p2o() -> str:
         Arrow(((165, 283), (165, 377)), "failures", (175, 335)),
         Arrow(((290, 410), (340, 410))),
         Arrow(((554, 410), (600, 410))),
-        Arrow(((715, 443), (715, 490), (18, 490), (18, 110), (30, 110)), "templates in use", (400, 482)),
+        Arrow(
+            ((715, 443), (715, 490), (18, 490), (18, 110), (30, 110)),
+            "templates in use",
+            (400, 482),
+        ),
     ]
     described = "Rollouts of hard questions run under templates; the gradient is on the bare question; failures go to a reflection model, whose templates pass gates and a trial."
-    return picture("P2O: templates for training, none at test time", described, 515, [*arrows, *boxes])
+    return picture(
+        "P2O: templates for training, none at test time", described, 515, [*arrows, *boxes]
+    )
 
 
 def inspo() -> str:
@@ -119,7 +125,13 @@ def inspo() -> str:
         Box(715, 250, ("weigh the instruction", "mean of its last steps (eq. 6)"), "ours", 240),
         Box(450, 250, ("every 5 steps: prune", "the worse half goes"), "ours", 210),
         Box(165, 250, ("the population", "at most 7 instructions"), "ours", 210),
-        Box(165, 410, ("at least as good as its parent?", "same questions, current policy"), "ours", 270),
+        Box(
+            165,
+            410,
+            ("at least as good as its parent?", "same questions, current policy"),
+            "ours",
+            270,
+        ),
         Box(450, 410, ("gates", "leaks, length, special tokens"), "ours", 220),
         Box(715, 410, ("every 15 steps: reflect", "the best one and its failures"), "asked", 240),
     ]
@@ -136,7 +148,9 @@ def inspo() -> str:
         Arrow(((165, 377), (165, 283)), "joins", (175, 335)),
     ]
     described = "Each group runs under an instruction drawn from a population; instructions are weighed by rewards, the worse half is pruned, and the best one has children written by a reflection model, which join after gates and verification."
-    return picture("INSPO: an instruction that learns with the policy", described, 475, [*arrows, *boxes])
+    return picture(
+        "INSPO: an instruction that learns with the policy", described, 475, [*arrows, *boxes]
+    )
 
 
 def main() -> None:

@@ -38,7 +38,9 @@ OTHERS: Final = {
     "TRL": ("prompt_coevo.adapters.trl.launch",),
 }
 """Modules whose public names are shown, by heading."""
-_FRAMEWORKS: Final = ("prompt_coevo.adapters",)  # their packages are not there where the page is made
+_FRAMEWORKS: Final = (
+    "prompt_coevo.adapters",
+)  # their packages are not there where the page is made
 
 
 def api_page() -> str:

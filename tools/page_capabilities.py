@@ -68,12 +68,16 @@ def capabilities_page() -> str:
 def _table(lacks: Mapping[str, Mapping[str, str]]) -> list[str]:
     rows = [["", *DOORS], ["---"] * (len(DOORS) + 1)]
     rows.append(["versions", *(_versions(package) for _, _, package in DOORS.values())])
-    applying = [sum(not set(law.needs) & set(lacks[door]) for law in LAWS.values()) for door in DOORS]
+    applying = [
+        sum(not set(law.needs) & set(lacks[door]) for law in LAWS.values()) for door in DOORS
+    ]
     rows.append(["laws that hold", *(f"{number} of {len(LAWS)}" for number in applying)])
     for name, words in _WORDS.items():
         rows.append([words, *("no" if name in lacks[door] else "yes" for door in DOORS)])
     rows.append(["`distill_ratio`", *(_ratios(ROOT / source) for _, source, _ in DOORS.values())])
-    rows.append(["the [search agent](search-agent.md)", *(_agent(ROOT / s) for _, s, _ in DOORS.values())])
+    rows.append(
+        ["the [search agent](search-agent.md)", *(_agent(ROOT / s) for _, s, _ in DOORS.values())]
+    )
     return [f"| {' | '.join(row)} |" for row in rows]
 
 

@@ -41,5 +41,7 @@ if __name__ == "__main__":
         args=args,
         train_dataset=load_dataset("json", data_files=own.questions, split="train").map(as_chat),
     )
-    trainer.add_callback(CoevoCallback(trainer, {"reflection": {"model": own.reflection_model}}))  # new
+    trainer.add_callback(
+        CoevoCallback(trainer, {"reflection": {"model": own.reflection_model}})
+    )  # new
     trainer.train()

@@ -160,7 +160,9 @@ def test_the_scripts_parser_reads_the_command(command: Command) -> None:
     at = next(n for n, word in enumerate(command.words) if word.startswith("docs/examples/"))
     names = runpy.run_path(str(ROOT / command.words[at]), run_name="read")
     own = next(names[name] for name in ("Arguments", "P2OArguments") if name in names)
-    parser = names["TrlParser"]([own, GRPOConfig, *([ModelConfig] if "ModelConfig" in names else [])])
+    parser = names["TrlParser"](
+        [own, GRPOConfig, *([ModelConfig] if "ModelConfig" in names else [])]
+    )
     parser.parse_args_and_config([*command.words[at + 1 :], "--use_cpu", "true", "--bf16", "false"])
 
 
@@ -177,8 +179,12 @@ def write_questions(path: Path) -> None:
 def test_the_quick_start_trains(tmp_path: Path, teacher: Server) -> None:
     write_questions(tmp_path / "questions.jsonl")
     arguments = {
-        **{"questions": "questions.jsonl", "model": base_policy_path(), "output_dir": "out"},
-        **{"reflection_model": "openai/gpt-5", "max_steps": 3, "max_completion_length": 8},
+        "questions": "questions.jsonl",
+        "model": base_policy_path(),
+        "output_dir": "out",
+        "reflection_model": "openai/gpt-5",
+        "max_steps": 3,
+        "max_completion_length": 8,
         **SMALL,
     }
     command = [sys.executable, "-P", str(QUICKSTART)]
