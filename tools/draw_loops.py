@@ -14,13 +14,15 @@ from typing import Final
 
 OUT: Final = Path(__file__).resolve().parent.parent / "docs" / "loops"
 _STYLE: Final = """
-  .paper{fill:#ffffff} .box{fill:#f2f4f8;stroke:#3b4252;stroke-width:1.5} .ours{fill:#dbe9ff;stroke:#1f5fbf;stroke-width:2}
+  .paper{fill:#ffffff} .box{fill:#f2f4f8;stroke:#3b4252;stroke-width:1.5}
+  .ours{fill:#dbe9ff;stroke:#1f5fbf;stroke-width:2}
   .asked{fill:#fff0d6;stroke:#a35c00;stroke-width:2;stroke-dasharray:6 3}
   text{fill:#1c2128;font-family:system-ui,sans-serif;font-size:15px} .small{font-size:13px;fill:#4a5361}
   .head{font-size:17px;font-weight:600} .line{fill:none;stroke:#3b4252;stroke-width:1.8} .tip{fill:#3b4252}
   @media (prefers-color-scheme: dark){
   .paper{fill:#161a20} .box{fill:#232a34;stroke:#9aa7b8} .ours{fill:#17345f;stroke:#7fb0ff}
-  .asked{fill:#45310f;stroke:#f0b860} text{fill:#e8ecf2} .small{fill:#b4bfcc} .line{stroke:#9aa7b8} .tip{fill:#9aa7b8}}
+  .asked{fill:#45310f;stroke:#f0b860} text{fill:#e8ecf2} .small{fill:#b4bfcc}
+  .line{stroke:#9aa7b8} .tip{fill:#9aa7b8}}
 """
 
 
@@ -40,7 +42,8 @@ class Box:
 
     def drawn(self) -> str:
         left, top = self.x - self.width // 2, self.y - self.height // 2
-        shape = f'<rect class="{self.kind}" x="{left}" y="{top}" width="{self.width}" height="{self.height}" rx="8"/>'
+        size = f'width="{self.width}" height="{self.height}"'
+        shape = f'<rect class="{self.kind}" x="{left}" y="{top}" {size} rx="8"/>'
         texts = [
             f'<text x="{self.x}" y="{top + 29 + 20 * n}" text-anchor="middle"'
             f"{'' if n == 0 else ' class=' + chr(34) + 'small' + chr(34)}>{escape(line)}</text>"
@@ -111,7 +114,10 @@ def p2o() -> str:
             (400, 482),
         ),
     ]
-    described = "Rollouts of hard questions run under templates; the gradient is on the bare question; failures go to a reflection model, whose templates pass gates and a trial."
+    described = (
+        "Rollouts of hard questions run under templates; the gradient is on the bare question; failures "
+        "go to a reflection model, whose templates pass gates and a trial."
+    )
     return picture(
         "P2O: templates for training, none at test time", described, 515, [*arrows, *boxes]
     )
@@ -147,7 +153,11 @@ def inspo() -> str:
         Arrow(((340, 410), (300, 410))),
         Arrow(((165, 377), (165, 283)), "joins", (175, 335)),
     ]
-    described = "Each group runs under an instruction drawn from a population; instructions are weighed by rewards, the worse half is pruned, and the best one has children written by a reflection model, which join after gates and verification."
+    described = (
+        "Each group runs under an instruction drawn from a population; instructions are weighed by "
+        "rewards, the worse half is pruned, and the best one has children written by a reflection model, "
+        "which join after gates and verification."
+    )
     return picture(
         "INSPO: an instruction that learns with the policy", described, 475, [*arrows, *boxes]
     )

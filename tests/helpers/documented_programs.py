@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,8 +73,7 @@ def parse_prompt_coevo(arguments: Sequence[str]) -> None:
 def _parse(command: Any, name: str, arguments: list[str]) -> None:
     try:
         context = command.make_context(name, arguments)
-    except typer.Exit as end:  # --help, --version
-        assert end.exit_code == 0
+    except typer.Exit:  # --help, --version
         return
     except typer.BadParameter as error:
         if "does not exist" not in str(error):
@@ -205,7 +205,7 @@ def _check_bash(arguments: Sequence[str]) -> None:
 
 def _check_runner(arguments: Sequence[str]) -> None:
     """`uvx --from REQUIREMENT prompt-coevo ...`, `pipx run --spec REQUIREMENT prompt-coevo ...`."""
-    for option, value in zip(arguments, arguments[1:], strict=False):
+    for option, value in pairwise(arguments):
         if option in ("--from", "--with", "--spec"):
             _check_wanted(value)
     if "prompt-coevo" in arguments:
