@@ -19,6 +19,7 @@ OURS = "prompt-coevo"
 NOT_STATED = "not stated"
 # Environments, and the extras that are in them. Of what OpenRLHF requires some is installed nowhere.
 EXTRAS = {
+    "docs": [],
     "core": ["", "llm", "gepa", "report"],
     "retrieval": ["retrieval", "encoder"],
     "trl": ["trl", "demo"],
