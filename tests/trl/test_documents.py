@@ -20,8 +20,8 @@ import pytest
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer, ModelConfig
 
-from helpers.documented import ROOT, SHELL, Block, blocks_for
-from helpers.documented_commands import Command, commands
+from helpers.documented import ROOT, Block, blocks_for, documented_commands
+from helpers.documented_commands import Command
 from helpers.own_door_run import OwnDoorUnderTest
 from helpers.trl_world import TASKS, length, rows
 from prompt_coevo.demo.model import base_policy_path
@@ -30,13 +30,7 @@ from prompt_coevo.retrieval.agent.instruction import SEARCH_INSTRUCTION
 from standins.openai_server import Server, openai_server
 
 QUICKSTART = ROOT / "docs" / "examples" / "trl_quickstart.py"
-COMMANDS = [
-    pytest.param(command, id=str(block))
-    for block in blocks_for("trl", "")
-    if block.language in SHELL
-    for command in commands(block.text, block.language)
-    if command.session == "trl"
-]
+COMMANDS = documented_commands("trl")
 SMALL = {
     "use_cpu": True,
     "bf16": False,

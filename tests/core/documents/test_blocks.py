@@ -21,6 +21,7 @@ from helpers.documented import (
     blocks,
     blocks_for,
     blocks_in,
+    documented_commands,
 )
 from helpers.documented_commands import Command, commands
 from helpers.documented_programs import check
@@ -31,13 +32,7 @@ from prompt_coevo.registry import Kind
 
 ENTRY_POINTS = {"prompt_coevo", *(f"prompt_coevo.{kind}" for kind in get_args(Kind))}
 HERE = blocks_for("core")
-COMMANDS = [
-    pytest.param(command, id=f"{block} {' '.join(command.words)[:60]}")
-    for block in HERE
-    if block.language in SHELL and not block.cut_out_of()
-    for command in commands(block.text, block.language)
-    if command.session == "core"
-]
+COMMANDS = documented_commands("core")
 
 
 def of(*languages: str, prepared: tuple[str, ...] = ("",)) -> Any:
