@@ -66,7 +66,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The documentation as a site; what is dead or loads from elsewhere fails. `-- FOLDER` keeps it there."""
+    """The documentation as a site, which fails on warnings and dead links. `-- FOLDER` keeps it."""
     install(session, "docs", torch=False)
     (folder,) = session.posargs or [str(Path(session.create_tmp()).resolve() / "site")]
     build = ("mkdocs", "build", "--strict", "-f", "docs/site/mkdocs.yml", "-d", folder)

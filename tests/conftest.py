@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, settings
 
 if find_spec("prompt_coevo") is None or find_spec("prompt_coevo.retrieval") is None:
     raise pytest.UsageError(
-        "the tests need prompt_coevo installed, because adapters/ and retrieval/ become parts of it only then; run: "
-        "pip install --no-deps . (CONTRIBUTING.md says what else an environment needs), and start `pytest`, not "
-        "`python -m pytest`, which finds the checkout's folder in its place"
+        "the tests need prompt_coevo installed, because adapters/ and retrieval/ become parts of it only "
+        "then; run: pip install --no-deps . (CONTRIBUTING.md says what else an environment needs), and "
+        "start `pytest`, not `python -m pytest`, which finds the checkout's folder in its place"
     )
 
 from prompt_coevo import registry

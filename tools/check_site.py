@@ -1,6 +1,6 @@
 """Refuses a built site that would load anything from elsewhere, or links a file that is not in it.
 
-    python tools/check_site.py FOLDER
+python tools/check_site.py FOLDER
 """
 
 from __future__ import annotations

@@ -14,13 +14,15 @@ from typing import Final
 
 OUT: Final = Path(__file__).resolve().parent.parent / "docs" / "loops"
 _STYLE: Final = """
-  .paper{fill:#ffffff} .box{fill:#f2f4f8;stroke:#3b4252;stroke-width:1.5} .ours{fill:#dbe9ff;stroke:#1f5fbf;stroke-width:2}
+  .paper{fill:#ffffff} .box{fill:#f2f4f8;stroke:#3b4252;stroke-width:1.5}
+  .ours{fill:#dbe9ff;stroke:#1f5fbf;stroke-width:2}
   .asked{fill:#fff0d6;stroke:#a35c00;stroke-width:2;stroke-dasharray:6 3}
   text{fill:#1c2128;font-family:system-ui,sans-serif;font-size:15px} .small{font-size:13px;fill:#4a5361}
   .head{font-size:17px;font-weight:600} .line{fill:none;stroke:#3b4252;stroke-width:1.8} .tip{fill:#3b4252}
   @media (prefers-color-scheme: dark){
   .paper{fill:#161a20} .box{fill:#232a34;stroke:#9aa7b8} .ours{fill:#17345f;stroke:#7fb0ff}
-  .asked{fill:#45310f;stroke:#f0b860} text{fill:#e8ecf2} .small{fill:#b4bfcc} .line{stroke:#9aa7b8} .tip{fill:#9aa7b8}}
+  .asked{fill:#45310f;stroke:#f0b860} text{fill:#e8ecf2} .small{fill:#b4bfcc}
+  .line{stroke:#9aa7b8} .tip{fill:#9aa7b8}}
 """
 
 
@@ -40,10 +42,11 @@ class Box:
 
     def drawn(self) -> str:
         left, top = self.x - self.width // 2, self.y - self.height // 2
-        shape = f'<rect class="{self.kind}" x="{left}" y="{top}" width="{self.width}" height="{self.height}" rx="8"/>'
+        size = f'width="{self.width}" height="{self.height}"'
+        shape = f'<rect class="{self.kind}" x="{left}" y="{top}" {size} rx="8"/>'
         texts = [
             f'<text x="{self.x}" y="{top + 29 + 20 * n}" text-anchor="middle"'
-            f'{"" if n == 0 else " class=" + chr(34) + "small" + chr(34)}>{escape(line)}</text>'
+            f"{'' if n == 0 else ' class=' + chr(34) + 'small' + chr(34)}>{escape(line)}</text>"
             for n, line in enumerate(self.lines)
         ]
         return "\n".join([shape, *texts])
@@ -105,10 +108,19 @@ def p2o() -> str:
         Arrow(((165, 283), (165, 377)), "failures", (175, 335)),
         Arrow(((290, 410), (340, 410))),
         Arrow(((554, 410), (600, 410))),
-        Arrow(((715, 443), (715, 490), (18, 490), (18, 110), (30, 110)), "templates in use", (400, 482)),
+        Arrow(
+            ((715, 443), (715, 490), (18, 490), (18, 110), (30, 110)),
+            "templates in use",
+            (400, 482),
+        ),
     ]
-    described = "Rollouts of hard questions run under templates; the gradient is on the bare question; failures go to a reflection model, whose templates pass gates and a trial."
-    return picture("P2O: templates for training, none at test time", described, 515, [*arrows, *boxes])
+    described = (
+        "Rollouts of hard questions run under templates; the gradient is on the bare question; failures "
+        "go to a reflection model, whose templates pass gates and a trial."
+    )
+    return picture(
+        "P2O: templates for training, none at test time", described, 515, [*arrows, *boxes]
+    )
 
 
 def inspo() -> str:
@@ -119,7 +131,13 @@ def inspo() -> str:
         Box(715, 250, ("weigh the instruction", "mean of its last steps (eq. 6)"), "ours", 240),
         Box(450, 250, ("every 5 steps: prune", "the worse half goes"), "ours", 210),
         Box(165, 250, ("the population", "at most 7 instructions"), "ours", 210),
-        Box(165, 410, ("at least as good as its parent?", "same questions, current policy"), "ours", 270),
+        Box(
+            165,
+            410,
+            ("at least as good as its parent?", "same questions, current policy"),
+            "ours",
+            270,
+        ),
         Box(450, 410, ("gates", "leaks, length, special tokens"), "ours", 220),
         Box(715, 410, ("every 15 steps: reflect", "the best one and its failures"), "asked", 240),
     ]
@@ -135,8 +153,14 @@ def inspo() -> str:
         Arrow(((340, 410), (300, 410))),
         Arrow(((165, 377), (165, 283)), "joins", (175, 335)),
     ]
-    described = "Each group runs under an instruction drawn from a population; instructions are weighed by rewards, the worse half is pruned, and the best one has children written by a reflection model, which join after gates and verification."
-    return picture("INSPO: an instruction that learns with the policy", described, 475, [*arrows, *boxes])
+    described = (
+        "Each group runs under an instruction drawn from a population; instructions are weighed by "
+        "rewards, the worse half is pruned, and the best one has children written by a reflection model, "
+        "which join after gates and verification."
+    )
+    return picture(
+        "INSPO: an instruction that learns with the policy", described, 475, [*arrows, *boxes]
+    )
 
 
 def main() -> None:

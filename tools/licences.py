@@ -21,6 +21,7 @@ NOT_STATED = "not stated"
 EXTRAS = {
     "core": ["", "llm", "gepa"],
     "browser": ["report"],
+    "docs": [],
     "retrieval": ["retrieval", "encoder"],
     "trl": ["trl", "demo"],
     "verl": ["verl"],

@@ -13,9 +13,10 @@ _BEGINNING: Final = """\
 
 <!-- Made by tools/pages.py. -->
 
-What a program, a plugin or a door may import. The [site](../CONTRIBUTING.md#the-site) shows every name with its arguments and docstring below;
-in the repository the names lead there only as text. [Hooks](hooks.md) have a page of their own, and so has a door's
-[order of calls](adapters.md). Everything else may change without notice.
+What a program, a plugin or a door may import. The [site](../CONTRIBUTING.md#the-site) shows every
+name with its arguments and docstring below; in the repository there are the names alone.
+[Hooks](hooks.md) have a page of their own, and so has a door's [order of calls](adapters.md).
+Everything else may change without notice.
 """
 OTHERS: Final = {
     "Errors": ("prompt_coevo.errors", "prompt_coevo.extras"),
@@ -38,12 +39,14 @@ OTHERS: Final = {
     "TRL": ("prompt_coevo.adapters.trl.launch",),
 }
 """Modules whose public names are shown, by heading."""
-_FRAMEWORKS: Final = ("prompt_coevo.adapters",)  # their packages are not there where the page is made
+_FRAMEWORKS: Final = (
+    "prompt_coevo.adapters",
+)  # their packages are not there where the page is made
 
 
 def api_page() -> str:
     lines = [_BEGINNING, "## `prompt_coevo`", "", "| name | |", "|---|---|"]
-    names = [name for name in prompt_coevo.__all__]
+    names = list(prompt_coevo.__all__)
     lines += [f"| `{name}` | {_first_line(getattr(prompt_coevo, name))} |" for name in names]
     for name in names:
         lines += ["", f"::: {_home(getattr(prompt_coevo, name), name)}"]

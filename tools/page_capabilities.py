@@ -1,7 +1,7 @@
 """The page of what each door can do: from the laws, what the harnesses lack, settings and packages.
 
-What a host cannot have is declared once, by the harness that puts the laws to its door (`lacks`); every other
-law is held by the tests. So the page cannot say more than what is tested.
+What a host cannot have is declared once, by the harness that puts the laws to its door (`lacks`); every
+other law is held by the tests. So the page cannot say more than what is tested.
 """
 
 from __future__ import annotations
@@ -36,21 +36,23 @@ _WORDS: Final = {
     "exact resume": "a resumed run goes on as the uninterrupted one",
     "steps in checkpoints": "the end of a step is told before its checkpoint is written",
     "ranks": "several processes that each have the adapter",
-    "failing rewards": "tested with rewards that fail in a search alone ([what then](adapters.md#what-raises))",
+    "failing rewards": "tested with rewards that raise in a search ([the rule](adapters.md#what-raises))",
 }
 _PAGE: Final = """\
 # What each door can do
 
 <!-- Made by tools/pages.py from the laws, the harnesses and pyproject.toml. -->
 
-{count} [laws](testing.md) are put to every door, with the real trainer in it. A law that needs what a host cannot have does not
-apply to it; the reasons are below. VeRL, OpenRLHF and TRL's vLLM were run with [stand-ins](testing.md), never on a GPU; options of
-the trainers are on the pages of [TRL](trl.md#what-works), [VeRL](verl.md#what-works) and [OpenRLHF](openrlhf.md#what-works).
+{count} [laws](testing.md) are put to every door, with the real trainer in it. A law that needs what a
+host cannot have does not apply to it; the reasons are below. VeRL, OpenRLHF and TRL's vLLM were run
+with [stand-ins](testing.md), never on a GPU; options of the trainers are on the pages of
+[TRL](trl.md#what-works), [VeRL](verl.md#what-works) and [OpenRLHF](openrlhf.md#what-works).
 
 {table}
 
-Methods (P2O, INSPO, both, and those that are installed), searches, gates, budgets and the journal are the engine's, and the same
-behind every door. "own trainer" is [the door to a trainer of one's own](adapters.md).
+Methods (P2O, INSPO, both, and those that are installed), searches, gates, budgets and the journal
+are the engine's, and the same behind every door. "own trainer" is [the door to a trainer of one's
+own](adapters.md).
 
 ## Why not
 
@@ -68,12 +70,16 @@ def capabilities_page() -> str:
 def _table(lacks: Mapping[str, Mapping[str, str]]) -> list[str]:
     rows = [["", *DOORS], ["---"] * (len(DOORS) + 1)]
     rows.append(["versions", *(_versions(package) for _, _, package in DOORS.values())])
-    applying = [sum(not set(law.needs) & set(lacks[door]) for law in LAWS.values()) for door in DOORS]
+    applying = [
+        sum(not set(law.needs) & set(lacks[door]) for law in LAWS.values()) for door in DOORS
+    ]
     rows.append(["laws that hold", *(f"{number} of {len(LAWS)}" for number in applying)])
     for name, words in _WORDS.items():
         rows.append([words, *("no" if name in lacks[door] else "yes" for door in DOORS)])
     rows.append(["`distill_ratio`", *(_ratios(ROOT / source) for _, source, _ in DOORS.values())])
-    rows.append(["the [search agent](search-agent.md)", *(_agent(ROOT / s) for _, s, _ in DOORS.values())])
+    rows.append(
+        ["the [search agent](search-agent.md)", *(_agent(ROOT / s) for _, s, _ in DOORS.values())]
+    )
     return [f"| {' | '.join(row)} |" for row in rows]
 
 

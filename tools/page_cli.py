@@ -15,8 +15,8 @@ _BEGINNING = """\
 
 <!-- Made by tools/pages.py from the commands themselves. -->
 
-`prompt-coevo` comes with the package; what a command needs besides, it names. Its errors are one sentence, with exit
-status 2. `--help` behind any command says what stands here.
+`prompt-coevo` comes with the package; what a command needs besides, it names. Its errors are one
+sentence, with exit status 2. `--help` behind any command says what stands here.
 """
 
 

@@ -17,7 +17,11 @@ from page_api import api_page  # noqa: E402
 from page_capabilities import capabilities_page  # noqa: E402
 from page_cli import cli_page  # noqa: E402
 
-PAGES = {"docs/cli.md": cli_page, "docs/capabilities.md": capabilities_page, "docs/api.md": api_page}
+PAGES = {
+    "docs/cli.md": cli_page,
+    "docs/capabilities.md": capabilities_page,
+    "docs/api.md": api_page,
+}
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""GRPO with TRL on questions of your own. Three lines, marked with `# new`, add P2O.
+"""GRPO with TRL on questions of your own. Four lines, marked with `# new`, add P2O.
 
     python docs/examples/trl_quickstart.py --questions questions.jsonl --model Qwen/Qwen3-0.6B \
         --reflection_model openai/gpt-5 --output_dir out --num_train_epochs 5
@@ -41,5 +41,6 @@ if __name__ == "__main__":
         args=args,
         train_dataset=load_dataset("json", data_files=own.questions, split="train").map(as_chat),
     )
-    trainer.add_callback(CoevoCallback(trainer, {"reflection": {"model": own.reflection_model}}))  # new
+    settings = {"reflection": {"model": own.reflection_model}}  # new
+    trainer.add_callback(CoevoCallback(trainer, settings))  # new
     trainer.train()

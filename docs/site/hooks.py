@@ -20,7 +20,9 @@ ROOT_PAGES: Final = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
-_LINK: Final = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
+_LINK: Final = re.compile(
+    r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)"
+)
 _ITEM: Final = re.compile(r"\]\(([\w./-]+\.md)\)")
 
 
@@ -51,7 +53,9 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
     here = {ours: name for name, ours in ROOT_PAGES.items()}.get(page.file.src_uri)
     folder = "" if here else posixpath.join("docs", posixpath.dirname(page.file.src_uri))
-    return _LINK.sub(lambda found: link(found, folder, page.file.src_uri, config.repo_url), markdown)
+    return _LINK.sub(
+        lambda found: link(found, folder, page.file.src_uri, config.repo_url), markdown
+    )
 
 
 def link(found: re.Match[str], folder: str, page: str, repository: str | None) -> str:

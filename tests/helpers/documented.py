@@ -16,9 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from helpers.documented_commands import commands
+import pytest
+
+from helpers.documented_commands import Command, commands
 
 ROOT: Final = Path(__file__).parents[2]
 PREPARED: Final = {
@@ -125,6 +127,17 @@ def blocks_for(session: str, *prepared: str) -> list[Block]:
     """The blocks that a session checks; only those with one of these preparations, if any is given."""
     mine = [block for block in blocks() if session in block.sessions()]
     return [block for block in mine if not prepared or block.prepared in prepared]
+
+
+def documented_commands(session: str) -> list[Any]:
+    """pytest's parameters: each command whose parser this session has, once, by where it stands."""
+    found: dict[Command, str] = {}
+    for block in blocks_for(session):
+        if block.language in SHELL and not block.cut_out_of():
+            for command in commands(block.text, block.language):
+                if command.session == session:
+                    found.setdefault(command, f"{block} {' '.join(command.words)[:60]}")
+    return [pytest.param(command, id=name) for command, name in found.items()]
 
 
 @cache

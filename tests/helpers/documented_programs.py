@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,13 +21,35 @@ from prompt_coevo.cli import app
 # bash reads these blocks, and nobody here has the programs' parsers.
 OUTSIDE: Final = frozenset(
     {
-        *(".", "cat", "cd", "cp", "curl", "done", "export", "git", "grep", "gunzip", "head", "less"),
+        *(
+            ".",
+            "cat",
+            "cd",
+            "cp",
+            "curl",
+            "done",
+            "export",
+            "git",
+            "grep",
+            "gunzip",
+            "head",
+            "less",
+        ),
         *("ls", "mkdir", "open", "rm", "source", "tail", "tar", "hf", "ray", "vllm", "xdg-open"),
     }
 )
 # Options of these that have a value, which is no requirement.
 _PIP_VALUES: Final = {
-    *("-c", "-d", "-r", "-w", "--extra-index-url", "--find-links", "--platform", "--python-version"),
+    *(
+        "-c",
+        "-d",
+        "-r",
+        "-w",
+        "--extra-index-url",
+        "--find-links",
+        "--platform",
+        "--python-version",
+    ),
 }
 
 
@@ -50,8 +73,7 @@ def parse_prompt_coevo(arguments: Sequence[str]) -> None:
 def _parse(command: Any, name: str, arguments: list[str]) -> None:
     try:
         context = command.make_context(name, arguments)
-    except typer.Exit as end:  # --help, --version
-        assert end.exit_code == 0
+    except typer.Exit:  # --help, --version
         return
     except typer.BadParameter as error:
         if "does not exist" not in str(error):
@@ -71,7 +93,7 @@ def _check_python(words: list[str]) -> None:
             return _check_pip(rest)
         if module == "pytest":
             return _check_pytest(rest)
-        if module in ("venv", "verl.trainer.main_ppo", "openrlhf.cli.train_ppo_ray"):
+        if module in ("venv", "http.server", "verl.trainer.main_ppo", "openrlhf.cli.train_ppo_ray"):
             return None
         if module.startswith("prompt_coevo."):
             return _check_script(_source_of(module), rest)
@@ -121,7 +143,11 @@ def _check_dev(arguments: Sequence[str]) -> None:
 def _sessions() -> set[str]:
     tree = ast.parse((ROOT / "noxfile.py").read_text("utf-8"))
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    return {one.name for one in functions if any("session" in ast.unparse(d) for d in one.decorator_list)}
+    return {
+        one.name
+        for one in functions
+        if any("session" in ast.unparse(d) for d in one.decorator_list)
+    }
 
 
 def _check_pip(arguments: Sequence[str]) -> None:
@@ -179,7 +205,7 @@ def _check_bash(arguments: Sequence[str]) -> None:
 
 def _check_runner(arguments: Sequence[str]) -> None:
     """`uvx --from REQUIREMENT prompt-coevo ...`, `pipx run --spec REQUIREMENT prompt-coevo ...`."""
-    for option, value in zip(arguments, arguments[1:], strict=False):
+    for option, value in pairwise(arguments):
         if option in ("--from", "--with", "--spec"):
             _check_wanted(value)
     if "prompt-coevo" in arguments:

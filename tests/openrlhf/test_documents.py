@@ -13,21 +13,15 @@ from typing import Any
 import pytest
 from openrlhf.utils.agent import AgentExecutorBase
 
-from helpers.documented import SHELL, Block, blocks_for
-from helpers.documented_commands import Command, commands
+from helpers.documented import Block, blocks_for, documented_commands
+from helpers.documented_commands import Command
 from helpers.example_scripts import EXAMPLES, given_to
 from helpers.openrlhf_run import check_openrlhf
 from prompt_coevo.settings import Settings
 
 OURS = "prompt_coevo.adapters.openrlhf"
 QUICKSTART = "openrlhf_quickstart.sh"
-COMMANDS = [
-    pytest.param(command, id=str(block))
-    for block in blocks_for("openrlhf")
-    if block.language in SHELL
-    for command in commands(block.text, block.language)
-    if command.session == "openrlhf"
-]
+COMMANDS = documented_commands("openrlhf")
 
 
 def quickstart(folder: Path) -> tuple[str, list[str]]:

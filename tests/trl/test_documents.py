@@ -20,8 +20,8 @@ import pytest
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer, ModelConfig
 
-from helpers.documented import ROOT, SHELL, Block, blocks_for
-from helpers.documented_commands import Command, commands
+from helpers.documented import ROOT, Block, blocks_for, documented_commands
+from helpers.documented_commands import Command
 from helpers.own_door_run import OwnDoorUnderTest
 from helpers.trl_world import TASKS, length, rows
 from prompt_coevo.demo.model import base_policy_path
@@ -30,13 +30,7 @@ from prompt_coevo.retrieval.agent.instruction import SEARCH_INSTRUCTION
 from standins.openai_server import Server, openai_server
 
 QUICKSTART = ROOT / "docs" / "examples" / "trl_quickstart.py"
-COMMANDS = [
-    pytest.param(command, id=str(block))
-    for block in blocks_for("trl", "")
-    if block.language in SHELL
-    for command in commands(block.text, block.language)
-    if command.session == "trl"
-]
+COMMANDS = documented_commands("trl")
 SMALL = {
     "use_cpu": True,
     "bf16": False,
@@ -160,7 +154,9 @@ def test_the_scripts_parser_reads_the_command(command: Command) -> None:
     at = next(n for n, word in enumerate(command.words) if word.startswith("docs/examples/"))
     names = runpy.run_path(str(ROOT / command.words[at]), run_name="read")
     own = next(names[name] for name in ("Arguments", "P2OArguments") if name in names)
-    parser = names["TrlParser"]([own, GRPOConfig, *([ModelConfig] if "ModelConfig" in names else [])])
+    parser = names["TrlParser"](
+        [own, GRPOConfig, *([ModelConfig] if "ModelConfig" in names else [])]
+    )
     parser.parse_args_and_config([*command.words[at + 1 :], "--use_cpu", "true", "--bf16", "false"])
 
 
@@ -177,8 +173,12 @@ def write_questions(path: Path) -> None:
 def test_the_quick_start_trains(tmp_path: Path, teacher: Server) -> None:
     write_questions(tmp_path / "questions.jsonl")
     arguments = {
-        **{"questions": "questions.jsonl", "model": base_policy_path(), "output_dir": "out"},
-        **{"reflection_model": "openai/gpt-5", "max_steps": 3, "max_completion_length": 8},
+        "questions": "questions.jsonl",
+        "model": base_policy_path(),
+        "output_dir": "out",
+        "reflection_model": "openai/gpt-5",
+        "max_steps": 3,
+        "max_completion_length": 8,
         **SMALL,
     }
     command = [sys.executable, "-P", str(QUICKSTART)]
@@ -192,10 +192,10 @@ def test_the_quick_start_trains(tmp_path: Path, teacher: Server) -> None:
     assert teacher.requests
 
 
-def test_the_quick_start_changes_three_lines() -> None:
+def test_the_quick_start_changes_four_lines() -> None:
     lines = QUICKSTART.read_text("utf-8").splitlines()
     new = [line for line in lines if line.endswith("# new")]
-    assert len(new) == 3
+    assert len(new) == 4
     before = "\n".join(line for line in lines if line not in new).partition('"""\n\n')[2]
     assert "coevo" not in before.lower()
     compile(before, str(QUICKSTART), "exec")

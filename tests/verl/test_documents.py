@@ -15,8 +15,8 @@ from hydra.utils import get_class
 from omegaconf import OmegaConf
 from verl.utils.config import validate_config
 
-from helpers.documented import SHELL, Block, blocks_for
-from helpers.documented_commands import Command, commands
+from helpers.documented import Block, blocks_for, documented_commands
+from helpers.documented_commands import Command
 from helpers.example_scripts import EXAMPLES, given_to
 from prompt_coevo.adapters.verl.launch import LaunchCheck
 from prompt_coevo.adapters.verl.search_agent import SearchAgentLoop
@@ -24,13 +24,7 @@ from prompt_coevo.doors.hydra_group import read_settings
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
 
 QUICKSTART = "verl_quickstart.sh"
-COMMANDS = [
-    pytest.param(command, id=str(block))
-    for block in blocks_for("verl")
-    if block.language in SHELL
-    for command in commands(block.text, block.language)
-    if command.session == "verl"
-]
+COMMANDS = documented_commands("verl")
 
 
 def composed(overrides: list[str]) -> Any:

@@ -1,0 +1,83 @@
+"""The pages that are made from the code are as they would be made now, and name what there is."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from helpers.documented import ROOT
+from prompt_coevo.testing.door.host import Capability
+
+PAGES: dict[str, Any] = runpy.run_path(str(ROOT / "tools" / "pages.py"))["PAGES"]
+CAPABILITIES: dict[str, Any] = runpy.run_path(str(ROOT / "tools" / "page_capabilities.py"))
+CLI = (ROOT / "docs" / "cli.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_as_the_code_says(name: str) -> None:
+    made = PAGES[name]()
+    assert (ROOT / name).read_text("utf-8") == made, (
+        f"{name} is older than the code: python tools/pages.py"
+    )
+
+
+def test_every_capability_has_words() -> None:
+    assert set(CAPABILITIES["_WORDS"]) == set(get_args(Capability))
+
+
+def test_every_door_is_in_the_table() -> None:
+    folders = {path.parent.name for path in (ROOT / "adapters").glob("*/__init__.py")}
+    assert {source for _, source, _ in CAPABILITIES["DOORS"].values()} >= {
+        f"adapters/{folder}" for folder in folders
+    }
+
+
+@pytest.mark.parametrize(
+    ("section", "parts"),
+    [
+        ("prompt-coevo retrieval build", ["CORPUS [OPTIONS]", "| `--kind KIND` | `bm25` |"]),
+        ("prompt-coevo demo", ["| `--quick` |", "| `--reflection-lm MODEL` |"]),
+        ("prompt-coevo presets show", ["| `NAME` | needed |"]),
+    ],
+)
+def test_the_command_line_has_arguments_options_and_defaults(
+    section: str, parts: list[str]
+) -> None:
+    text = CLI.split(f"## `{section}`\n")[1].split("\n## ")[0]
+    assert [part for part in parts if part not in text] == []
+
+
+def test_the_drawn_loops_are_as_the_tool_draws_them() -> None:
+    draws = runpy.run_path(str(ROOT / "tools" / "draw_loops.py"))
+    for name in ("p2o", "inspo"):
+        text = (ROOT / "docs" / "loops" / f"{name}.svg").read_text("utf-8")
+        assert text == draws[name]()
+        assert "prefers-color-scheme: dark" in text
+        assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_tests_without_the_package_say_what_to_do(tmp_path: Path) -> None:
+    """From a checkout alone in which adapters/ and retrieval/ are no parts of the package."""
+    (tmp_path / "prompt_coevo").symlink_to(ROOT / "prompt_coevo")
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "tests/core/test_types.py",
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment
+    )
+    assert done.returncode == 4
+    assert "the tests need prompt_coevo installed" in done.stderr
+    assert "Traceback" not in done.stderr
