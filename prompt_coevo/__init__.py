@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from prompt_coevo.errors import CoevoError
     from prompt_coevo.markers import hookimpl
     from prompt_coevo.policy import Policy
-    from prompt_coevo.settings.method import Cost, Method, Workload
+    from prompt_coevo.settings.method import Cost, Foresight, Method, Workload
     from prompt_coevo.settings.model import Settings
     from prompt_coevo.settings.section import Section
     from prompt_coevo.types import (
@@ -31,6 +31,7 @@ _HOME = {
     "CoevoError": "errors",
     "Coevolution": "engine.coevolution",
     "Cost": "settings.method",
+    "Foresight": "settings.method",
     "MemberPlan": "types",
     "Method": "settings.method",
     "Policy": "policy",
@@ -50,6 +51,7 @@ __all__ = [
     "CoevoError",
     "Coevolution",
     "Cost",
+    "Foresight",
     "MemberPlan",
     "Method",
     "Policy",

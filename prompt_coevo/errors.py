@@ -23,5 +23,9 @@ class HostError(CoevoError, RuntimeError):
     """The host trainer is used in a way that the adapter cannot support."""
 
 
+class PreflightError(CoevoError, RuntimeError):
+    """What was looked at before training says that the run would come to nothing."""
+
+
 class PluginError(CoevoError, RuntimeError):
     """A plugin or a named component cannot be found or does not fit its hooks."""

@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from prompt_coevo.candidates.trials import ScoredPool, Trial
     from prompt_coevo.policy import Policy
     from prompt_coevo.proposals import Proposal, ProposalRequest, Reply
-    from prompt_coevo.types import Candidate, Group, MemberPlan, Rollout, RolloutRequest
+    from prompt_coevo.types import (
+        Candidate,
+        Group,
+        MemberPlan,
+        Rollout,
+        RolloutRequest,
+        Summary,
+    )
 
 
 @hookspec
@@ -146,6 +153,11 @@ def coevo_load_state(state: dict[str, Any]) -> None:
 @hookspec
 def coevo_metrics() -> dict[str, float] | None:
     """Finite numbers for the host's logger; the engine adds the prefix `coevo/`."""
+
+
+@hookspec
+def coevo_summary() -> Summary | None:
+    """What came of the run, in one sentence for its last lines: called at its end."""
 
 
 # Everyone may listen

@@ -245,6 +245,14 @@ class Group:
         return math.fsum(rewards) / len(rewards) if rewards else None
 
 
+@dataclass(frozen=True)
+class Summary:
+    """What came of a run, in one sentence. `for_nothing` says that nothing did."""
+
+    text: str
+    for_nothing: bool = False
+
+
 def _of(kind: type[V], value: object) -> V:
     if type(value) is not kind:
         raise TypeError(f"a {type(value).__name__} where there was a {kind.__name__}")

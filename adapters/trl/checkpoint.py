@@ -11,8 +11,11 @@ from prompt_coevo.doors.patching import wrap
 from prompt_coevo.engine.coevolution import Coevolution
 
 
-def carry_state(trainer: Trainer, engine: Coevolution | None) -> None:
-    """Save and load the engine where the trainer saves and loads its optimizer."""
+def carry_state(trainer: Trainer, engine: Coevolution | None) -> list[Callable[[], None]]:
+    """Save and load the engine where the trainer saves and loads its optimizer.
+
+    What is returned puts the trainer's methods back.
+    """
 
     def around_save(original: Callable[[str], None], output_dir: str) -> None:
         # Before trainer_state.json, without which the host does not resume from a checkpoint.
@@ -25,5 +28,7 @@ def carry_state(trainer: Trainer, engine: Coevolution | None) -> None:
         if engine is not None and checkpoint is not None:
             load_state(engine, Path(checkpoint))
 
-    wrap(trainer, "_save_optimizer_and_scheduler", around_save, VERSIONS)
-    wrap(trainer, "_load_optimizer_and_scheduler", around_load, VERSIONS)
+    return [
+        wrap(trainer, "_save_optimizer_and_scheduler", around_save, VERSIONS),
+        wrap(trainer, "_load_optimizer_and_scheduler", around_load, VERSIONS),
+    ]

@@ -10,7 +10,6 @@ from trl import GRPOTrainer, RLOOTrainer
 
 from prompt_coevo.adapters.trl.host import Trainer
 from prompt_coevo.doors.length_gate import PromptLimit, tokens_needed
-from prompt_coevo.doors.patching import is_wrapped
 from prompt_coevo.errors import HostError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.placement import Prompt
@@ -28,10 +27,6 @@ def check_trainer(trainer: Trainer) -> None:
             )
         raise HostError(
             f"prompt_coevo works with GRPOTrainer and RLOOTrainer of TRL, not with {name}"
-        )
-    if is_wrapped(trainer, "_save_optimizer_and_scheduler"):
-        raise HostError(
-            f"this {type(trainer).__name__} already has a CoevoCallback; make one per trainer"
         )
     if trl.__version__ == "1.15.0":
         raise HostError("TRL 1.15.0 cannot train without triton; install 1.14 or 1.16")

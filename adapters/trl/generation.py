@@ -54,13 +54,15 @@ class GenerationDoor:
         self.rounds = 0
         """Generation rounds that came through here."""
 
-    def open(self) -> None:
-        """Wrap the trainer's methods. They stay wrapped; wrap only once."""
-        wrap(self._trainer, "_generate_and_score_completions", self._around_round, VERSIONS)
-        wrap(self._trainer, "_generate", self._around_generate, VERSIONS)
-        wrap(self._trainer, "_generate_single_turn", self._around_single_turn, VERSIONS)
-        wrap(self._trainer, "_calculate_rewards", self._around_rewards, VERSIONS)
-        self._ratio.open()
+    def open(self) -> list[Callable[[], None]]:
+        """Wrap the trainer's methods, only once; what is returned puts them back."""
+        return [
+            wrap(self._trainer, "_generate_and_score_completions", self._around_round, VERSIONS),
+            wrap(self._trainer, "_generate", self._around_generate, VERSIONS),
+            wrap(self._trainer, "_generate_single_turn", self._around_single_turn, VERSIONS),
+            wrap(self._trainer, "_calculate_rewards", self._around_rewards, VERSIONS),
+            *self._ratio.open(),
+        ]
 
     # The wrapped methods
 

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from datasets import Dataset
     from transformers import (
+        CallbackHandler,
         GenerationConfig,
         PreTrainedModel,
         PreTrainedTokenizerBase,
         TrainerCallback,
     )
-    from transformers.trainer_callback import CallbackHandler
     from trl import GRPOConfig, RLOOConfig
     from trl.generation.vllm_generation import VLLMGeneration
 
@@ -57,6 +57,8 @@ class Trainer(Protocol):
     _metrics: dict[str, dict[str, list[float]]]
 
     def add_callback(self, callback: TrainerCallback) -> None: ...
+
+    def remove_callback(self, callback: TrainerCallback) -> None: ...
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> Batch: ...
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sized
 from datetime import timedelta
 from pathlib import Path
+from typing import NoReturn
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
@@ -13,6 +15,7 @@ from prompt_coevo.adapters.trl.checks import check_trainer, prompt_limit, warn_o
 from prompt_coevo.adapters.trl.generation import GenerationDoor
 from prompt_coevo.adapters.trl.host import Trainer
 from prompt_coevo.adapters.trl.policy import TrlPolicy
+from prompt_coevo.adapters.trl.seat import Seat
 from prompt_coevo.adapters.trl.trackers import open_trackers
 from prompt_coevo.doors.columns import index_columns
 from prompt_coevo.doors.due import Due
@@ -23,6 +26,7 @@ from prompt_coevo.doors.trackers.texts import Texts, Writing
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
 from prompt_coevo.settings import Settings
+from prompt_coevo.settings.method import Workload
 
 
 class CoevoCallback(TrainerCallback):
@@ -32,7 +36,10 @@ class CoevoCallback(TrainerCallback):
 
     `settings` are a Settings object, a mapping, or nothing (environment and defaults). `plugins` are
     registered by name. Trainer, settings and dataset are checked here, before training: raises
-    SettingsError, DatasetError or HostError. The reflection model is not asked.
+    SettingsError, DatasetError or HostError. The reflection model is asked for a sign of life when
+    training begins, which raises PreflightError; so does `preflight.dry_run` end there, by SystemExit.
+
+    A trainer has one: another one that is built for it takes this one's place.
     """
 
     def __init__(
@@ -46,6 +53,7 @@ class CoevoCallback(TrainerCallback):
         if not isinstance(settings, Settings):
             settings = Settings(**(settings or {}))
         self._trainer = trainer
+        self._settings = settings
         ranks = Ranks(
             trainer.accelerator.process_index,
             trainer.accelerator.num_processes,
@@ -53,6 +61,7 @@ class CoevoCallback(TrainerCallback):
             "ddp_timeout",
         )
         questions = index_columns(trainer.train_dataset, settings)
+        self._questions = questions
         self.engine: Coevolution | None = None
         """The engine, on rank 0; None on the other ranks."""
         if ranks.is_main:
@@ -73,18 +82,45 @@ class CoevoCallback(TrainerCallback):
         self.policy = TrlPolicy(trainer, questions, engine, settings.seed)
         self._door = GenerationDoor(trainer, settings, engine, questions, self.policy)
         self._is_open = False
+        self._ranks = ranks
+        if (seat := Seat.taken(trainer)) is not None:
+            seat.leave()
         # The trainer loads a checkpoint before on_train_begin, so this cannot wait for it.
-        carry_state(trainer, self.engine)
+        self._undo = carry_state(trainer, self.engine)
+        self._seat = Seat(trainer, self, self.detach)
+        trainer.add_callback(self._seat)
+
+    def detach(self) -> None:
+        """Take everything of ours out of the trainer, which then trains as if this had never been built.
+
+        Raises HostError if something else has replaced a method of the trainer since.
+        """
+        while self._undo:
+            self._undo[-1]()
+            self._undo.pop()
+        there = self._trainer.callback_handler.callbacks
+        for callback in [one for one in there if one is self or one is self._seat]:
+            self._trainer.remove_callback(callback)
+        if self.engine is not None and self._is_open:
+            self.engine.desk.ledger.close()
 
     # Moments of the training loop
 
     def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        train_dataloader: object = None,
+        **_: object,
     ) -> None:
         if not self._is_open:
-            self._door.open()
+            self._undo += self._door.open()
             self._is_open = True
-        self.policy.lead(lambda engine: engine.begin(self.policy))
+        workload = self._workload(state, train_dataloader)
+        if self._settings.preflight.dry_run:
+            self._end_dry(workload)
+        self.policy.lead(lambda engine: engine.begin(self.policy, workload))
         warn_of_cut_rounds(self._trainer, state.save_steps)
 
     def on_epoch_begin(
@@ -126,6 +162,30 @@ class CoevoCallback(TrainerCallback):
         """In the trackers that have a run: most close theirs before `on_train_end` comes to us."""
         if self._texts is not None and (tables := self._texts.due(step, last=last)):
             self._writing.write(tables, step, open_trackers(self._trainer))
+
+    # Inside
+
+    def _workload(self, state: TrainerState, loader: object) -> Workload:
+        """What the trainer is about to train on. A loader without a length says nothing of epochs."""
+        args = self._trainer.args
+        epochs = None
+        if isinstance(loader, Sized):
+            steps_per_epoch = max(1, math.ceil(len(loader) / args.gradient_accumulation_steps))
+            epochs = state.max_steps / steps_per_epoch
+        updates = args.steps_per_generation * self._trainer.num_iterations
+        return Workload(
+            len(self._questions),
+            self._trainer.num_generations,
+            epochs,
+            state.max_steps,
+            updates / args.gradient_accumulation_steps,
+        )
+
+    def _end_dry(self, workload: Workload) -> NoReturn:
+        """Look, print, and end all ranks with the same exit status."""
+        found: list[int] = []
+        self.policy.lead(lambda engine: found.append(engine.dry_run(self.policy, workload)))
+        raise SystemExit(self._ranks.broadcast(found[0] if found else None))
 
 
 def attach(

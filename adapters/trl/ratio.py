@@ -38,12 +38,15 @@ class DistilRatio:
         self._band = settings.distill_band
         self._loss_mask: torch.Tensor | None = None
 
-    def open(self) -> None:
-        """Wrap what masks RLOO's loss, which has no field for it."""
-        if self._mode == "band":
-            wrap(self._trainer, "_compute_loss", self._around_loss, VERSIONS)
-            logps = "_get_per_token_logps_and_entropies"
-            wrap(self._trainer, logps, self._around_logps, VERSIONS)
+    def open(self) -> list[Callable[[], None]]:
+        """Wrap what masks RLOO's loss, which has no field for it; what is returned puts it back."""
+        if self._mode != "band":
+            return []
+        logps = "_get_per_token_logps_and_entropies"
+        return [
+            wrap(self._trainer, "_compute_loss", self._around_loss, VERSIONS),
+            wrap(self._trainer, logps, self._around_logps, VERSIONS),
+        ]
 
     def apply(self, output: Batch, rollout_prompts: Ids, distilled: list[bool]) -> None:
         """Change `output` in place. Called on all ranks of a round with distilled rows on any rank.

@@ -7,7 +7,7 @@ import sys
 import typer
 
 from prompt_coevo import __version__
-from prompt_coevo.cli import demo, evolve, presets, retrieval, settings
+from prompt_coevo.cli import check, demo, evolve, presets, retrieval, settings
 from prompt_coevo.errors import CoevoError
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("evolve", epilog=evolve.EXAMPLES)(evolve.evolve)
 app.command("settings")(settings.show)
+app.command("check", epilog=check.EXAMPLE)(check.check)
 app.add_typer(presets.app, name="presets")
 app.add_typer(retrieval.app, name="retrieval")
 

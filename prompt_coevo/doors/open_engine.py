@@ -75,6 +75,7 @@ def open_engine(
         },
         dataset=questions.identity,
         host=_versioned(door),
+        encode=read_prompt,
     )
 
 

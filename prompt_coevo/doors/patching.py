@@ -20,9 +20,10 @@ def wrap(
     name: str,
     around: Callable[Concatenate[Callable[..., T], P], T],
     advice: str = "install a version of it that this adapter supports",
-) -> None:
-    """Replace a method of one object by `around(original, ...)`.
+) -> Callable[[], None]:
+    """Replace a method of one object by `around(original, ...)`; what is returned puts it back.
 
+    Putting it back raises HostError if something else has replaced the method since.
     Raises HostError if there is no such method, with `advice` on what to do, or if it is wrapped already.
     """
     original: Callable[..., T] | None = getattr(target, name, None)
@@ -36,8 +37,22 @@ def wrap(
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         return around(original, *args, **kwargs)
 
+    before = vars(target).get(name)
+
+    def undo() -> None:
+        if vars(target).get(name) is not wrapped:
+            raise HostError(
+                f"prompt_coevo cannot be taken out of this {kind}, because something else has replaced its "
+                f"{name} since; build a new {kind}"
+            )
+        if before is None:
+            delattr(target, name)
+        else:
+            setattr(target, name, before)
+
     setattr(wrapped, _MARK, True)
     setattr(target, name, wrapped)
+    return undo
 
 
 def is_wrapped(target: object, name: str) -> bool:

@@ -12,13 +12,13 @@ from prompt_coevo.reflection.litellm_model import LiteLLMModel
 class ChatModel(LiteLLMModel):
     """As the reflection model, but a prompt is what `packed` gives."""
 
-    def _call(self, prompt: str, seconds: float) -> Any:
+    def _call(self, prompt: str, most_tokens: int, seconds: float) -> Any:
         asked = json.loads(prompt)
         return self._litellm.completion(
             model=self._model,
             messages=asked["messages"],
             temperature=asked["temperature"],
-            max_tokens=self._settings.max_tokens,
+            max_tokens=most_tokens,
             timeout=seconds,
             api_base=self._settings.api_base,
             api_key=self._key or None,

@@ -12,16 +12,21 @@ from typing import Any
 
 from prompt_coevo import hookspecs
 from prompt_coevo.candidates.gates import rough_token_count
+from prompt_coevo.engine.before import clear_for_training, look_before
 from prompt_coevo.engine.desk import Desk
 from prompt_coevo.engine.identity import Dataset, RunIdentity, digest_of
 from prompt_coevo.engine.planning import Planner, check_claims
 from prompt_coevo.engine.riders import Riders, check_wanted
 from prompt_coevo.engine.rounds import OpenRounds
 from prompt_coevo.engine.state import seal, unseal, write_view
+from prompt_coevo.engine.summary import tell_what_came_of_it
 from prompt_coevo.errors import HostError, StateError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.policy import Policy
+from prompt_coevo.preflight.page import Page
+from prompt_coevo.preflight.prompts import Encode
 from prompt_coevo.settings import Settings, may_distil
+from prompt_coevo.settings.method import Workload
 from prompt_coevo.types import Assignment, Candidate, PolicyVersion, Rollout, RolloutRequest
 
 logger = logging.getLogger(PROJECT)
@@ -67,6 +72,7 @@ class Coevolution:
         plugins: Mapping[str, object] | None = None,
         dataset: Dataset | None = None,
         host: str = "",
+        encode: Encode | None = None,
     ) -> Coevolution:
         """Build an engine; nothing is restored yet.
 
@@ -75,11 +81,14 @@ class Coevolution:
         training starts from, for `reflection.model = "self"`. `system_message` answers with the system
         message that all questions share, if they do. `plugins` are registered by name, after the
         installed ones. `dataset` is what a resumed run has to be given again; `host` names the trainer
-        and its version, for the files. Raises SettingsError, PluginError or MissingExtraError.
+        and its version, for the files. `encode` gives the ids of a prompt as the policy gets it, for the
+        check before training. Raises SettingsError, PluginError or MissingExtraError.
         """
         folder = output_dir / "coevo" if output_dir else None
         identity = RunIdentity.of(settings, dataset, host)
-        desk = Desk(settings, folder, identity, count_tokens, initial_policy, system_message)
+        desk = Desk(
+            settings, folder, identity, count_tokens, initial_policy, system_message, encode
+        )
         engine = cls(desk)
         desk.furnish(plugins or {})
         return engine
@@ -109,15 +118,37 @@ class Coevolution:
 
     # The calls of a door
 
-    def begin(self, policy: Policy) -> None:
+    def preflight(
+        self, policy: Policy | None, workload: Workload | None = None, *, roll_out: bool = False
+    ) -> Page:
+        """Look at all that can be known before the first step; nothing is begun.
+
+        Asks the reflection model for one short reply, unless `preflight.reflection` is `off`, and with
+        `roll_out` the policy for one group of rollouts. Without a policy or a workload what depends on
+        them is left out.
+        """
+        return look_before(self.desk, policy, workload, roll_out=roll_out)
+
+    def dry_run(self, policy: Policy, workload: Workload | None = None) -> int:
+        """`preflight` with rollouts, its page printed; returns the exit status, 0 or 1."""
+        page = self.preflight(policy, workload, roll_out=True)
+        print(page.text(), flush=True)
+        return page.exit_status
+
+    def begin(self, policy: Policy, workload: Workload | None = None) -> None:
         """Training begins, after a state was loaded if there is one. May ask `policy` for rollouts.
 
-        Raises StateError for a ledger that cannot be used.
+        `workload` is what the host will train on, as far as it knows. Raises StateError for a ledger that
+        cannot be used, PreflightError for a reflection model that does not answer, and SystemExit at the
+        end of a dry run (`preflight.dry_run`).
         """
+        if self.settings.preflight.dry_run:
+            raise SystemExit(self.dry_run(policy, workload))
         if not self._under_way:
             self._open_ledger()
             self._note_run("run_begins")
         self._under_way = True
+        clear_for_training(self.settings, self.preflight(policy, workload))
         self._plugins.each(hookspecs.coevo_train_begin, policy=policy)
 
     def plan(self, question_ids: Sequence[str], group_size: int) -> list[Assignment]:
@@ -193,6 +224,7 @@ class Coevolution:
     def end(self, policy: Policy) -> None:
         """Training is over. May ask `policy` for rollouts."""
         self._plugins.each(hookspecs.coevo_train_end, policy=policy)
+        tell_what_came_of_it(self.desk)
         self.desk.note("training_ended", metrics=self.metrics())
         self.desk.ledger.close()
         self._write_view()

@@ -18,6 +18,7 @@ from prompt_coevo.engine.plugins import Plugins
 from prompt_coevo.engine.texts import Texts
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.markers import PROJECT
+from prompt_coevo.preflight.prompts import Encode
 from prompt_coevo.proposals import Proposer
 from prompt_coevo.reflection.ledger import Ledger
 from prompt_coevo.reflection.models import build_language_model
@@ -50,6 +51,7 @@ class Desk:
         count_tokens: Callable[[str], int],
         initial_policy: str,
         system_message: Callable[[], str | None],
+        encode: Encode | None = None,
     ) -> None:
         self.settings = settings
         self.folder = folder
@@ -74,6 +76,8 @@ class Desk:
         self._counting = threading.Lock()
         self._initial_policy = initial_policy
         self._system_message = system_message
+        self.encode = encode
+        """The ids of a prompt as the policy gets it, if the door says so."""
         self._proposers: dict[str, Proposer] = {}
         self._texts = Texts(self.note)
 

@@ -24,6 +24,10 @@ _FORMAT_TOKENS = 64
 _LONGEST_ERROR = 500
 # What litellm says of a message that it cannot take: one of content parts, say.
 _NO_TEXT = re.compile(r"validation errors? for Message\s+content")
+# A missing key never reaches a server; the providers' clients say so each in its own way.
+_NO_KEY = re.compile(
+    r"missing (?:\S+ ){0,2}(?:credentials|api[ _]key)|api_key \S+ option must be", re.I
+)
 _MALWARE = {"1.82.7", "1.82.8"}
 
 
@@ -46,9 +50,10 @@ class LiteLLMModel:
     @property
     def has_price(self) -> bool:
         """Whether litellm's own price list knows what a token of this model costs."""
-        return self._usd(1_000_000, 1_000_000) > 0
+        return self.usd(1_000_000, 1_000_000) > 0
 
-    def _usd(self, prompt_tokens: int, completion_tokens: int) -> float:
+    def usd(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """What so many tokens cost, by litellm's own price list; 0 if that has no price."""
         try:
             prices = self._litellm.cost_per_token(
                 model=self._model,
@@ -63,16 +68,24 @@ class LiteLLMModel:
         """One reply per prompt, in order; what cannot be answered becomes an error."""
         return map_in_threads(self._ask, prompts, self._concurrency)
 
+    def brief(self, prompt: str, most_tokens: int, seconds: float) -> Reply:
+        """A short answer in a short time; what cannot be answered becomes an error."""
+        limit = min(most_tokens, self._settings.max_tokens)
+        return self._ask(prompt, limit, min(seconds, self._seconds))
+
     def most(self, prompt: str) -> tuple[Usage, float]:
         """The most that a call can cost, and take. A token has one byte at least, and the chat format
         adds a few."""
         tokens = len(prompt.encode("utf-8", "replace")) + _FORMAT_TOKENS, self._settings.max_tokens
-        return Usage(*tokens, usd=self._usd(*tokens)), self._seconds
+        return Usage(*tokens, usd=self.usd(*tokens)), self._seconds
 
-    def _ask(self, prompt: str) -> Reply:
+    def _ask(
+        self, prompt: str, most_tokens: int | None = None, seconds: float | None = None
+    ) -> Reply:
+        most_tokens, seconds = most_tokens or self._settings.max_tokens, seconds or self._seconds
         with self._slots:
             try:
-                return self._read(self._call_in_time(prompt))
+                return self._read(self._call_in_time(prompt, most_tokens, seconds))
             except Exception as error:
                 # A call that nobody waits for any more may be answered, and paid for.
                 usage = self.most(prompt)[0] if _is_timeout(error) else Usage()
@@ -83,20 +96,20 @@ class LiteLLMModel:
     def _seconds(self) -> float:
         return min(self._settings.timeout_s, self._settings.total_timeout_s)
 
-    def _call_in_time(self, prompt: str) -> Any:
+    def _call_in_time(self, prompt: str, most_tokens: int, seconds: float) -> Any:
         """litellm limits the wait for each part of an answer; this limits the whole."""
-        answer = in_thread(lambda: self._call(prompt, self._seconds))
+        answer = in_thread(lambda: self._call(prompt, most_tokens, seconds))
         try:
-            return answer.result(self._seconds + _GRACE_S)
+            return answer.result(seconds + _GRACE_S)
         except TimeoutError:
-            raise TimeoutError(f"no complete answer within {self._seconds:.3g} s") from None
+            raise TimeoutError(f"no complete answer within {seconds:.3g} s") from None
 
-    def _call(self, prompt: str, seconds: float) -> Any:
+    def _call(self, prompt: str, most_tokens: int, seconds: float) -> Any:
         return self._litellm.completion(
             model=self._model,
             messages=[{"role": "user", "content": prompt}],
             temperature=self._settings.temperature,
-            max_tokens=self._settings.max_tokens,
+            max_tokens=most_tokens,
             timeout=seconds,
             api_base=self._settings.api_base,
             api_key=self._key or None,
@@ -138,6 +151,9 @@ class LiteLLMModel:
                 "have the server answer with plain text, not with parts",
                 self._key,
             )
+        if _NO_KEY.search(text):
+            first = text.partition("\n")[0].rpartition(" - ")[2]
+            return redact(f"AuthenticationError: {first}", self._key)[:_LONGEST_ERROR]
         html = _is_html(text)
         if _is_unreadable(error) or (html and not _is_transient(error)):
             return self._no_api("HTML, not JSON" if html else "something else than a completion")
@@ -175,6 +191,8 @@ def _refuse_malware() -> None:
 
 def _is_transient(error: BaseException) -> bool:
     status = _status(error)
+    if _NO_KEY.search(str(error)):
+        return False
     if status is None:
         return isinstance(error, (TimeoutError, ConnectionError))
     if status in _TRANSIENT_STATUS:

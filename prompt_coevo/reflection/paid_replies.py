@@ -18,9 +18,12 @@ from prompt_coevo.reflection.ledger import Call, Ledger
 from prompt_coevo.reflection.patience import Patience
 from prompt_coevo.reflection.spending import NOTHING, Spending
 from prompt_coevo.reflection.usage import plausible
-from prompt_coevo.threads import map_in_threads, work_under_way
+from prompt_coevo.threads import in_thread, map_in_threads, work_under_way
 
 logger = logging.getLogger(PROJECT)
+
+# Beside what a model's own time limit may need to take effect.
+_GRACE_S = 1.0
 
 
 class Note(Protocol):
@@ -82,6 +85,8 @@ class PaidReplies:
         self._seen: Mapping[str, float] | None = None
         """The totals that warnings have been given for."""
         self._told_of_usage = False
+        self.last_error: str | None = None
+        """Why the latest failed call of this attempt failed."""
 
     @property
     def totals(self) -> dict[str, float]:
@@ -126,6 +131,30 @@ class PaidReplies:
                 self._keep_until_known(self._calls_of.pop(batch))
         replies.update(zip(missing, fresh, strict=False))
         return [replies[index] for index in range(len(prompts))]
+
+    def probe(self, prompt: str, most_tokens: int, seconds: float) -> Reply:
+        """One short answer now, for the check before a run: not in the ledger, in no budget, never asked
+        for again, and never taken from what an earlier attempt was answered."""
+        brief = getattr(self._model, "brief", None)
+        if brief is None:
+            work = in_thread(lambda: self._answers([prompt])[0])
+        else:
+            work = in_thread(lambda: self._readable(brief(prompt, most_tokens, seconds)))
+        try:
+            return work.result(seconds + _GRACE_S)
+        except TimeoutError:
+            return Reply(None, error=f"Timeout: no answer within {seconds:.3g} s", retry_after=0.0)
+        except Exception as error:
+            return Reply(None, error=self._told(error))
+
+    def usd(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """What so many tokens cost; 0 for a model without a price."""
+        price = getattr(self._model, "usd", None)
+        return 0.0 if price is None else float(price(prompt_tokens, completion_tokens))
+
+    def refusal(self) -> str | None:
+        """Why the budgets allow no further call, None if they do."""
+        return self._spending.refusal(self.totals)
 
     def request_hash(self, prompt: str) -> str:
         """Identifies a request: the model with its parameters, and the prompt."""
@@ -224,6 +253,7 @@ class PaidReplies:
             reply = Reply(None, error=_unwritable("the reply is not used", error))
         with self._room:
             self._room.notify_all()
+            self.last_error = reply.error or self.last_error
             before, self._seen = self._seen, self._ledger.totals
             events = self._spending.events(before or NOTHING, self._seen)
         self._note("reply", call=call.number, request=call.request, prompt=prompt, **asdict(reply))

@@ -21,10 +21,18 @@ Job: TypeAlias = Literal["instruction", "template"]
 
 @dataclass(frozen=True)
 class Workload:
-    """What the host trains on: `questions` an epoch, `group_size` rollouts of each."""
+    """What the host trains on: `questions` an epoch, `group_size` rollouts of each.
+
+    `epochs` and `steps` say how long the whole run is, in passes over the questions (not always whole
+    ones) and weight updates; None is unknown. `updates_per_round` are the updates that one generation
+    round serves.
+    """
 
     questions: int
     group_size: int
+    epochs: float | None = None
+    steps: int | None = None
+    updates_per_round: float = 1.0
 
     @property
     def rollouts(self) -> int:
@@ -46,14 +54,29 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class Foresight:
+    """What will become of a method in a run of a known length.
+
+    `searches` counts what it does outside the steps of training (None: not known, or all the time).
+    `never` says why nothing can come of it, and what to set; it ends a sentence. `remarks` are sentences
+    that a user should read before. `shown` are the examples that a reflection call shows, at most.
+    """
+
+    searches: int | None = None
+    never: str | None = None
+    remarks: tuple[str, ...] = ()
+    shown: int = 0
+
+
+@dataclass(frozen=True)
 class Method:
     """An algorithm that `settings.algorithms` may name, built in or not.
 
     `section` is its part of the settings, found under its name. `plugin(context)` makes the object
     with its hooks; as `module:attribute` it is imported when the method runs. `provides` are the parts
     of a plan that it gives; two methods of a run must not give the same. `may_distil`: a prompt that is
-    trained on may differ from the one rolled out. `estimate` says what it costs. `interface` is the
-    version of the interface that it was written for.
+    trained on may differ from the one rolled out. `estimate` says what it costs, `foresee` what
+    will become of it. `interface` is the version of the interface that it was written for.
     """
 
     name: str
@@ -62,6 +85,7 @@ class Method:
     provides: frozenset[Job] = frozenset()
     may_distil: bool = False
     estimate: Callable[[Any, Workload], Cost | None] = lambda section, workload: None
+    foresee: Callable[[Any, Workload], Foresight] = lambda section, workload: Foresight()
     interface: int = INTERFACE
 
     def build(self, context: Context) -> object:

@@ -31,6 +31,7 @@ from prompt_coevo.settings.gates import GateSettings
 from prompt_coevo.settings.journal import JournalSettings
 from prompt_coevo.settings.method import Method, load_method, methods_of
 from prompt_coevo.settings.placement import PlacementSettings
+from prompt_coevo.settings.preflight import PreflightSettings
 from prompt_coevo.settings.reflection import ReflectionSettings
 from prompt_coevo.settings.section import Section
 from prompt_coevo.settings.sources import (
@@ -92,6 +93,7 @@ class Settings(BaseSettings):
     reflection: ReflectionSettings = ReflectionSettings()
     gates: GateSettings = GateSettings()
     journal: JournalSettings = JournalSettings()
+    preflight: PreflightSettings = PreflightSettings()
     resume: Literal["strict", "force"] = "strict"
     """Whether a checkpoint of another run (seed, dataset, method or its settings) is refused, or gone on
     with, as what the settings say now."""

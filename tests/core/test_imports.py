@@ -39,6 +39,7 @@ FLOORS = (
     "candidates",
     "reflection",
     "algorithms",
+    "preflight",
     "engine",
     "doors",
     "endpoint",

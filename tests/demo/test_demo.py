@@ -90,6 +90,7 @@ def test_another_reflection_model_takes_the_teachers_place(tmp_path: Path) -> No
             tmp_path,
             *("--quick", "--arms", "stream", "--out", "out", "--json", "numbers.json"),
             *("--reflection-lm", "openai/any", "--api-base", server.base),
+            PROMPT_COEVO_PREFLIGHT__REFLECTION="off",
         )
     assert run.returncode == 0, run.stderr[-4000:]
     numbers = json.loads((tmp_path / "numbers.json").read_text())
@@ -106,6 +107,7 @@ def test_a_reflection_model_out_of_reach_leaves_grpo(tmp_path: Path) -> None:
         *("--budget", "6144", "--out", "out", "--json", "numbers.json"),
         *("--reflection-lm", "openai/any", "--api-base", "http://127.0.0.1:9/v1"),
         PROMPT_COEVO_REFLECTION__TOTAL_TIMEOUT_S="0.5",
+        PROMPT_COEVO_PREFLIGHT__REFLECTION="off",
     )
     assert run.returncode == 0, run.stderr[-4000:]
     numbers = json.loads((tmp_path / "numbers.json").read_text())

@@ -207,7 +207,8 @@ def test_a_litellm_model_writes_the_templates(make_trainer: Any) -> None:
         callback = attach(
             trainer,
             settings(
-                reflection={"model": "openai/x", "api_base": server.base, "api_key": "sk-secret"}
+                reflection={"model": "openai/x", "api_base": server.base, "api_key": "sk-secret"},
+                preflight={"reflection": "off"},
             ),
         )
         trainer.train()

@@ -55,6 +55,7 @@ def test_training_goes_on_and_nothing_bad_joins(
             "question_id_column": "id",
             "inspo": {**INSPO, "reflection": reflection},
             "gates": kind.settings.get("gates", {}),
+            "preflight": {"reflection": "off"},
             "reflection": {
                 "model": "openai/test",
                 "api_base": "http://127.0.0.1:1/v1" if kind.refused else server.base,

@@ -122,11 +122,62 @@ def test_models_alone_may_be_saved_where_there_are_no_checkpoints(make_trainer: 
     CoevoCallback(make_trainer(save_only_model=True), NOTHING)
 
 
-def test_two_callbacks_on_one_trainer(make_trainer: Any) -> None:
+def test_a_callback_that_is_added_twice(make_trainer: Any) -> None:
     trainer = make_trainer()
-    attach(trainer, NOTHING)
-    with pytest.raises(HostError, match="already has a CoevoCallback"):
-        attach(trainer, NOTHING)
+    trainer.add_callback(attach(trainer, NOTHING))
+    with pytest.raises(HostError, match="was added to this trainer 2 times; add it once"):
+        trainer.train()
+    assert trainer.state.global_step == 0
+
+
+def test_a_callback_that_is_never_added(make_trainer: Any) -> None:
+    trainer = make_trainer()
+    CoevoCallback(trainer, NOTHING)
+    with pytest.raises(HostError, match="built for this trainer and never added to it") as raised:
+        trainer.train()
+    assert trainer.state.global_step == 0
+    assert "\n" not in str(raised.value)
+
+
+def test_a_callback_that_is_built_again_takes_the_first_ones_place(make_trainer: Any) -> None:
+    trainer = make_trainer()
+    first = attach(trainer, NOTHING)
+    trainer.train()
+    second = attach(trainer, {**NOTHING, "seed": 7})
+    trainer.train()
+    assert first not in trainer.callback_handler.callbacks
+    assert first.engine.policy_version.step == 2  # what the second train() did is the second one's
+    assert second.engine.policy_version.step == 2
+
+
+def test_settings_that_are_refused_leave_the_callback_that_is_there(make_trainer: Any) -> None:
+    trainer = make_trainer()
+    first = attach(trainer, NOTHING)
+    with pytest.raises(SettingsError):
+        attach(trainer, {"p2o": {"taus": 1}})
+    trainer.train()
+    assert first.engine.policy_version.step == 2
+
+
+def test_a_callback_that_is_detached_leaves_nothing_behind(make_trainer: Any) -> None:
+    trainer = make_trainer()
+    before = dict(vars(trainer)), list(trainer.callback_handler.callbacks)
+    callback = attach(trainer, {**NOTHING, "distill_ratio": "clean"})
+    callback.detach()
+    assert trainer.callback_handler.callbacks == before[1]
+    assert vars(trainer).keys() == before[0].keys()
+    trainer.train()
+    assert trainer.state.global_step == 2
+    assert callback.engine.policy_version.step == 0
+
+
+def test_a_trainer_that_somebody_else_has_wrapped_since_cannot_be_left(make_trainer: Any) -> None:
+    trainer = make_trainer()
+    callback = attach(trainer, NOTHING)
+    ours = trainer._save_optimizer_and_scheduler
+    trainer._save_optimizer_and_scheduler = lambda folder: ours(folder)
+    with pytest.raises(HostError, match="something else has replaced its _save_optimizer"):
+        callback.detach()
 
 
 def test_a_sampler_that_breaks_the_groups(make_trainer: Any) -> None:

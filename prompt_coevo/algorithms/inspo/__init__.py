@@ -3,7 +3,7 @@
 from typing import Final
 
 from prompt_coevo.algorithms.inspo.settings import InspoSettings
-from prompt_coevo.settings.method import Cost, Method, Workload
+from prompt_coevo.settings.method import Cost, Foresight, Method, Workload
 
 
 def _estimate(section: InspoSettings, workload: Workload) -> Cost:
@@ -21,10 +21,30 @@ def _estimate(section: InspoSettings, workload: Workload) -> Cost:
     )
 
 
+def _foresee(section: InspoSettings, workload: Workload) -> Foresight:
+    shown = section.failures_per_reflection
+    if section.evolution == "off" or workload.steps is None:
+        return Foresight(shown=shown)
+    every, until = section.evolve_every, section.evolve_until
+    if section.evolution != "online":
+        return Foresight(len(range(every, until, every)), shown=shown)
+    # A step counts if it used a new generation round, and nothing evolves after the last one.
+    steps = int(workload.steps / max(1.0, workload.updates_per_round))
+    evolutions = len(range(every, min(until, steps), every))
+    if evolutions:
+        return Foresight(evolutions, shown=shown)
+    never = (
+        f"no instruction will ever evolve, because the run has {steps} steps with new rollouts and the "
+        f"first evolution comes after {every} (inspo.evolve_every); lower it, or train longer"
+    )
+    return Foresight(0, never, shown=shown)
+
+
 METHOD: Final = Method(
     "inspo",
     plugin="prompt_coevo.algorithms.inspo.plugin:Inspo",
     section=InspoSettings,
     provides=frozenset({"instruction"}),
     estimate=_estimate,
+    foresee=_foresee,
 )

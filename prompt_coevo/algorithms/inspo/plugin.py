@@ -35,9 +35,10 @@ from prompt_coevo.errors import CoevoError, HostError
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.rng import counter_rng
-from prompt_coevo.types import Candidate, Group, MemberPlan, Rollout
+from prompt_coevo.types import Candidate, Group, MemberPlan, Rollout, Summary
 
 BEST_FILE = "best_instruction.txt"
+_FIRST = ("user", "paraphrase")
 _PAIRED_TAG = re.compile(r"<([A-Za-z][\w-]*)>(?=.*</\1>)", re.DOTALL)
 
 
@@ -69,6 +70,7 @@ class Inspo:
         self._rewards: dict[str, list[float]] = {}
         self._best: Candidate = first[0]
         self._published: str | None = None
+        self._joined = 0
 
     @property
     def _proposers(self) -> Iterator[str]:
@@ -266,6 +268,24 @@ class Inspo:
             removed=removed,
         )
 
+    @hookimpl
+    def coevo_after_population_changed(self, added: Sequence[Candidate]) -> None:
+        self._joined += sum(one.origin not in _FIRST for one in added)
+
+    @hookimpl
+    def coevo_summary(self) -> Summary:
+        evolutions, size = self._schedule.evolutions, len(self._population)
+        if self._settings.evolution == "off":
+            return Summary(f"{size} instructions, which were not to evolve")
+        if not evolutions:
+            text = (
+                f"no instruction ever evolved, because the run had {self._step} steps "
+                f"(inspo.evolve_every = {self._settings.evolve_every})"
+            )
+            return Summary(text, for_nothing=True)
+        text = f"{self._joined} new instructions joined in {evolutions} evolutions, {size} are left"
+        return Summary(text, for_nothing=not self._joined)
+
     # State and numbers
 
     @hookimpl
@@ -298,6 +318,7 @@ class Inspo:
             "trial_rollouts", 0
         )  # states of earlier versions have none
         self._schedule.load(state["schedule"])
+        self._joined = sum(one.origin not in _FIRST for one in self._population.members)
         self._update_choice()
 
     @hookimpl

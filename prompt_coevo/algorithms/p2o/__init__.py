@@ -1,10 +1,11 @@
 """P2O (arXiv 2603.21877): templates for hard questions, distilled into the weights."""
 
 import math
+from collections.abc import Iterator
 from typing import Final
 
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
-from prompt_coevo.settings.method import Cost, Method, Workload
+from prompt_coevo.settings.method import Cost, Foresight, Method, Workload
 
 
 def _estimate(section: P2OSettings, workload: Workload) -> Cost:
@@ -30,6 +31,71 @@ def _late(section: P2OSettings) -> str:
     return "; no template is used in the first epoch without p2o.first_sight"
 
 
+def _foresee(section: P2OSettings, workload: Workload) -> Foresight:
+    if section.search_backend == "stream":
+        return Foresight(never=_no_template(section, workload), shown=section.failures_per_call)
+    searches = _searches(section, workload)
+    never = None
+    if workload.questions < section.min_hard:
+        never = (
+            f"no search will ever happen, because the dataset has {workload.questions} questions and a "
+            f"search needs {section.min_hard} hard ones (p2o.min_hard); train on more"
+        )
+    elif searches == 0:
+        never = f"no search will ever happen, because {_too_short(section, workload)}"
+    return Foresight(searches, never, tuple(_dear(section, workload)), section.minibatch_size)
+
+
+def _searches(section: P2OSettings, workload: Workload) -> int | None:
+    """None of them after the last step."""
+    if section.search_every != "epoch":
+        every = section.search_every
+        return None if workload.steps is None else max(0, workload.steps - 1) // every
+    return None if workload.epochs is None else max(0, math.ceil(workload.epochs - 1e-6) - 1)
+
+
+def _too_short(section: P2OSettings, workload: Workload) -> str:
+    if section.search_every != "epoch":
+        return (
+            f"p2o.search_every = {section.search_every} and the run has {workload.steps} steps; lower it, "
+            "or train longer"
+        )
+    return (
+        f"the run has {_epochs(workload)} and searches are made between two; train for more, or set "
+        "p2o.search_every to a number of steps"
+    )
+
+
+def _no_template(section: P2OSettings, workload: Workload) -> str | None:
+    """Why the stream has no rollout to put a template into."""
+    if workload.steps is not None and workload.steps <= section.reply_steps:
+        return (
+            f"no template will ever be used, because the run has {workload.steps} steps and the first "
+            f"reply is used after {section.reply_steps} (p2o.reply_steps); train longer"
+        )
+    if section.first_sight or workload.epochs is None or workload.epochs > 1:
+        return None
+    return (
+        f"no template will ever be used, because the run has {_epochs(workload)} and meets no question "
+        "twice; set p2o.first_sight = true, or train for more"
+    )
+
+
+def _epochs(workload: Workload) -> str:
+    return "one epoch" if workload.epochs == 1 else f"{workload.epochs:.2g} epochs"
+
+
+def _dear(section: P2OSettings, workload: Workload) -> Iterator[str]:
+    """What the budget comes to on this dataset; the paper's is for tens of thousands of questions."""
+    if section.search_budget > workload.rollouts > 0:
+        times = section.search_budget / workload.rollouts
+        yield (
+            f"a search may make {section.search_budget} rollouts (p2o.search_budget), {times:.1f} times "
+            f"the {workload.rollouts} of an epoch's training; p2o.search_budget = {workload.rollouts} is "
+            "as many"
+        )
+
+
 METHOD: Final = Method(
     "p2o",
     plugin="prompt_coevo.algorithms.p2o.build:build",
@@ -37,4 +103,5 @@ METHOD: Final = Method(
     provides=frozenset({"template"}),
     may_distil=True,
     estimate=_estimate,
+    foresee=_foresee,
 )

@@ -41,7 +41,7 @@ from prompt_coevo.extras import require
 from prompt_coevo.markers import PROJECT, hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.rng import counter_rng
-from prompt_coevo.types import EMPTY_TEMPLATE, Group, MemberPlan
+from prompt_coevo.types import EMPTY_TEMPLATE, Group, MemberPlan, Summary
 
 logger = logging.getLogger(PROJECT)
 
@@ -68,6 +68,8 @@ class P2O:
         self._searches = 0
         self._totals = {"searches": 0, "search_rollouts": 0, "train_rollouts": 0}
         self._last_round: dict[str, float] = {}
+        self._no_search: str | None = None
+        self._most_templates = 0
 
     # Phase 1: use the templates, find the hard questions
 
@@ -141,6 +143,7 @@ class P2O:
             reason = (
                 f"{len(hard_ids)} hard questions, fewer than min_hard = {self._settings.min_hard}"
             )
+            self._no_search = reason
             self._without_templates("search_skipped", reason=reason)
             return
         instruction = self._context.ask(hookspecs.coevo_best_instruction)
@@ -157,6 +160,7 @@ class P2O:
         self._cover = TemplateCover.from_pool(
             result.pool, frozenset(hard_ids), self._settings.solved_at
         )
+        self._most_templates = max(self._most_templates, self._in_use)
         self._context.tell(
             hookspecs.coevo_after_templates_assigned, cover=self._cover, result=result
         )
@@ -166,7 +170,7 @@ class P2O:
             self._searches,
             result.accepted,
             result.proposals,
-            len(self._cover.templates) if self._cover else 0,
+            self._in_use,
             len(hard_ids),
             result.stopped,
         )
@@ -221,12 +225,32 @@ class P2O:
         self._solvers.load(state.get("solvers", {"templates": [], "by_question": {}}))
         self._searches = state["searches"]
         self._totals = dict(state["totals"])
+        self._most_templates = self._in_use
 
     @hookimpl
     def coevo_metrics(self) -> dict[str, float]:
         return {
             "hard_samples": float(len(self._hard)),
-            "cover_templates": float(len(self._cover.templates) if self._cover else 0),
+            "cover_templates": float(self._in_use),
             **{name: float(value) for name, value in self._totals.items()},
             **self._last_round,
         }
+
+    @hookimpl
+    def coevo_summary(self) -> Summary:
+        searches = self._totals["searches"]
+        if searches:
+            text = f"{self._in_use} templates in use after {searches} searches"
+        elif self._searches:
+            text = f"0 templates: {self._searches} searches failed"
+        elif self._no_search is not None:
+            text = f"no search ever happened: {self._no_search}"
+        else:
+            every = self._settings.search_every
+            needed = "a second epoch" if every == "epoch" else f"step {every} before its last"
+            text = f"no search ever happened, because the run had not {needed}"
+        return Summary(text, for_nothing=not self._most_templates)
+
+    @property
+    def _in_use(self) -> int:
+        return len(self._cover.templates) if self._cover else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -64,7 +65,8 @@ def command(
     tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Any]]:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    monkeypatch.setenv("PROMPT_COEVO_PREFLIGHT__REFLECTION", "off")  # calls are counted
+    monkeypatch.setattr("sys.path", [*sys.path])
     sums(tmp_path / "data.jsonl")
     with openai_server(answer) as server:
         yield Command(tmp_path, server, capsys, monkeypatch)
@@ -132,18 +134,15 @@ def test_the_same_seed_and_replies_give_the_same_run(command: Any) -> None:
 def test_a_run_that_was_stopped_goes_on_without_paying_twice(
     command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = threading.Event()
+    original = evolving.Evolving._found
 
-    def stopped(self: Any, *_: Any) -> Any:
-        asked.set()
+    def stopped(self: Any) -> Any:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(evolving.Evolving, "_found", stopped)
     assert "the same command goes on" in command(code=130)
-    assert asked.is_set()
     paid = len(command.server.requests)
-    monkeypatch.undo()
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setattr(evolving.Evolving, "_found", original)
     command()
     held = 4
     assert len(command.server.requests) == paid + held  # only the last scores were missing
@@ -248,6 +247,19 @@ def test_a_reflection_model_that_writes_nothing(command: Any) -> None:
     line = one_sentence(command(kind="templates", code=2))
     assert "the reflection model failed" in line
     assert "BadRequestError" in line
+
+
+def test_a_dead_reflection_model_costs_no_completion(
+    command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROMPT_COEVO_PREFLIGHT__REFLECTION", "refuse")
+    command.server.answers = [404]
+    assert "404" in one_sentence(
+        command(
+            "--reflection", "openai/gtp-5", "--reflection-api-base", command.server.base, code=2
+        )
+    )
+    assert {body["model"] for body in command.server.requests} == {"gtp-5"}
 
 
 def test_a_reward_that_raises(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:

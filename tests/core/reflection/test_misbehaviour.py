@@ -42,7 +42,13 @@ def engine_for(
                 **kind.settings.get("reflection", {}),
             }
             gates = kind.settings.get("gates", {})
-            return make_engine(output_dir=tmp_path, p2o=P2O, reflection=reflection, gates=gates)
+            return make_engine(
+                output_dir=tmp_path,
+                p2o=P2O,
+                reflection=reflection,
+                gates=gates,
+                preflight={"reflection": "off"},
+            )
 
         yield build
 

@@ -46,6 +46,7 @@ from prompt_coevo.types import (
     Rollout,
     RolloutRequest,
     Sampling,
+    Summary,
 )
 
 logger = logging.getLogger(PROJECT)
@@ -243,6 +244,20 @@ class Stream:
             **{name: float(value) for name, value in self._totals.items()},
             **self._last_round,
         }
+
+    @hookimpl
+    def coevo_summary(self) -> Summary:
+        joined, dropped = self._totals["templates_joined"], self._totals["templates_dropped"]
+        met_once = self._epoch + bool(self._groups_of_this_epoch) <= 1
+        if joined:
+            in_use = len(self._library.in_state("in use")) - 1
+            return Summary(f"{joined} templates came into use, {in_use} are at the end")
+        if met_once and not self._settings.first_sight:
+            text = "no template was ever used, because the run met no question twice"
+            return Summary(f"{text} (p2o.first_sight is false)", for_nothing=True)
+        on_trial = len(self._library.in_state("trial"))
+        text = f"0 templates came into use: {dropped} were dropped, {on_trial} are on trial"
+        return Summary(f"{text}, {len(self._hard)} questions are hard", for_nothing=True)
 
     # Inside
 

@@ -1,0 +1,159 @@
+"""`prompt-coevo check`: what can be known of a run before it costs anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import typer
+
+from prompt_coevo.doors.columns import index_columns
+from prompt_coevo.doors.policy import DoorPolicy, RolloutsFailed
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.engine.coevolution import Coevolution
+from prompt_coevo.errors import CoevoError
+from prompt_coevo.extras import require
+from prompt_coevo.preflight.page import Line, Page
+from prompt_coevo.preflight.prompts import Encode
+from prompt_coevo.settings import Settings
+from prompt_coevo.settings.method import Workload
+from prompt_coevo.settings.sources import read_yaml
+from prompt_coevo.tokens import encode, encode_prompt
+from prompt_coevo.types import PolicyVersion, Rollout, RolloutRequest
+
+EXAMPLE: Final = (
+    "Example: prompt-coevo check --preset p2o --set reflection.model=openai/gpt-5 "
+    "--data train.jsonl --epochs 3 --rollouts 8"
+)
+_UNKNOWN: Final = "not known yet"
+_KEY: Final = "reflection.api_key"
+
+
+class _Questions(DoorPolicy):
+    """The questions of a file; there is no policy."""
+
+    def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
+        raise RolloutsFailed("there is no policy here")
+
+
+def check(
+    preset: str | None = typer.Option(None, help="A preset."),
+    config_file: Path | None = typer.Option(None, "--config", help="A YAML or TOML file."),
+    values: list[str] = typer.Option(
+        [], "--set", metavar="NAME=VALUE", help="A setting, such as p2o.tau=0.1; may be repeated."
+    ),
+    data: Path | None = typer.Option(None, help="The training questions, one JSON object a line."),
+    epochs: float | None = typer.Option(None, min=0.0, help="Passes over the questions."),
+    steps: int | None = typer.Option(None, min=1, help="Weight updates of the whole run."),
+    rollouts: int = typer.Option(8, min=2, help="Rollouts per question (the host's setting)."),
+    tokenizer: str | None = typer.Option(None, help="The policy's tokenizer, a folder or a name."),
+    as_json: bool = typer.Option(False, "--json", help="The page as JSON."),
+) -> None:
+    """Look at settings, reflection model, questions and cost of a run before it begins.
+
+    The reflection model is asked for one short reply, unless preflight.reflection is off. Nothing is
+    written. Exit status: 0 if there is no problem, 1 if there is one, 2 for a wrong command.
+    """
+    if data is None and (epochs is not None or steps is not None):
+        _refuse("--epochs and --steps say nothing without --data; give the questions, too")
+    given: dict[str, Any] = {"preset": preset, "config_file": config_file}
+    sources = {**_nested(values), **{k: v for k, v in given.items() if v is not None}}
+    rows = None if data is None else _rows(data)
+    encoder = None if tokenizer is None else _encoder(tokenizer)
+    page = _page(sources, rows, encoder, (epochs, steps, rollouts))
+    typer.echo(json.dumps(page.to_json(), indent=2) if as_json else page.text())
+    raise typer.Exit(page.exit_status)
+
+
+def _page(
+    sources: dict[str, Any],
+    rows: list[Any] | None,
+    encoder: Encode | None,
+    length: tuple[float | None, int | None, int],
+) -> Page:
+    """What keeps a run from being built is on the page as well."""
+    questions: QuestionIndex | None = None
+    topic = "settings"
+    try:
+        settings = Settings(**sources)
+        if rows is not None:
+            topic = "questions"
+            questions = index_columns(rows, settings)
+            topic = "settings"
+        engine = Coevolution.from_settings(
+            settings,
+            initial_policy=_UNKNOWN,
+            system_message=questions.shared_system_message if questions else lambda: _UNKNOWN,
+            encode=encoder,
+        )
+    except CoevoError as error:
+        return Page((Line("problem", topic, str(error)),))
+    if questions is None:
+        return engine.preflight(None)
+    epochs, steps, rollouts = length
+    policy = _Questions(questions, PolicyVersion)
+    return engine.preflight(policy, Workload(len(questions), rollouts, epochs, steps))
+
+
+def _nested(values: Sequence[str]) -> dict[str, Any]:
+    """`p2o.tau=0.1` as a source of settings; what is no YAML is a text."""
+    nested: dict[str, Any] = {}
+    for one in values:
+        name, equals, text = one.partition("=")
+        if not equals or not name:
+            _refuse(f"--set {one}: write --set NAME=VALUE")
+        if name == _KEY:
+            _refuse(
+                f"--set {_KEY} would stay in the shell's history; set the provider's environment variable "
+                "or PROMPT_COEVO_REFLECTION__API_KEY"
+            )
+        *sections, last = name.split(".")
+        place = nested
+        for section in sections:
+            place = place.setdefault(section, {})
+            if not isinstance(place, dict):
+                _refuse(f"--set {name}: {section} has a value already; leave one of them out")
+        place[last] = _value(text)
+    return nested
+
+
+def _value(text: str) -> Any:
+    try:
+        return read_yaml(text)
+    except ValueError:
+        return text
+
+
+def _rows(path: Path) -> list[Any]:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        _refuse(f"--data {path} cannot be read: {getattr(error, 'strerror', None) or error}")
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            _refuse(f"--data {path}, line {number}: no JSON object: {error}")
+    return rows
+
+
+def _encoder(name: str) -> Encode:
+    require("transformers", extra="trl", purpose="--tokenizer")
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name)
+        encode(tokenizer, "a text")
+    except Exception as error:  # a name, a folder, a file, a network: each fails in its own way
+        told = " ".join(str(error).split())[:300]
+        _refuse(f"--tokenizer {name} cannot be loaded: {type(error).__name__}: {told}")
+    return lambda prompt: encode_prompt(tokenizer, prompt)
+
+
+def _refuse(message: str) -> NoReturn:
+    raise typer.BadParameter(message)

@@ -1,0 +1,52 @@
+"""Before the first step: what is looked at, written down, warned of and refused."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict
+
+from prompt_coevo.engine.desk import Desk
+from prompt_coevo.errors import PreflightError
+from prompt_coevo.markers import PROJECT
+from prompt_coevo.policy import Policy
+from prompt_coevo.preflight.look import Looking
+from prompt_coevo.preflight.page import Page
+from prompt_coevo.preflight.reflection_call import Answer
+from prompt_coevo.settings import Settings
+from prompt_coevo.settings.method import Workload
+
+logger = logging.getLogger(PROJECT)
+
+
+def look_before(
+    desk: Desk, policy: Policy | None, workload: Workload | None, *, roll_out: bool
+) -> Page:
+    """The page. The journal gets it as the event `preflight`, and before it `reflection_probed`."""
+    looking = Looking(desk.settings, desk.methods, desk.model, desk.encode)
+    lines = []
+    for found in looking.lines(policy, workload, roll_out=roll_out):
+        if isinstance(found, Answer):
+            desk.note(
+                "reflection_probed",
+                calls=found.calls,
+                seconds=found.seconds,
+                usage=asdict(found.usage),
+                error=found.reply.error,
+            )
+        else:
+            lines.append(found)
+    page = Page(tuple(lines))
+    desk.note("preflight", **page.to_json())
+    return page
+
+
+def clear_for_training(settings: Settings, page: Page) -> None:
+    """Log what a user should know. Raises PreflightError for a reflection model that does not answer, if
+    the settings want that."""
+    for line in (*page.of("problem"), *page.of("warning")):
+        dead = line.topic == "reflection" and line.status == "problem"
+        if dead and settings.preflight.reflection == "refuse":
+            raise PreflightError(
+                f'{line.text} (to train without it: preflight.reflection = "warn")'
+            )
+        logger.warning("%s", line.text)

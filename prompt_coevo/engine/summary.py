@@ -1,0 +1,51 @@
+"""The end of a run: one honest paragraph about what came of it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from prompt_coevo import hookspecs
+from prompt_coevo.engine.desk import Desk
+from prompt_coevo.markers import PROJECT
+from prompt_coevo.preflight.page import visible
+from prompt_coevo.types import Summary
+
+logger = logging.getLogger(PROJECT)
+
+
+def tell_what_came_of_it(desk: Desk) -> None:
+    """Log, show and write down the methods' summaries, and what the reflection model did."""
+    said = [*desk.plugins.by_plugin(hookspecs.coevo_summary).items()]
+    told = [(name, one) for name, one in reversed(said) if isinstance(one, Summary)]
+    if not told:
+        return
+    failures = _failures(desk)
+    text = "; ".join([*(f"{name}: {one.text}" for name, one in told), *failures])
+    for_nothing = any(one.for_nothing for _, one in told)
+    desk.note("summary", text=text, for_nothing=for_nothing)
+    _say(visible(text), for_nothing=for_nothing)
+
+
+def _failures(desk: Desk) -> list[str]:
+    if desk.model is None:
+        return []
+    totals = desk.ledger.totals
+    calls, errors = int(totals["calls"]), int(totals["errors"])
+    if not errors:
+        return []
+    reason = f": {desk.model.last_error}" if desk.model.last_error else ""
+    return [f"the reflection model failed {errors} of {calls} times{reason}"]
+
+
+def _say(text: str, *, for_nothing: bool) -> None:
+    level = logging.WARNING if for_nothing else logging.INFO
+    line = f"prompt_coevo: {text}"
+    if for_nothing:
+        rule = "=" * min(100, len(line))
+        line = f"\n{rule}\n{line}\n{rule}"
+    if logger.hasHandlers():
+        logger.log(level, "%s", text)
+    # A log that nobody set up shows no good news, and bad news is not to be lost in a log.
+    if for_nothing or not logger.hasHandlers():
+        print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,83 @@
+"""What a run comes to: searches and their rollouts next to training's, calls, tokens and dollars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from prompt_coevo.preflight.page import Line
+from prompt_coevo.settings import Settings
+from prompt_coevo.settings.method import Cost, Foresight, Method, Workload
+
+# The meta-prompts, in tokens: more than the longest one has.
+_META_PROMPT: Final = 1500
+_PARTS_OF_AN_EXAMPLE: Final = 3  # question, response, right answer
+_TOPIC: Final = "forecast"
+
+Price: TypeAlias = Callable[[int, int], float]
+"""Dollars for so many tokens of prompts and of replies; 0 is unknown."""
+
+
+def forecast(
+    settings: Settings, methods: Mapping[str, Method], workload: Workload, price: Price | None
+) -> Iterator[Line]:
+    """The lines about the length of the run and each method. `price` is None without a priced model."""
+    yield Line("ok", _TOPIC, _training(workload))
+    for method in methods.values():
+        section = settings.section(method.section)
+        foresight = method.foresee(section, workload)
+        if foresight.never is not None:
+            yield Line("problem", _TOPIC, f"{method.name}: {foresight.never}")
+        cost = method.estimate(section, workload)
+        if cost is not None:
+            yield Line("ok", _TOPIC, _cost(method.name, cost, foresight, workload))
+            if cost.calls:
+                tokens = _tokens(settings, cost, foresight, price)
+                yield Line("ok", _TOPIC, f"{method.name}, {cost.when}: {tokens}")
+        for remark in foresight.remarks:
+            yield Line("warning", _TOPIC, f"{method.name}: {remark}")
+
+
+def _training(workload: Workload) -> str:
+    epoch = (
+        f"an epoch is {workload.questions} questions × {workload.group_size} = "
+        f"{workload.rollouts} training rollouts"
+    )
+    length = []
+    if workload.epochs is not None:
+        length.append(f"{workload.epochs:.3g} epoch{'' if workload.epochs == 1 else 's'}")
+    if workload.steps is not None:
+        length.append(f"{workload.steps} step{'' if workload.steps == 1 else 's'}")
+    return f"{epoch}; the run has {', '.join(length)}" if length else epoch
+
+
+def _cost(name: str, cost: Cost, foresight: Foresight, workload: Workload) -> str:
+    often = ""
+    if foresight.searches is not None:
+        often = (
+            f"{foresight.searches} search{'' if foresight.searches == 1 else 'es'} in this run; "
+        )
+    share = cost.rollouts / workload.rollouts if workload.rollouts else 0.0
+    return (
+        f"{name}: {often}{cost.when} at most {cost.rollouts} rollouts outside training ({share:.0%} of an "
+        f"epoch's {workload.rollouts}) and {cost.calls} reflection calls{cost.note}"
+    )
+
+
+def _tokens(settings: Settings, cost: Cost, foresight: Foresight, price: Price | None) -> str:
+    """An upper bound: every excerpt and every reply as long as it may be."""
+    reflection = settings.reflection
+    shown = foresight.shown * _PARTS_OF_AN_EXAMPLE * reflection.max_example_tokens
+    prompts = cost.calls * (shown + settings.gates.max_candidate_tokens + _META_PROMPT)
+    replies = cost.calls * reflection.max_tokens
+    told = (
+        f"at most {_amount(prompts)} tokens of reflection prompts and {_amount(replies)} of replies"
+    )
+    if reflection.backend_in_use != "litellm":
+        return told
+    usd = price(prompts, replies) if price is not None else 0.0
+    return f"{told}, {usd:.2f} USD" if usd else f"{told}; litellm knows no price for them"
+
+
+def _amount(tokens: int) -> str:
+    return f"{tokens / 1e6:.1f} million" if tokens >= 1e6 else f"{tokens:,}".replace(",", " ")

@@ -1,0 +1,92 @@
+"""Everything that is looked at before the first step, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from prompt_coevo.errors import CoevoError
+from prompt_coevo.policy import Policy
+from prompt_coevo.preflight.forecast import forecast
+from prompt_coevo.preflight.page import Line
+from prompt_coevo.preflight.prompts import (
+    PROBE_INSTRUCTION,
+    PROBE_TEMPLATE,
+    Encode,
+    look_at_prompts,
+)
+from prompt_coevo.preflight.reflection_call import Answer, look_at_reflection
+from prompt_coevo.reflection.paid_replies import PaidReplies
+from prompt_coevo.settings import Settings, may_distil
+from prompt_coevo.settings.method import Job, Method, Workload
+from prompt_coevo.types import Assignment, RolloutRequest, Sampling
+
+_ROLLED_OUT = 4
+
+
+@dataclass(frozen=True)
+class Looking:
+    """What there is to look at. `model` is None if nobody will ask one, `encode` without a tokenizer."""
+
+    settings: Settings
+    methods: Mapping[str, Method]
+    model: PaidReplies | None
+    encode: Encode | None
+
+    def lines(
+        self, policy: Policy | None, workload: Workload | None, *, roll_out: bool
+    ) -> Iterator[Line | Answer]:
+        """Line after line; the answer of the reflection model comes before its line."""
+        yield self._settings_line()
+        if policy is not None:
+            yield from look_at_prompts(
+                policy,
+                self._kinds,
+                self.settings.placement.build(),
+                self.encode,
+                distill=may_distil(self.settings),
+            )
+        if self.settings.preflight.reflection == "off":
+            yield Line("note", "reflection", "not asked (preflight.reflection = off)")
+        else:
+            yield from look_at_reflection(self.settings.reflection, self.model)
+        if workload is not None:
+            price = self.model.usd if self.model is not None else None
+            yield from forecast(self.settings, self.methods, workload, price)
+        if policy is not None and roll_out:
+            yield self._rollout_line(policy, workload)
+
+    @property
+    def _kinds(self) -> set[Job]:
+        return {kind for method in self.methods.values() for kind in method.provides}
+
+    def _settings_line(self) -> Line:
+        names = ", ".join(self.methods) or "no method"
+        preset = f", preset {self.settings.preset}" if self.settings.preset else ""
+        return Line("ok", "settings", f"{names}{preset}, seed {self.settings.seed}")
+
+    def _rollout_line(self, policy: Policy, workload: Workload | None) -> Line:
+        """A group of the first question, its last member under the probes."""
+        size = workload.group_size if workload is not None else _ROLLED_OUT
+        question_id = policy.question_ids()[0]
+        placement = self.settings.placement.build()
+        probe = Assignment(
+            question_id,
+            instruction=PROBE_INSTRUCTION if "instruction" in self._kinds else None,
+            template=PROBE_TEMPLATE if "template" in self._kinds else None,
+            placement=placement,
+        )
+        bare = Assignment(question_id, placement=placement)
+        plan = [*[bare] * max(1, size - 1), probe]
+        try:
+            rollouts = policy.rollout([RolloutRequest(one, Sampling()) for one in plan])
+        except CoevoError:
+            raise
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}"
+            return Line("problem", "rollout", f"a group of {len(plan)} rollouts failed: {told}")
+        rewards = [f"{one.reward:g}" if one.fit else one.status for one in rollouts]
+        told = f"question {question_id!r}: rewards {', '.join(rewards[:-1])}; under a probe {rewards[-1]}"
+        if not any(one.fit for one in rollouts):
+            return Line("problem", "rollout", f"{told}: none can be judged by")
+        return Line("ok", "rollout", told)

@@ -1,0 +1,132 @@
+"""One short call to the reflection model before the first step: does it answer?
+
+The call goes through the model that the run uses. It is no part of the budgets and not in the ledger of
+calls: it decides nothing that a resumed run would have to decide again. It is asked at every start, a
+resumed one, too. What it cost is on the page and in the journal.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from prompt_coevo.preflight.page import Line, Status, visible
+from prompt_coevo.proposals import Reply, Usage
+from prompt_coevo.reflection.paid_replies import PaidReplies
+from prompt_coevo.settings.reflection import ReflectionSettings
+
+PROMPT: Final = "Answer with the one word: ready"
+MOST_TOKENS: Final = 16
+ATTEMPTS: Final = 3
+PAUSE_S: Final = 1.0
+_TOPIC: Final = "reflection"
+_NOT_ASKED: Final = {
+    "function": "a python function, which is not called before it is needed",
+    "self": "the initial policy itself, which is not loaded before it is needed",
+}
+_TWICE: Final = re.compile(r"^(\w+): (?:litellm\.)?\1: (?:\1: )?")
+# What litellm adds behind the sentence that matters.
+_ASIDE: Final = re.compile(r"\n\s*(?:Pass model as|Traceback )")
+# A thinking model may need more tokens than we pay for here: it is there, and the key is right.
+_CUT_OFF: Final = re.compile(r"max_tokens or model output limit was reached", re.I)
+_NO_QUOTA: Final = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.I)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of it: the last reply, after so many calls and seconds."""
+
+    reply: Reply
+    calls: int
+    seconds: float
+    usage: Usage
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is a model that answers this account."""
+        error = self.reply.error
+        return error is None or bool(_CUT_OFF.search(error))
+
+    @property
+    def busy(self) -> bool:
+        """Whether it answered, but asked for patience each time."""
+        error = self.reply.error or ""
+        return error.startswith("RateLimitError") and not _NO_QUOTA.search(error)
+
+
+def look_at_reflection(
+    settings: ReflectionSettings, model: PaidReplies | None
+) -> Iterator[Line | Answer]:
+    """The line about the reflection model; before it, if it was asked, the answer."""
+    backend = settings.backend_in_use
+    if model is None:
+        yield Line("note", _TOPIC, "nothing in this run asks a reflection model")
+    elif backend in _NOT_ASKED:
+        yield Line("note", _TOPIC, _NOT_ASKED[str(backend)])
+    elif refusal := model.refusal():
+        yield Line("warning", _TOPIC, f"{name_of(settings)} is not asked any more: {refusal}")
+    else:
+        answer = ask(model, settings)
+        yield answer
+        yield _line(settings, answer)
+
+
+def ask(model: PaidReplies, settings: ReflectionSettings) -> Answer:
+    """Ask, and ask again after an error that may pass, within `reflection.timeout_s` in all."""
+    start, calls, usage = time.monotonic(), 0, Usage()
+    while True:
+        left = settings.timeout_s - (time.monotonic() - start)
+        reply = model.probe(PROMPT, MOST_TOKENS, max(left, 0.05))
+        calls += 1
+        usage = Usage(
+            usage.prompt_tokens + reply.usage.prompt_tokens,
+            usage.completion_tokens + reply.usage.completion_tokens,
+            usage.usd + reply.usage.usd,
+        )
+        seconds = time.monotonic() - start
+        pause = PAUSE_S * calls
+        over = calls == ATTEMPTS or seconds + pause >= settings.timeout_s
+        if reply.error is None or reply.retry_after is None or over:
+            return Answer(reply, calls, seconds, usage)
+        time.sleep(pause)
+
+
+def name_of(settings: ReflectionSettings) -> str:
+    """The model in a sentence."""
+    name = settings.model or settings.backend_in_use
+    return f"the reflection model {name!r}"
+
+
+def _line(settings: ReflectionSettings, answer: Answer) -> Line:
+    name = name_of(settings)
+    calls = f"{answer.calls} call{'' if answer.calls == 1 else 's'} outside of the budgets"
+    if answer.alive:
+        return Line("ok", _TOPIC, f"{name} answered in {answer.seconds:.1f} s ({calls})")
+    said = _ASIDE.split(answer.reply.error or "")[0]
+    reason = _TWICE.sub(r"\1: ", visible(said)).rstrip(". ")
+    status: Status = "warning" if answer.busy else "problem"
+    what = "is there, but busy" if answer.busy else "does not answer"
+    return Line(status, _TOPIC, f"{name} {what}: {reason}; {_remedy(reason, settings)}")
+
+
+def _remedy(reason: str, settings: ReflectionSettings) -> str:
+    kind = reason.partition(":")[0]
+    server = settings.api_base or "the provider's server"
+    if "LLM Provider NOT provided" in reason:
+        return "write the provider in front of the name, such as openai/gpt-5"
+    if _NO_QUOTA.search(reason):
+        return "the account has no quota left: pay for more, or name another model"
+    if kind in ("AuthenticationError", "PermissionDeniedError"):
+        return "set the provider's environment variable for the key (OPENAI_API_KEY for openai/...)"
+    if kind == "NotFoundError":
+        return "is the name of reflection.model right, and reflection.api_base, if it is set?"
+    if kind in ("Timeout", "TimeoutError"):
+        return f"is {server} up? If it is just slow, raise reflection.timeout_s"
+    if "onnection" in reason:
+        return f"is {server} up, and can this machine reach it?"
+    if kind == "RateLimitError":
+        return "training begins, and calls will wait for it"
+    return "mend that, or name another model"

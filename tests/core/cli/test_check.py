@@ -1,0 +1,124 @@
+"""`prompt-coevo check`, and the page that the documentation shows."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from prompt_coevo.cli import app
+from standins.openai_server import openai_server
+
+PAGE = Path(__file__).parents[3] / "docs" / "check.md"
+ROWS = [
+    {
+        "prompt": [
+            *([{"role": "system", "content": "Be brief."}] if number % 4 else []),
+            {"role": "user", "content": f"What is {number} + {number}?"},
+        ],
+        "answer": str(2 * number),
+    }
+    for number in range(400)
+]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return path
+
+
+def run(*arguments: Any) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["check", *map(str, arguments)], env={"COLUMNS": "200"})
+    return result.exit_code, result.stdout, " ".join(result.stderr.replace("│", " ").split())
+
+
+def asked(base: str) -> tuple[str, ...]:
+    values = (
+        "reflection.model=openai/gpt-4o-mini",
+        f"reflection.api_base={base}",
+        "reflection.timeout_s=1000",  # litellm's first call imports for as long as a machine likes
+    )
+    return tuple(part for value in values for part in ("--set", value))
+
+
+def test_the_page_that_the_documentation_shows(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROMPT_COEVO_REFLECTION__API_KEY", "sk-a-key-of-the-test")
+    with openai_server("ready") as server:
+        length = ("--epochs", 3, "--rollouts", 8)
+        status, page, _ = run("--preset", "p2o", *asked(server.base), "--data", data, *length)
+        assert len(server.requests) == 1
+    assert status == 0
+    page = re.sub(r"in \d+\.\d s", "in 0.8 s", page)
+    assert f"```text\n{page}```" in PAGE.read_text("utf-8"), page
+
+
+def test_problems_have_exit_status_1_and_are_there_for_programs(data: Path) -> None:
+    off = ("--set", "preflight.reflection=off", "--set", "reflection.model=openai/x")
+    status, page, _ = run(*off, "--data", data, "--epochs", 1, "--json")
+    assert status == 1
+    found = json.loads(page)
+    assert not found["ok"]
+    (problem,) = [line for line in found["lines"] if line["status"] == "problem"]
+    assert "meets no question twice; set p2o.first_sight = true" in problem["text"]
+
+
+def test_settings_that_are_refused_are_a_problem_on_the_page() -> None:
+    status, page, _ = run("--set", "p2o.taus=0.1")
+    assert status == 1
+    assert "unknown setting p2o.taus; did you mean p2o.tau?" in page
+
+
+def test_a_dataset_that_cannot_be_used_is_a_problem_on_the_page(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    path.write_text('{"question": "why?", "answer": "so"}\n')
+    status, page, _ = run("--set", "reflection.model=openai/x", "--data", path)
+    assert status == 1
+    assert "problem  questions  the training dataset has no column 'prompt'" in page
+    path.write_text("")
+    status, page, _ = run("--set", "reflection.model=openai/x", "--data", path)
+    assert "the training dataset is empty" in page
+
+
+def test_without_questions_settings_and_model_are_looked_at() -> None:
+    status, page, _ = run("--set", "reflection.function=builtins:len")
+    assert status == 0
+    assert [line.split()[1] for line in page.splitlines()[:2]] == ["settings", "reflection"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--set", "p2o.tau"), "write --set NAME=VALUE"),
+        (("--set", "=1"), "write --set NAME=VALUE"),
+        (("--set", "p2o=1", "--set", "p2o.tau=1"), "p2o has a value already"),
+        (("--set", "reflection.api_key=sk-secret"), "would stay in the shell's history"),
+        (("--epochs", "3"), "say nothing without --data"),
+        (("--data", "there-is-none.jsonl"), "cannot be read: No such file"),
+        (("--no-such-option",), "No such option"),
+    ],
+)
+def test_a_wrong_command_has_exit_status_2(arguments: tuple[str, ...], message: str) -> None:
+    status, _, error = run(*arguments)
+    assert status == 2
+    assert message in error
+    assert "sk-secret" not in error
+
+
+def test_a_line_that_is_no_json_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    path.write_text('{"prompt": "why?"}\nwhy?\n')
+    status, _, error = run("--data", path)
+    assert status == 2
+    assert "line 2: no JSON object" in error
+
+
+def test_a_tokenizer_needs_its_package(data: Path) -> None:
+    status, _, error = run("--data", data, "--tokenizer", "a-name")
+    assert status != 0
+    assert "pip install 'prompt-coevo[trl]'" in error or not error

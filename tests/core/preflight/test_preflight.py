@@ -1,0 +1,440 @@
+"""What is looked at before the first step, with the real litellm and a server on this machine."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.misbehaviour import KEY, KEY_SHOWN
+from prompt_coevo import Coevolution, Settings, Workload, hookimpl
+from prompt_coevo.errors import PreflightError
+from prompt_coevo.preflight import reflection_call
+from prompt_coevo.preflight.page import Line, Page, visible
+from prompt_coevo.types import Question, Summary
+from standins.openai_server import Raw, Slow, openai_server
+
+DEAD_SENTENCES = {
+    "a wrong name": (404, "NotFoundError", "is the name of reflection.model right"),
+    "a refused key": (KEY_SHOWN, "[api key]", "environment variable for the key"),
+    "no quota": (
+        Raw(json.dumps({"error": {"message": "x", "code": "insufficient_quota"}}), 429),
+        "insufficient_quota",
+        "no quota left",
+    ),
+    "a broken server": (500, "InternalServerError", ""),
+    "no API": (Raw("<html></html>", content_type="text/html"), "reflection.api_base", ""),
+    "a slow server": (Slow(3600), "Timeout", "raise reflection.timeout_s"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reflection_call, "PAUSE_S", 0.01)
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _warm() -> None:
+    """litellm's first call imports for as long as a slow machine likes."""
+    with openai_server("ready") as server:
+        engine(server.base).desk.language_model().complete(["a call"])
+
+
+def engine(base: str | None, folder: Path | None = None, **settings: Any) -> Coevolution:
+    reflection = {
+        "model": "openai/gtp-5",
+        "api_base": base,
+        "api_key": KEY,
+        "timeout_s": 1000.0,
+        "total_timeout_s": 1000.0,
+        **settings.pop("reflection", {}),
+    }
+    made = Settings(reflection={k: v for k, v in reflection.items() if v is not None}, **settings)
+    return Coevolution.from_settings(made, output_dir=folder)
+
+
+def events(folder: Path, name: str) -> list[dict[str, Any]]:
+    lines = (folder / "coevo" / "events.jsonl").read_text().splitlines()
+    return [event for line in lines if (event := json.loads(line))["event"] == name]
+
+
+@pytest.mark.parametrize("name", DEAD_SENTENCES)
+def test_a_dead_reflection_model_ends_the_run_before_its_first_step(
+    name: str, policy: Any, tmp_path: Path
+) -> None:
+    answer, reason, remedy = DEAD_SENTENCES[name]
+    with openai_server(answer) as server:
+        seconds = 0.5 if isinstance(answer, Slow) else 1000.0
+        made = engine(server.base, tmp_path, reflection={"timeout_s": seconds})
+        with pytest.raises(PreflightError) as raised:
+            made.begin(policy)
+        assert 1 <= len(server.requests) <= reflection_call.ATTEMPTS
+    told = str(raised.value)
+    assert "\n" not in told
+    assert told.startswith("the reflection model 'openai/gtp-5' does not answer: ")
+    assert reason in told
+    assert remedy in told
+    assert 'preflight.reflection = "warn"' in told
+    assert KEY not in told
+    (probed,) = events(tmp_path, "reflection_probed")
+    assert probed["error"]
+    assert KEY not in (tmp_path / "coevo" / "events.jsonl").read_text()
+    assert not policy.rollouts
+
+
+def test_a_server_that_is_down(policy: Any) -> None:
+    with openai_server("ready") as server:
+        base = server.base
+    with pytest.raises(
+        PreflightError, match=r"is http://127.0.0.1:\d+/v1 up, and can this machine"
+    ):
+        engine(base).begin(policy)
+
+
+def test_no_key(policy: Any) -> None:
+    made = engine(None, reflection={"api_key": None})
+    with pytest.raises(PreflightError, match="AuthenticationError.*OPENAI_API_KEY"):
+        made.begin(policy)
+
+
+def test_no_provider_of_that_name(policy: Any) -> None:
+    made = engine(None, reflection={"model": "opnai/gpt-5"})
+    with pytest.raises(PreflightError, match="write the provider in front of the name"):
+        made.begin(policy)
+
+
+def test_one_short_call_that_is_in_no_budget(policy: Any, tmp_path: Path) -> None:
+    with openai_server("ready") as server:
+        made = engine(server.base, tmp_path, reflection={"max_calls": 1})
+        made.begin(policy)
+    (request,) = server.requests
+    assert request["max_tokens"] == reflection_call.MOST_TOKENS
+    assert made.metrics()["coevo/reflection_calls"] == 0
+    (probed,) = events(tmp_path, "reflection_probed")
+    assert probed["calls"] == 1
+    assert probed["error"] is None
+    assert probed["usage"]["prompt_tokens"] == 11
+    (page,) = events(tmp_path, "preflight")
+    assert page["ok"]
+
+
+def test_a_resumed_run_asks_again_and_counts_nothing(policy: Any, tmp_path: Path) -> None:
+    with openai_server("ready") as server:
+        made = engine(server.base, tmp_path)
+        made.begin(policy)
+        state = json.loads(json.dumps(made.state_dict()))
+        again = engine(server.base, tmp_path)
+        again.load_state_dict(state)
+        again.begin(policy)
+        assert len(server.requests) == 2
+        assert again.metrics()["coevo/reflection_calls"] == 0
+    dead = engine(server.base, tmp_path)
+    dead.load_state_dict(state)
+    with pytest.raises(PreflightError):
+        dead.begin(policy)
+
+
+def test_an_error_that_passes_is_waited_for(policy: Any) -> None:
+    with openai_server(500, "ready") as server:
+        engine(server.base).begin(policy)
+        assert len(server.requests) == 2
+
+
+def test_a_busy_model_is_there(policy: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with openai_server(429) as server, caplog.at_level(logging.WARNING, logger="prompt_coevo"):
+        engine(server.base).begin(policy)
+    assert "is there, but busy: RateLimitError" in caplog.text
+
+
+def test_a_thinking_model_that_needs_more_tokens_is_there(policy: Any) -> None:
+    error = {"message": "Could not finish: max_tokens or model output limit was reached"}
+    with openai_server(Raw(json.dumps({"error": error}), 400)) as server:
+        engine(server.base).begin(policy)
+
+
+def test_a_dead_model_may_be_warned_of(policy: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with openai_server(401) as server, caplog.at_level(logging.WARNING, logger="prompt_coevo"):
+        engine(server.base, preflight={"reflection": "warn"}).begin(policy)
+    assert "does not answer: AuthenticationError" in caplog.text
+
+
+@pytest.mark.parametrize("off", ["off", False, "false"])
+def test_it_may_be_left_out(policy: Any, off: Any) -> None:
+    with openai_server(401) as server:
+        engine(server.base, preflight={"reflection": off}).begin(policy)
+        assert not server.requests
+
+
+def test_a_run_that_needs_no_model_asks_none(policy: Any) -> None:
+    with openai_server(401) as server:
+        inspo = {"instruction": "Think.", "evolution": "off", "paraphrase": False}
+        made = engine(server.base, algorithms="inspo", inspo=inspo)
+        page = made.preflight(policy)
+        assert not server.requests
+    assert "nothing in this run asks a reflection model" in page.text()
+
+
+def test_a_function_is_not_called(policy: Any, make_engine: Any) -> None:
+    called: list[str] = []
+    page = make_engine(called.append).preflight(policy)
+    assert not called
+    assert "a python function, which is not called before it is needed" in page.text()
+
+
+def test_the_initial_policy_is_not_loaded(policy: Any) -> None:
+    made = Settings(reflection={"model": "self"}, algorithms=())
+    assert "nothing in this run" in Coevolution.from_settings(made).preflight(policy).text()
+
+
+def test_a_model_of_somebody_else_that_hangs_is_given_up(policy: Any, offer: Any) -> None:
+    class Hangs:
+        def complete(self, prompts: Any) -> Any:
+            time.sleep(3600)
+
+    offer("models", "hangs", lambda reflection, initial_policy: Hangs())
+    settings = Settings(reflection={"backend": "hangs", "timeout_s": 0.05})
+    with pytest.raises(PreflightError, match="no answer within"):
+        Coevolution.from_settings(settings).begin(policy)
+
+
+def test_a_spent_budget_asks_nothing(policy: Any) -> None:
+    with openai_server("ready") as server:
+        made = engine(server.base, reflection={"max_calls": 1})
+        made.desk.language_model().complete(["a call of the run"])
+        page = made.preflight(policy)
+        assert len(server.requests) == 1
+    (warning,) = page.of("warning")
+    assert "is not asked any more: the budget reflection.max_calls = 1 is spent" in warning.text
+
+
+# Prompts
+
+
+def ids(prompt: Any) -> list[int]:
+    """A tokenizer of characters, whose chat template leaves system messages out."""
+    if isinstance(prompt, str):
+        return [*prompt.encode()]
+    return [*"|".join(one["content"] for one in prompt if one["role"] != "system").encode()]
+
+
+class Shaped:
+    """Questions of three shapes."""
+
+    def __init__(self) -> None:
+        user = {"role": "user", "content": "why?"}
+        system = {"role": "system", "content": "Be kind."}
+        self._prompts: list[Any] = ["why?", "how?", [user], [system, user]]
+
+    def question_ids(self) -> list[str]:
+        return [str(number) for number in range(len(self._prompts))]
+
+    def question(self, question_id: str) -> Question:
+        return Question(question_id, self._prompts[int(question_id)])
+
+
+def test_every_shape_of_row_is_placed_and_tokenised() -> None:
+    settings = Settings(reflection={"function": len})
+    page = Coevolution.from_settings(settings, encode=ids).preflight(Shaped())  # type: ignore[arg-type]
+    told = [line.text for line in page.lines if line.topic in ("questions", "prompts")]
+    assert told == [
+        "4 questions in 3 shapes",
+        "text (2): 4 tokens; with a template, rollouts see 43 and training 4",
+        "chat: user (1): 4 tokens; with a template, rollouts see 43 and training 4",
+        "chat: system, user (1): 4 tokens; with a template, rollouts see 43 and training 4",
+    ]
+    assert not page.exit_status
+
+
+def test_an_instruction_that_the_chat_template_leaves_out() -> None:
+    settings = Settings(
+        algorithms="inspo", inspo={"instruction": "Think."}, reflection={"function": len}
+    )
+    page = Coevolution.from_settings(settings, encode=ids).preflight(Shaped())  # type: ignore[arg-type]
+    told = [line.text for line in page.of("problem")]
+    assert len(told) == 2
+    assert all("the instruction does not reach the policy" in text for text in told)
+    assert all('set placement.instruction = "prefix"' in text for text in told)
+    assert page.exit_status == 1
+
+
+def test_a_chat_template_that_raises() -> None:
+    def encode(prompt: Any) -> list[int]:
+        if prompt[0]["role"] == "system":
+            raise ValueError("System role\nnot supported")
+        return ids(prompt)
+
+    settings = Settings(
+        algorithms="inspo", inspo={"instruction": "Think."}, reflection={"function": len}
+    )
+    made = Coevolution.from_settings(settings, encode=encode)
+    page = made.preflight(Shaped())  # type: ignore[arg-type]
+    assert any("ValueError: System role not supported" in one.text for one in page.of("problem"))
+
+
+# The forecast
+
+FUNCTION = {"reflection": {"function": len}}
+WAVES = {"search_backend": "waves"}
+INSPO = {"algorithms": "inspo", "inspo": {"instruction": "Think."}}
+NEVER = [
+    ({}, {"epochs": 1.0, "steps": 40}, "the run has one epoch and meets no question twice"),
+    ({}, {"epochs": 0.5, "steps": 20}, "the run has 0.5 epochs and meets no question twice"),
+    ({}, {"epochs": 40.0, "steps": 1}, "the run has 1 steps and the first reply is used after 1"),
+    ({"p2o": {"first_sight": True}}, {"epochs": 1.0, "steps": 40}, None),
+    ({}, {"epochs": 2.0, "steps": 80}, None),
+    ({}, {}, None),
+    ({"p2o": WAVES}, {"epochs": 1.0, "steps": 40}, "the run has one epoch and searches are made"),
+    ({"p2o": WAVES}, {"epochs": 1.5, "steps": 60}, None),
+    ({"p2o": {**WAVES, "search_every": 50}}, {"epochs": 1.0, "steps": 50}, "search_every = 50"),
+    ({"p2o": {**WAVES, "search_every": 49}}, {"epochs": 1.0, "steps": 50}, None),
+    ({"p2o": {**WAVES, "min_hard": 50}}, {"epochs": 9.0}, "needs 50 hard ones"),
+    (INSPO, {"epochs": 1.0, "steps": 15}, "the run has 15 steps with new rollouts"),
+    (INSPO, {"epochs": 1.0, "steps": 16}, None),
+    (INSPO, {"steps": 30, "updates_per_round": 2.0}, "the run has 15 steps with new rollouts"),
+]
+
+
+@pytest.mark.parametrize(("settings", "length", "never"), NEVER)
+def test_what_will_never_happen_is_said_before(
+    settings: dict[str, Any], length: dict[str, Any], never: str | None
+) -> None:
+    made = Coevolution.from_settings(Settings(**FUNCTION, **settings))
+    page = made.preflight(None, Workload(40, 8, **length))
+    problems = [line.text for line in page.of("problem")]
+    assert (not problems) if never is None else (never in problems[0]), problems
+
+
+def test_the_default_budget_next_to_the_dataset() -> None:
+    made = Coevolution.from_settings(Settings(**FUNCTION, p2o=WAVES))
+    page = made.preflight(None, Workload(16, 8, epochs=3.0, steps=24))
+    (warning,) = page.of("warning")
+    assert "11000 rollouts (p2o.search_budget), 85.9 times the 128" in warning.text
+    assert "p2o: 2 searches in this run; after an epoch at most 11000 rollouts" in page.text()
+
+
+def test_tokens_and_dollars_where_litellm_knows_a_price() -> None:
+    with openai_server("ready") as server:
+        made = engine(server.base, reflection={"model": "openai/gpt-4o-mini"})
+        text = made.preflight(None, Workload(40, 8)).text().replace("\n", " ")
+        assert "USD" in text
+        made = engine(server.base)
+        assert "litellm knows no price" in made.preflight(None, Workload(40, 8)).text()
+
+
+# The page, a dry run, and what came of a run
+
+
+def test_a_dry_run_prints_the_page_and_ends(
+    policy: Any, make_engine: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = make_engine(preflight={"dry_run": True})
+    with pytest.raises(SystemExit) as ended:
+        made.begin(policy, Workload(40, 4, epochs=2.0, steps=80))
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert "question 'q0': rewards 0, 0, 0; under a probe 0" in printed
+    assert printed.endswith("no problem, 0 warnings\n")
+    with pytest.raises(SystemExit) as ended:
+        made.begin(policy, Workload(40, 4, epochs=1.0, steps=40))
+    assert ended.value.code == 1
+
+
+def test_a_rollout_that_fails_is_a_problem(make_engine: Any, keyed_policy: Any) -> None:
+    page = make_engine().preflight(keyed_policy(4, fail_after=0), roll_out=True)
+    (problem,) = page.of("problem")
+    assert "a group of 4 rollouts failed: RuntimeError: the sampler is gone" in problem.text
+
+
+def test_a_page_for_people_and_for_programs() -> None:
+    page = Page((Line("ok", "settings", "p2o"), Line("problem", "x", "a\nb\x1b[2J" + " word" * 40)))
+    assert all(len(line) <= 100 for line in page.text().splitlines())
+    assert "\x1b" not in page.text()
+    assert "a b\\u001b[2J" in page.text()
+    assert page.text().endswith("1 problem, 0 warnings")
+    shown = json.loads(json.dumps(page.to_json()))
+    assert not shown["ok"]
+    assert shown["lines"][0] == {"status": "ok", "topic": "settings", "text": "p2o"}
+
+
+def test_a_terminal_is_not_obeyed() -> None:
+    assert visible("a\r\nb\u202ec\ud800") == "a b\\u202ec\\ud800"
+
+
+def summaries(folder: Path) -> Iterator[dict[str, Any]]:
+    yield from events(folder, "summary")
+
+
+def test_a_run_for_nothing_says_so(
+    policy: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: Any
+) -> None:
+    with openai_server("ready", 401) as server:
+        made = engine(server.base, tmp_path, p2o={**WAVES, "search_budget": 100})
+        made.begin(policy)
+        plan = made.plan(policy.question_ids(), 2)
+        made.observe(policy.rollout([_request(one) for one in plan]))
+        made.step_end(policy)
+        made.epoch_end(policy)
+        with caplog.at_level(logging.INFO, logger="prompt_coevo"):
+            made.end(policy)
+    (event,) = summaries(tmp_path)
+    assert event["for_nothing"]
+    assert event["text"].startswith(
+        "p2o: 0 templates in use after 1 searches; the reflection model "
+    )
+    assert "failed 1 of 1 times: AuthenticationError" in event["text"]
+    (record,) = [one for one in caplog.records if one.message.startswith("p2o: 0 templates")]
+    assert record.levelno == logging.WARNING
+    assert "====\nprompt_coevo: p2o: 0 templates" in capsys.readouterr().err
+
+
+def _request(assignment: Any) -> Any:
+    from prompt_coevo.types import RolloutRequest, Sampling
+
+    return RolloutRequest(assignment, Sampling())
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({}, "p2o: no template was ever used, because the run met no question twice"),
+        ({"p2o": WAVES}, "no search ever happened, because the run had not a second epoch"),
+        (INSPO, "inspo: no instruction ever evolved, because the run had 1 steps"),
+    ],
+)
+def test_a_run_too_short_says_so(settings: Any, reason: str, policy: Any, tmp_path: Path) -> None:
+    reflection = {"function": lambda prompt: ""}
+    made = Coevolution.from_settings(
+        Settings(reflection=reflection, **settings), output_dir=tmp_path
+    )
+    made.begin(policy)
+    plan = made.plan(policy.question_ids(), 2)
+    made.observe(policy.rollout([_request(one) for one in plan]))
+    made.step_end(policy, last=True)
+    made.end(policy)
+    (event,) = summaries(tmp_path)
+    assert event["for_nothing"]
+    assert reason in event["text"]
+
+
+def test_a_plugin_may_say_what_came_of_it(
+    policy: Any, make_engine: Any, tmp_path: Path, capsys: Any
+) -> None:
+    class Mine:
+        @hookimpl
+        def coevo_summary(self) -> Summary:
+            return Summary("all is well\x1b[2J")
+
+    made = make_engine(algorithms=(), plugins={}, output_dir=tmp_path)
+    made.desk.plugins.register(Mine(), "mine")
+    made.begin(policy)
+    made.end(policy)
+    (event,) = summaries(tmp_path)
+    assert not event["for_nothing"]
+    assert "\x1b" not in capsys.readouterr().err
