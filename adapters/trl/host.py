@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         PreTrainedTokenizerBase,
         TrainerCallback,
     )
-    from transformers.trainer_callback import CallbackHandler
     from trl import GRPOConfig, RLOOConfig
     from trl.generation.vllm_generation import VLLMGeneration
 

@@ -106,6 +106,7 @@ class Evolving:
         self._train, self._held = indexed(train, job.columns), None
         if held:
             self._held = indexed(held, job.columns)
+        self._start = self._first_instruction()
         self._keys = [
             one.api_key.get_secret_value()
             for one in (job.policy, job.settings.reflection)
@@ -302,13 +303,19 @@ class Evolving:
 
     # Inside
 
-    @property
-    def _start(self) -> Candidate | None:
-        """The instruction that an evolution begins with."""
+    def _first_instruction(self) -> Candidate | None:
+        """What an evolution of instructions begins with."""
         if self._job.kind == "templates":
             return None
-        text = self._job.settings.inspo.instruction or self._train.shared_system_message()
-        return Candidate(text or "", "instruction")
+        inspo = self._job.settings.inspo
+        given = [*inspo.initial_population, inspo.instruction]
+        text = next(filter(None, given), None) or self._train.shared_system_message()
+        if text is None:
+            raise SettingsError(
+                "there is no instruction to start from: give one with --instruction, or give all prompts "
+                "of the data the same system message"
+            )
+        return Candidate(text, "instruction")
 
     @property
     def _p2o(self) -> Any:

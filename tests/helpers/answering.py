@@ -20,7 +20,10 @@ def answer(body: dict[str, Any]) -> str:
         return "\n".join(f"<ins_{n}>Add. {MAGIC} {n}</ins_{n}>" for n in range(1, 7))
     if "<template>" in text or "<current_template>" in text:
         return f"<template>Please {MAGIC} now.</template>"
-    first, second = map(int, re.findall(r"(\d+) \+ (\d+)", text)[-1])
+    found = re.findall(r"(\d+) \+ (\d+)", text)
+    if not found:
+        return "ready"
+    first, second = map(int, found[-1])
     off = 0 if MAGIC in text or first % 4 == 0 else 100
     return f"The sum is {first + second + off}."
 

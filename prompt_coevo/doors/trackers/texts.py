@@ -37,7 +37,8 @@ class Texts:
         self._lineage = Lineage()
         self._lock = threading.Lock()
         self._changed = self._changed_a_little = False
-        self._last = 0
+        self._last: int | None = None
+        """The step of the last tables."""
         self.is_on = engine.settings.trackers == "texts"
         if self.is_on:
             engine.desk.journal.listener = self._take
@@ -45,7 +46,8 @@ class Texts:
     def due(self, step: int, *, last: bool = False) -> Tables | None:
         """The tables if they changed since the last ones: at once after a search or an evolution, and
         `last` in any case; a change of single templates may wait some steps."""
-        soon = last or step - self._last >= _PAUSE or step < self._last
+        since = _PAUSE if self._last is None else abs(step - self._last)
+        soon = last or since >= _PAUSE
         if not (self._changed or (self._changed_a_little and soon)):
             return None
         best = self._engine.desk.ask(hookspecs.coevo_best_instruction)

@@ -36,6 +36,13 @@ def test_a_search_is_shown_at_once_and_single_templates_after_a_pause(tmp_path: 
     assert texts.due(13, last=True) is not None
 
 
+def test_the_first_change_of_a_template_is_shown_at_once(tmp_path: Path) -> None:
+    engine = engine_in(tmp_path)
+    texts = Texts(engine)
+    engine.desk.note("template_joined", **joined("a"))
+    assert texts.due(2) is not None
+
+
 def test_switched_off_nothing_is_followed(tmp_path: Path) -> None:
     engine = engine_in(tmp_path, trackers=False)  # as YAML reads `off`
     texts = Texts(engine)

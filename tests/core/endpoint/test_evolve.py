@@ -1,0 +1,294 @@
+"""`prompt-coevo evolve` against a real server, through the real litellm."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.answering import MAGIC, answer, sums
+from prompt_coevo.cli import main
+from prompt_coevo.endpoint import evolving
+from standins.openai_server import Server, openai_server
+
+KEY = "sk-test-0123456789"
+
+
+class Command:
+    """The command with its folder; `answers` of the server may be changed between two calls."""
+
+    def __init__(self, folder: Path, server: Server, capsys: Any, monkeypatch: Any) -> None:
+        self.folder, self.server = folder, server
+        self.out = folder / "out"
+        self._capsys, self._monkeypatch = capsys, monkeypatch
+
+    def __call__(self, *more: object, kind: str = "instruction", code: int = 0) -> str:
+        """Returns what was printed, stderr first."""
+        words: dict[str, object] = {
+            "--policy": "openai/policy",
+            "--api-base": self.server.base,
+            "--reward": "number",
+            "--kind": kind,
+            "--out": self.out,
+        }
+        if kind == "instruction":
+            words |= {"--instruction": "Add.", "--rounds": 1}
+        words |= dict(zip(more[::2], more[1::2], strict=True))
+        given = [(name, value) for name, value in words.items() if value is not None]
+        flat = [str(part) for pair in given for part in pair]
+        argv = ["prompt-coevo", "evolve", str(self.folder / "data.jsonl"), *flat]
+        self._monkeypatch.setattr("sys.argv", argv)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = self._capsys.readouterr()
+        assert (ended.value.code or 0) == code, said.err
+        return str(said.err + said.out)
+
+    @property
+    def result(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.out / "result.json").read_text())
+        return found
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        lines = (self.out / "coevo" / "events.jsonl").read_text().splitlines()
+        return [event for event in map(json.loads, lines) if event["event"] == name]
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Any]]:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("PROMPT_COEVO_PREFLIGHT__REFLECTION", "off")  # calls are counted
+    monkeypatch.setattr("sys.path", [*sys.path])
+    sums(tmp_path / "data.jsonl")
+    with openai_server(answer) as server:
+        yield Command(tmp_path, server, capsys, monkeypatch)
+
+
+def test_an_instruction(command: Any) -> None:
+    said = command()
+    result = command.result
+    assert MAGIC in result["best"][0]["text"]
+    assert said.strip().splitlines()[-1] == result["best"][0]["text"]
+    assert (result["questions"], result["held_out"]) == (12, 4)
+    assert result["after"]["mean"] == 1.0 > result["before"]["mean"]
+    assert result["after"]["n"] == result["change"]["n"] == 4
+    assert result["cost"]["calls"] == len(command.server.requests)
+    with (command.out / "candidates.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["fate"] for row in rows} >= {"in use", "left the population"}
+    assert command.events("run_begins")
+    assert command.events("candidate_verified")
+
+
+def test_templates(command: Any) -> None:
+    command(kind="templates")
+    result = command.result
+    assert [one["kind"] for one in result["best"]] == ["template"]
+    assert MAGIC in result["best"][0]["text"]
+    assert result["after"]["mean"] == 1.0
+    (assigned,) = command.events("templates_assigned")
+    assert assigned["cover"]
+
+
+def test_no_search_sees_a_held_out_question(command: Any) -> None:
+    command("--held-out", 0.5)
+    held = set(evolving_questions(command, held=True))
+    shown = [
+        str(body["messages"][0]["content"])
+        for body in command.server.requests
+        if "<ins_0>" in str(body["messages"][0]["content"])
+    ]
+    assert shown
+    assert not any(question in prompt for question in held for prompt in shown)
+
+
+def evolving_questions(command: Any, *, held: bool) -> list[str]:
+    """Those of the file that were asked at a temperature of 0, or the others."""
+    return [
+        body["messages"][-1]["content"]
+        for body in command.server.requests
+        if (body["temperature"] == 0) is held and "What is" in body["messages"][-1]["content"]
+    ]
+
+
+def test_the_same_seed_and_replies_give_the_same_run(command: Any) -> None:
+    command("--seed", 3)
+    first, table = command.result, (command.out / "candidates.csv").read_text()
+    command.out = command.folder / "again"
+    command("--seed", 3, "--concurrency", 1)
+    again = command.result
+    for result in (first, again):
+        del result["cost"]["seconds"]
+    assert again == first
+    assert (command.out / "candidates.csv").read_text() == table
+
+
+def test_a_run_that_was_stopped_goes_on_without_paying_twice(
+    command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = evolving.Evolving._found
+
+    def stopped(self: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(evolving.Evolving, "_found", stopped)
+    assert "the same command goes on" in command(code=130)
+    paid = len(command.server.requests)
+    monkeypatch.setattr(evolving.Evolving, "_found", original)
+    command()
+    held = 4
+    assert len(command.server.requests) == paid + held  # only the last scores were missing
+    assert command.result["cost"]["calls"] == paid + held
+
+
+def test_a_finished_run_is_not_written_over(command: Any) -> None:
+    command()
+    count = len(command.server.requests)
+    assert "holds the result of a finished run; name another folder" in command(code=2)
+    assert len(command.server.requests) == count
+
+
+def test_a_budget_counts_the_calls_of_both_models_and_ends_the_search(command: Any) -> None:
+    said = command("--max-calls", 70)
+    result = command.result
+    assert len(command.server.requests) == result["cost"]["calls"] <= 70
+    assert result["before"]["n"] == 4
+    assert "70" in said or result["after"] is not None
+
+
+def test_a_budget_that_pays_no_first_pass_is_an_error(command: Any) -> None:
+    said = command("--max-calls", 20, code=2)
+    assert "before a search could begin, " in said
+    assert len(command.server.requests) <= 20
+    assert not (command.out / "result.json").exists()
+
+
+def test_a_budget_in_dollars_needs_a_price(command: Any) -> None:
+    assert "no price for" in command("--max-usd", 1.0, code=2)
+    assert command.server.requests == []
+
+
+def test_a_retry_is_a_call(command: Any) -> None:
+    lock, failed = threading.Lock(), []
+
+    def flaky(body: dict[str, Any]) -> Any:
+        with lock:
+            if not failed:
+                failed.append(body)
+                return 503
+        return answer(body)
+
+    command.server.answers = [flaky]
+    command()
+    cost = command.result["cost"]
+    assert cost["calls"] == len(command.server.requests)
+    assert cost["errors"] == 1
+
+
+# Errors, each one sentence
+
+
+def one_sentence(said: str) -> str:
+    (line,) = [line for line in said.splitlines() if line.startswith("error: ")]
+    assert "Traceback" not in said
+    return line
+
+
+def test_a_server_that_is_down(command: Any) -> None:
+    line = one_sentence(
+        command("--api-base", "http://127.0.0.1:9/v1", "--total-timeout-s", 1, code=2)
+    )
+    assert "the policy openai/policy gave no completion" in line
+
+
+def test_a_wrong_key_and_no_key(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    command.server.answers = [401]
+    assert "AuthenticationError" in one_sentence(command(code=2))
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert "api_key" in one_sentence(command(code=2))
+
+
+def test_an_address_with_a_key_is_shown_nowhere(command: Any) -> None:
+    secret = "u5er-p4ssw0rd"
+    base = command.server.base.replace("http://", f"http://{secret}@") + f"?key={secret}"
+    command.server.answers = [lambda body: 400]
+    said = command("--api-base", base, code=2)
+    assert secret not in said
+    for path in command.out.rglob("*"):
+        if path.is_file():
+            assert secret not in path.read_text("utf-8", "replace"), path
+
+
+def test_no_failures(command: Any) -> None:
+    rows = [json.dumps({"prompt": f"What is {4 * n} + 1?", "answer": 4 * n + 1}) for n in range(8)]
+    (command.folder / "data.jsonl").write_text("\n".join(rows))
+    assert "nothing to evolve" in one_sentence(command(code=2))
+
+
+def test_all_fail(command: Any) -> None:
+    line = one_sentence(command("--reward", "exact", code=2))
+    assert "a wrong --reward or column: to the answer" in line
+    assert "The sum is" in line
+
+
+def test_a_reflection_model_that_writes_nothing(command: Any) -> None:
+    def only_policy(body: dict[str, Any]) -> Any:
+        return answer(body) if "What is" in str(body["messages"][-1]["content"])[:8] else 400
+
+    command.server.answers = [only_policy]
+    line = one_sentence(command(kind="templates", code=2))
+    assert "the reflection model failed" in line
+    assert "BadRequestError" in line
+
+
+def test_a_dead_reflection_model_costs_no_completion(
+    command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROMPT_COEVO_PREFLIGHT__REFLECTION", "refuse")
+    command.server.answers = [404]
+    assert "404" in one_sentence(
+        command(
+            "--reflection", "openai/gtp-5", "--reflection-api-base", command.server.base, code=2
+        )
+    )
+    assert {body["model"] for body in command.server.requests} == {"gtp-5"}
+
+
+def test_a_reward_that_raises(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (command.folder / "my_evolve_rewards.py").write_text(
+        "def broken(completion, answer, row):\n    raise ValueError('no gold')\n"
+    )
+    monkeypatch.chdir(command.folder)
+    line = one_sentence(command("--reward", "my_evolve_rewards:broken", code=2))
+    assert "of the data raised ValueError: no gold" in line
+
+
+def test_no_instruction_to_start_from(command: Any) -> None:
+    assert "--instruction" in one_sentence(command("--instruction", None, code=2))
+
+
+def test_what_has_no_effect_is_refused(command: Any) -> None:
+    assert "--rounds has no effect" in command("--rounds", 2, kind="templates", code=2)
+    assert "--kind prompts" in command(kind="prompts", code=2)
+
+
+def test_a_hostile_candidate_is_shown_as_text(command: Any) -> None:
+    def hostile(body: dict[str, Any]) -> Any:
+        text = answer(body)
+        return text.replace("Please", "=cmd|\x1b[31m") if text.startswith("<template>") else text
+
+    command.server.answers = [hostile]
+    said = command(kind="templates")
+    assert "\x1b" not in said
+    assert "\x1b" not in (command.out / "candidates.csv").read_text()
+    if "=cmd" in said:
+        with (command.out / "candidates.csv").open() as file:
+            assert all(row["text"].startswith("'=") for row in csv.DictReader(file))
