@@ -24,6 +24,7 @@ EXTRAS = {
     "trl": ["trl", "demo"],
     "verl": ["verl"],
     "openrlhf": ["openrlhf"],
+    "package": [],
     "lint": [],
 }
 COPYLEFT = re.compile(

@@ -39,7 +39,7 @@ def demo(
     api_base: str | None = typer.Option(None, help="Base URL of an OpenAI-compatible server."),
     out: Path | None = typer.Option(None, help="Folder to write to; new or empty."),
     json_file: Path | None = typer.Option(
-        None, "--json", metavar="FILE", help="Numbers as JSON here, too."
+        None, "--json", metavar="FILE", help="Numbers here, too."
     ),
     workers: int | None = typer.Option(None, min=1, help="Runs at once; one per core by default."),
 ) -> None:

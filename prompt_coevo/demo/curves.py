@@ -24,7 +24,7 @@ _LOWEST, _HIGHEST = -0.03, 1.03
 
 @dataclass(frozen=True)
 class Line:
-    """All runs of an arm: for each its rollouts and its accuracies, point by point, up to `end` rollouts."""
+    """All runs of an arm: for each its rollouts and accuracies, point by point, up to `end` rollouts."""
 
     label: str
     runs: Sequence[tuple[Sequence[float], Sequence[float]]]
