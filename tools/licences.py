@@ -26,6 +26,7 @@ EXTRAS = {
     "trl": ["trl", "demo"],
     "verl": ["verl"],
     "openrlhf": ["openrlhf"],
+    "package": [],
     "lint": [],
 }
 COPYLEFT = re.compile(

@@ -14,7 +14,7 @@ def curves(
     panels: Mapping[str, Mapping[str, Sequence[Run]]],
     path: Path,
     kind: str = "hard",
-    panel_size: tuple[float, float] = (4.6, 3.6),
+    panel_size: tuple[float, float] = (5.2, 3.6),
 ) -> None:
     """Draw `panels`, title to label to runs, side by side."""
     lines = {

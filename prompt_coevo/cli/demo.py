@@ -17,7 +17,6 @@ from prompt_coevo.engine.state import write_json
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
 
-_LOG_WIDTH = 140
 _ARMS_HELP = (
     f"Comma-separated. Arms: {', '.join(ARMS)}. Sets of arms: "
     f"{', '.join('suite:' + name for name in SUITES)}."
@@ -39,13 +38,16 @@ def demo(
     ),
     api_base: str | None = typer.Option(None, help="Base URL of an OpenAI-compatible server."),
     out: Path | None = typer.Option(None, help="Folder to write to; new or empty."),
-    json_file: Path | None = typer.Option(None, "--json", metavar="FILE", help="Numbers as JSON."),
+    json_file: Path | None = typer.Option(
+        None, "--json", metavar="FILE", help="Numbers here, too."
+    ),
     workers: int | None = typer.Option(None, min=1, help="Runs at once; one per core by default."),
 ) -> None:
     """Train GRPO and P2O side by side under TRL's GRPOTrainer.
 
     Every arm has the same number of rollouts, those of a search included. Prints a table, two of the
-    evolved templates, and writes a picture and the journal (coevo/events.jsonl) of every run.
+    evolved templates. The folder gets the same as table.txt, all numbers as results.json, a picture and
+    the journal (coevo/events.jsonl) of every run.
     """
     if quick and (full or budget):
         other = "--full" if full else "--budget"
@@ -64,7 +66,8 @@ def demo(
     require("trl", "matplotlib", extra="demo", purpose="the demo")
     folder = _new_folder(out)
     _check_file(json_file)
-    from prompt_coevo.demo.show import as_json, draw, print_cracked, print_instructions, print_table
+    from prompt_coevo.demo.leavings import WIDTH, leave, show
+    from prompt_coevo.demo.show import as_json
     from prompt_coevo.demo.side_by_side import run_all
     from prompt_coevo.demo.train import Job
 
@@ -88,24 +91,22 @@ def demo(
             )
     console = Console()
     if not console.is_terminal:
-        console = Console(width=_LOG_WIDTH)  # a log has no right edge to wrap at
+        console = Console(width=WIDTH)  # a log has no right edge to wrap at
     sizes = sorted({job.rollouts for job in jobs})
     console.print(
         f"{len(jobs)} runs of {' or '.join(map(str, sizes))} rollouts on CPU; evaluation is without any "
         "template."
     )
     results = run_all(jobs, min(len(jobs), workers or os.cpu_count() or 1), console)
-    print_table(results, console)
-    print_cracked(results, console)
-    print_instructions(results, console)
-    draw(results, folder / "demo.png")
-    console.print(f"Picture: {folder / 'demo.png'}", soft_wrap=True)
+    show(results, console)
+    command = shlex.join(["prompt-coevo", *sys.argv[1:]])
+    for path in leave(results, folder, command):
+        console.print(f"Written: {path}", soft_wrap=True)
     journals = [job.out / "coevo" / "events.jsonl" for job in jobs if job.spec.coevolves]
     for journal in journals[:1]:
         more = f" (and {len(journals) - 1} more)" if len(journals) > 1 else ""
         console.print(f"Journal: {journal}{more}", soft_wrap=True)
     if json_file is not None:
-        command = shlex.join(["prompt-coevo", *sys.argv[1:]])
         write_json(json_file, as_json(results, command))
 
 

@@ -24,7 +24,7 @@ _LOWEST, _HIGHEST = -0.03, 1.03
 
 @dataclass(frozen=True)
 class Line:
-    """All runs of an arm: for each its rollouts and its accuracies, point by point, up to `end` rollouts."""
+    """All runs of an arm: for each its rollouts and accuracies, point by point, up to `end` rollouts."""
 
     label: str
     runs: Sequence[tuple[Sequence[float], Sequence[float]]]
@@ -36,7 +36,7 @@ def draw(
     path: Path,
     y_label: str,
     *,
-    panel_size: tuple[float, float] = (4.6, 3.6),
+    panel_size: tuple[float, float] = (5.2, 3.6),
 ) -> None:
     """Draw the panels side by side into a file; its ending says the format, the size is in inches.
 
@@ -56,13 +56,25 @@ def draw(
             layout="constrained",
             squeeze=False,
         )
-        labels = dict.fromkeys(line.label for lines in panels.values() for line in lines)
-        looks = {label: number for number, label in enumerate(labels)}
+        looks = _looks(panels)
         for panel, (title, lines) in zip(axes[0], panels.items(), strict=True):
             _panel(panel, [line for line in lines if line.runs], looks)
-            panel.set(title=title, xlabel="rollouts, all of them, in thousands", ylabel=y_label)
+            panel.set(title=title, xlabel="all rollouts, in thousands", ylabel=y_label)
         figure.savefig(path, dpi=120, metadata={"Date": None} if path.suffix == ".svg" else None)
         pyplot.close(figure)
+
+
+def _looks(panels: Mapping[str, Sequence[Line]]) -> dict[str, int]:
+    """A number for each arm, the same in all panels, and the lowest that no other one in them has."""
+    looks: dict[str, int] = {}
+    for lines in panels.values():
+        taken = {looks[line.label] for line in lines if line.label in looks}
+        for line in lines:
+            if line.label not in looks:
+                free = (number for number in range(len(lines)) if number not in taken)
+                looks[line.label] = next(free)
+                taken.add(looks[line.label])
+    return looks
 
 
 def _panel(panel: Any, lines: Sequence[Line], looks: Mapping[str, int]) -> None:
@@ -72,7 +84,9 @@ def _panel(panel: Any, lines: Sequence[Line], looks: Mapping[str, int]) -> None:
         grid = np.linspace(0, line.end, _GRID)
         values = np.array([np.interp(grid, *run) for run in line.runs])
         colour = _COLOURS[number % len(_COLOURS)]
-        panel.fill_between(grid / 1000, values.min(0), values.max(0), color=colour, alpha=0.12, lw=0)
+        panel.fill_between(
+            grid / 1000, values.min(0), values.max(0), color=colour, alpha=0.12, lw=0
+        )
         panel.plot(
             grid / 1000,
             values.mean(0),
@@ -108,13 +122,12 @@ def _label(panel: Any, ends: Sequence[tuple[float, float, str, str]]) -> None:
             label,
             (end, y),
             (end * 1.05, place),
-            color=colour,
             va="center",
             annotation_clip=False,
             arrowprops={
                 "arrowstyle": "-",
                 "color": colour,
-                "lw": 0.6,
+                "lw": 1.0,
                 "relpos": (0, 0.5),
                 "shrinkA": 1,
                 "shrinkB": 4,

@@ -76,6 +76,10 @@ def test_it_shows_a_table_templates_and_where_the_files_are(demo: Any) -> None:
         assert item["template"] in output
         assert item["question"] in output
     assert (folder / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((folder / "out" / "results.json").read_text()) == numbers
+    table = (folder / "out" / "table.txt").read_text("utf-8")
+    assert p2o["cracked"][0]["template"] in table
+    assert {"GRPO", "P2O"} <= {line.split()[0] for line in table.splitlines() if line.strip()}
     journal = folder / "out" / "stream-seed0" / "coevo" / "events.jsonl"
     events = {json.loads(line)["event"] for line in journal.read_text().splitlines()}
     assert "candidate_checked" in events
