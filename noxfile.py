@@ -15,6 +15,9 @@ nox.options.sessions = TESTED
 # What source packages are built with; their hashes are compared, too.
 BUILD = ("--build-constraints", "constraints/build.txt")
 
+# How many runs on Ray may go on beside each other: each is a dozen processes that have imported torch.
+RAYS = 2
+
 
 def install(session: nox.Session, environment: str, *, torch: bool = True) -> None:
     """Install one of constraints/environments.toml, and the checkout as a wheel, as users get it.
@@ -40,6 +43,18 @@ def install_torch(session: nox.Session) -> None:
         session.install(*command, silent=True)
     except nox.command.CommandFailed:
         session.install("--torch-backend", "cpu", *command)
+
+
+def run_tests(session: nox.Session, *arguments: str, most: int = 4) -> None:
+    """pytest with a worker per CPU, but `most` at most (docs/testing.md says how to have fewer).
+
+    A file goes to one worker, so what its tests share is made once. Files begin in the order in which they
+    are found; the folder with the longest one is given first.
+    """
+    workers = ("-n", "logical", "--maxprocesses", str(most))
+    dealt = ("--dist", "loadfile", "--no-loadscope-reorder")
+    # Else every worker has as many threads as the machine has CPUs, and they wait for each other.
+    session.run("pytest", *workers, *dealt, *arguments, env={"OMP_NUM_THREADS": "1"})
 
 
 @nox.session
@@ -78,7 +93,7 @@ def docs(session: nox.Session) -> None:
 def core(session: nox.Session) -> None:
     """The core's tests, in an environment without torch or any framework, and the outside methods'."""
     install(session, "core", torch=False)
-    session.run("pytest", "tests/core", "tests/laws/core", "tests/plugins", *session.posargs)
+    run_tests(session, "tests/core", "tests/laws/core", "tests/plugins", *session.posargs)
 
 
 @nox.session
@@ -99,29 +114,30 @@ def retrieval(session: nox.Session) -> None:
     if "--real-encoder" in posargs:
         posargs.remove("--real-encoder")
         hashed(session, "encoder")
-    session.run("pytest", "tests/retrieval", *(posargs or ["-m", "not long"]))
+    run_tests(session, "tests/retrieval", *(posargs or ["-m", "not long"]))
 
 
 @nox.session
 def trl(session: nox.Session) -> None:
     """The adapter for TRL, the demo and everything else that needs torch."""
     install(session, "trl")
-    session.run("pytest", "tests/trl", "tests/demo", "tests/laws/trl", *session.posargs)
+    run_tests(session, "tests/laws/trl", "tests/demo", "tests/trl", *session.posargs)
 
 
 @nox.session
 def verl(session: nox.Session) -> None:
     """The adapter for VeRL. `-- -m long` runs the tests that take too long for every time."""
     install(session, "verl")
-    session.run("pytest", "tests/verl", "tests/laws/verl", *(session.posargs or ["-m", "not long"]))
+    options = session.posargs or ["-m", "not long"]
+    run_tests(session, "tests/laws/verl", "tests/verl", *options, most=RAYS)
 
 
 @nox.session
 def openrlhf(session: nox.Session) -> None:
     """The adapter for OpenRLHF, without vllm and flash-attn. `-- -m long` as with verl."""
     install(session, "openrlhf")
-    tests = ("tests/openrlhf", "tests/laws/openrlhf")
-    session.run("pytest", *tests, *(session.posargs or ["-m", "not long"]))
+    options = session.posargs or ["-m", "not long"]
+    run_tests(session, "tests/laws/openrlhf", "tests/openrlhf", *options, most=RAYS)
 
 
 @nox.session

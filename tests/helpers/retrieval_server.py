@@ -27,6 +27,8 @@ PATIENT = ServerSettings(deadline_s=3600, read_timeout_s=3600)
 
 # Nobody is given such a port who does not ask for it, as those are who connect to somewhere.
 _UNLENT_PORTS = range(15_000, 32_000)
+# Trainers and Hypothesis seed the module's own numbers: tests in two processes would draw the same port.
+_random = random.SystemRandom()
 
 
 class EchoRetriever:
@@ -119,7 +121,7 @@ class ServerProcess:
 def free_port() -> int:
     """A port that nobody listens at; it stays free until somebody asks for just this one."""
     while True:
-        port = random.choice(_UNLENT_PORTS)
+        port = _random.choice(_UNLENT_PORTS)
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
 

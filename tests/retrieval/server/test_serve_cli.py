@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -209,6 +210,12 @@ def test_bench_tells_what_went_wrong(run: Run, tmp_path: Path) -> None:
     assert (empty[0], "has no queries" in empty[2]) == (2, True)
     assert (missing[0], "cannot be read" in missing[2]) == (2, True)
     assert (away[0], "cannot be asked" in away[2]) == (2, True)
+
+
+def test_two_processes_that_are_seeded_alike_draw_ports_of_their_own() -> None:
+    before = random.getstate()
+    free_port()
+    assert random.getstate() == before
 
 
 def warmed_up(address: str) -> None:
