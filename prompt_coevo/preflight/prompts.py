@@ -98,7 +98,7 @@ def _one(
         return Line(
             "problem",
             "prompts",
-            f"{where}: it cannot be tokenised with a {_named(kinds)}: {told}; {advice}",
+            f"{where}: it cannot be tokenised with {_named(kinds)}: {told}; {advice}",
         )
     if "instruction" in kinds and on_trained == bare:
         return Line(
@@ -116,7 +116,7 @@ def _one(
     return Line(
         "ok",
         "prompts",
-        f"{where}: {len(bare)} tokens; with a {_named(kinds)}, rollouts see {len(both)} and training "
+        f"{where}: {len(bare)} tokens; with {_named(kinds)}, rollouts see {len(both)} and training "
         f"{len(on_trained)}",
     )
 
@@ -141,7 +141,8 @@ def _shape(prompt: Prompt) -> Shape:
 
 
 def _named(kinds: Collection[Job]) -> str:
-    return " and a ".join(sorted(kinds)).replace("a instruction", "an instruction")
+    articles = {"instruction": "an instruction", "template": "a template"}
+    return " and ".join(articles[kind] for kind in sorted(kinds))
 
 
 def _plural(number: int, noun: str) -> str:

@@ -15,6 +15,7 @@ from typing import Final
 
 from prompt_coevo.preflight.page import Line, Status, visible
 from prompt_coevo.proposals import Reply, Usage
+from prompt_coevo.redact import redact
 from prompt_coevo.reflection.paid_replies import PaidReplies
 from prompt_coevo.settings.reflection import ReflectionSettings
 
@@ -116,7 +117,7 @@ def _line(settings: ReflectionSettings, answer: Answer, near: str | None) -> Lin
 
 def _remedy(reason: str, settings: ReflectionSettings, near: str | None) -> str:
     kind = reason.partition(":")[0]
-    server = settings.api_base or "the provider's server"
+    server = redact(settings.api_base) if settings.api_base else "the provider's server"
     nowhere = "LLM Provider NOT provided" in reason
     if near is not None and (nowhere or kind == "NotFoundError"):
         return f"did you mean {near}?"

@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -66,18 +66,21 @@ class LiteLLMModel:
         return float(sum(prices))
 
     def near_name(self) -> str | None:
-        """A name that litellm knows and that is much like this one; None if it knows this one, or none."""
-        provider, slash, name = self._model.rpartition("/")
-        providers = [str(getattr(one, "value", one)) for one in self._litellm.provider_list]
-        known = {one.rpartition("/")[2] for one in self._litellm.model_cost}
-        if slash and provider not in providers:
-            provider = next(iter(difflib.get_close_matches(provider, providers, n=1)), "")
-            slash = slash if provider else ""
-        if name not in known:
-            close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75)
-            name = next(iter(close), name)
-        found = f"{provider}{slash}{name}"
-        return None if found == self._model or name not in known else found
+        """What was probably meant, by the providers and models that litellm knows; None if nothing is near.
+
+        A server of one's own (`api_base`) has names of its own, so there only the provider is looked at.
+        """
+        provider, slash, name = self._model.partition("/")
+        if not slash:
+            provider, name = "", self._model
+        if provider:
+            providers = [str(getattr(one, "value", one)) for one in self._litellm.provider_list]
+            provider = _nearest(provider, providers)
+        if self._settings.api_base is None:
+            known = self._litellm.model_cost.keys()
+            name = _nearest(name, [*known, *(one.partition("/")[2] for one in known)])
+        found = f"{provider}/{name}" if provider else name
+        return None if found == self._model else found
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         """One reply per prompt, in order; what cannot be answered becomes an error."""
@@ -181,6 +184,13 @@ class LiteLLMModel:
             "OpenAI-compatible server, usually ending in /v1?",
             self._key,
         )
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """The known name most like this one, or this one."""
+    names = set(known)
+    close = () if name in names else difflib.get_close_matches(name, sorted(names), 1, 0.75)
+    return next(iter(close), name)
 
 
 def _import_litellm() -> Any:

@@ -20,7 +20,7 @@ from prompt_coevo.types import Question, Summary
 from standins.openai_server import Raw, Slow, openai_server
 
 DEAD_SENTENCES = {
-    "a wrong name": (404, "NotFoundError", "did you mean openai/gpt-5?"),
+    "a wrong name": (404, "NotFoundError", "is the name of reflection.model right"),
     "a refused key": (KEY_SHOWN, "[api key]", "environment variable for the key"),
     "no quota": (
         Raw(json.dumps({"error": {"message": "You exceeded your current quota."}}), 429),
@@ -113,11 +113,31 @@ def test_no_provider_of_that_name(policy: Any) -> None:
         made.begin(policy)
 
 
-def test_a_name_that_is_known_is_not_guessed_at(policy: Any) -> None:
+@pytest.mark.parametrize(
+    ("model", "advice"),
+    [
+        ("openai/gtp-5", r"did you mean openai/gpt-5\?"),
+        ("openai/gpt-5", "is the name of reflection.model right"),
+        ("hosted_vllm/Mine/mine-8b", "is the name of reflection.model right"),
+    ],
+)
+def test_near_names_are_the_providers(
+    model: str, advice: str, policy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with openai_server(404) as server:
-        made = engine(server.base, reflection={"model": "openai/gpt-5"})
-        with pytest.raises(PreflightError, match="is the name of reflection.model right"):
-            made.begin(policy)
+        for name in ("OPENAI_API_BASE", "OPENAI_BASE_URL", "HOSTED_VLLM_API_BASE"):
+            monkeypatch.setenv(name, server.base)
+        with pytest.raises(PreflightError, match=advice):
+            engine(None, reflection={"model": model}).begin(policy)
+
+
+def test_a_password_in_the_address_is_not_shown(policy: Any) -> None:
+    with openai_server("ready") as server:
+        base = server.base.replace("//", "//me:hunter22@")
+    with pytest.raises(PreflightError) as raised:
+        engine(base).begin(policy)
+    assert "hunter22" not in str(raised.value)
+    assert "is http://127.0.0.1:" in str(raised.value)
 
 
 def test_one_short_call_that_is_in_no_budget(policy: Any, tmp_path: Path) -> None:
