@@ -57,7 +57,12 @@ class Job:
     def coevo(self, api_base: str) -> dict[str, str]:
         """The arm's settings by their full names; no teacher's is needed elsewhere."""
         server = {"model": "openai/teacher", "api_base": api_base}
-        own = {"ground_truth_column": "auto", "seed": self.seed, "reflection": server}
+        own = {
+            "ground_truth_column": "auto",
+            "seed": self.seed,
+            "reflection": server,
+            "preflight": {"reflection": "off"},  # calls are counted
+        }
         return dict(_flat({**(self.world.arms[self.arm] or {}), **own}))
 
     def score(self, model_folder: Path) -> Scores:

@@ -73,6 +73,7 @@ def train(
     settings: dict[str, Any] = {
         "algorithms": "inspo",
         "reflection": {"model": "openai/slow", "api_base": server.address, "api_key": "none"},
+        "preflight": {"reflection": "off"},
         "inspo": {
             "instruction": INSTRUCTION,
             "paraphrase": False,

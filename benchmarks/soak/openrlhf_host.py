@@ -57,7 +57,7 @@ class Attempt(RayAttempt):
                     *("--coevo.reflection.api_base", address),
                     *("--coevo.reflection.max_calls", str(job.max_calls)),
                     *("--coevo.reflection.concurrency", "4"),
-                    *("--coevo.preflight.reflection", "off"),
+                    *("--coevo.preflight.reflection", "off"),  # the teacher counts its calls
                     f"--train.num_episodes={job.steps * BATCH // len(TASKS)}",
                     f"--ckpt.save_steps={SAVED_EVERY}",
                 ],

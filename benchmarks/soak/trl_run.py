@@ -75,6 +75,7 @@ def train(folder: Path, address: str, job: Job) -> None:
         trainer,
         {
             **METHODS[job.method],
+            "preflight": {"reflection": "off"},  # the teacher counts its calls
             "reflection": {
                 "model": "openai/teacher",
                 "api_base": address,

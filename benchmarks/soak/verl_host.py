@@ -53,7 +53,8 @@ class Attempt(RayAttempt):
                     "coevo.reflection.model=openai/teacher",
                     f"coevo.reflection.api_base={address}",
                     f"coevo.reflection.max_calls={job.max_calls}",
-                    *("coevo.reflection.concurrency=4", "coevo.preflight.reflection=off"),
+                    "coevo.reflection.concurrency=4",
+                    "coevo.preflight.reflection=off",  # the teacher counts its calls
                     f"trainer.total_epochs={job.steps * BATCH // len(TASKS)}",
                     f"trainer.save_freq={SAVED_EVERY}",
                 ],

@@ -66,12 +66,14 @@ def look_at_reflection(
         yield Line("note", _TOPIC, "nothing in this run asks a reflection model")
     elif backend in _NOT_ASKED:
         yield Line("note", _TOPIC, _NOT_ASKED[str(backend)])
+    elif not model.can_be_brief:
+        yield Line("note", _TOPIC, f"{name_of(settings)} is not asked: it has no method `brief`")
     elif refusal := model.refusal():
         yield Line("warning", _TOPIC, f"{name_of(settings)} is not asked any more: {refusal}")
     else:
         answer = ask(model, settings)
         yield answer
-        yield _line(settings, answer)
+        yield _line(settings, answer, None if answer.alive else model.near_name())
 
 
 def ask(model: PaidReplies, settings: ReflectionSettings) -> Answer:
@@ -100,7 +102,7 @@ def name_of(settings: ReflectionSettings) -> str:
     return f"the reflection model {name!r}"
 
 
-def _line(settings: ReflectionSettings, answer: Answer) -> Line:
+def _line(settings: ReflectionSettings, answer: Answer, near: str | None) -> Line:
     name = name_of(settings)
     calls = f"{answer.calls} call{'' if answer.calls == 1 else 's'} outside of the budgets"
     if answer.alive:
@@ -109,13 +111,16 @@ def _line(settings: ReflectionSettings, answer: Answer) -> Line:
     reason = _TWICE.sub(r"\1: ", visible(said)).rstrip(". ")
     status: Status = "warning" if answer.busy else "problem"
     what = "is there, but busy" if answer.busy else "does not answer"
-    return Line(status, _TOPIC, f"{name} {what}: {reason}; {_remedy(reason, settings)}")
+    return Line(status, _TOPIC, f"{name} {what}: {reason}; {_remedy(reason, settings, near)}")
 
 
-def _remedy(reason: str, settings: ReflectionSettings) -> str:
+def _remedy(reason: str, settings: ReflectionSettings, near: str | None) -> str:
     kind = reason.partition(":")[0]
     server = settings.api_base or "the provider's server"
-    if "LLM Provider NOT provided" in reason:
+    nowhere = "LLM Provider NOT provided" in reason
+    if near is not None and (nowhere or kind == "NotFoundError"):
+        return f"did you mean {near}?"
+    if nowhere:
         return "write the provider in front of the name, such as openai/gpt-5"
     if _NO_QUOTA.search(reason):
         return "the account has no quota left: pay for more, or name another model"

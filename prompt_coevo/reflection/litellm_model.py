@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import threading
@@ -63,6 +64,20 @@ class LiteLLMModel:
         except Exception:  # what litellm raises for an unknown model differs between its versions
             return 0.0
         return float(sum(prices))
+
+    def near_name(self) -> str | None:
+        """A name that litellm knows and that is much like this one; None if it knows this one, or none."""
+        provider, slash, name = self._model.rpartition("/")
+        providers = [str(getattr(one, "value", one)) for one in self._litellm.provider_list]
+        known = {one.rpartition("/")[2] for one in self._litellm.model_cost}
+        if slash and provider not in providers:
+            provider = next(iter(difflib.get_close_matches(provider, providers, n=1)), "")
+            slash = slash if provider else ""
+        if name not in known:
+            close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75)
+            name = next(iter(close), name)
+        found = f"{provider}{slash}{name}"
+        return None if found == self._model or name not in known else found
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         """One reply per prompt, in order; what cannot be answered becomes an error."""

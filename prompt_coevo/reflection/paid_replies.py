@@ -132,20 +132,27 @@ class PaidReplies:
         replies.update(zip(missing, fresh, strict=False))
         return [replies[index] for index in range(len(prompts))]
 
+    @property
+    def can_be_brief(self) -> bool:
+        """Whether the model has a way to be asked for a short answer."""
+        return hasattr(self._model, "brief")
+
     def probe(self, prompt: str, most_tokens: int, seconds: float) -> Reply:
         """One short answer now, for the check before a run: not in the ledger, in no budget, never asked
         for again, and never taken from what an earlier attempt was answered."""
-        brief = getattr(self._model, "brief", None)
-        if brief is None:
-            work = in_thread(lambda: self._answers([prompt])[0])
-        else:
-            work = in_thread(lambda: self._readable(brief(prompt, most_tokens, seconds)))
+        model: Any = self._model
+        work = in_thread(lambda: self._readable(model.brief(prompt, most_tokens, seconds)))
         try:
             return work.result(seconds + _GRACE_S)
         except TimeoutError:
             return Reply(None, error=f"Timeout: no answer within {seconds:.3g} s", retry_after=0.0)
         except Exception as error:
             return Reply(None, error=self._told(error))
+
+    def near_name(self) -> str | None:
+        """What may have been meant by the model's name, if it knows."""
+        near = getattr(self._model, "near_name", None)
+        return None if near is None else near()
 
     def usd(self, prompt_tokens: int, completion_tokens: int) -> float:
         """What so many tokens cost; 0 for a model without a price."""

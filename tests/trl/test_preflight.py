@@ -79,7 +79,7 @@ def test_what_came_of_a_run_is_its_last_word(make_trainer: Any) -> None:
     trainer.train()
     (event,) = events(trainer, "summary")
     assert event["for_nothing"]
-    assert "no search ever happened, because the run had not a second epoch" in event["text"]
+    assert "no search ever happened, because the run had one epoch" in event["text"]
 
 
 def test_all_ranks_end_in_the_same_sentence(tmp_path: Path) -> None:

@@ -239,15 +239,16 @@ class P2O:
     def coevo_summary(self) -> Summary:
         searches = self._totals["searches"]
         if searches:
-            text = f"{self._in_use} templates in use after {searches} searches"
+            plural = "" if searches == 1 else "es"
+            text = f"{self._in_use} templates in use after {searches} search{plural}"
         elif self._searches:
-            text = f"0 templates: {self._searches} searches failed"
+            text = f"0 templates: all searches failed ({self._searches})"
         elif self._no_search is not None:
             text = f"no search ever happened: {self._no_search}"
         else:
             every = self._settings.search_every
-            needed = "a second epoch" if every == "epoch" else f"step {every} before its last"
-            text = f"no search ever happened, because the run had not {needed}"
+            short = "had one epoch" if every == "epoch" else f"ended before step {every + 1}"
+            text = f"no search ever happened, because the run {short} (p2o.search_every)"
         return Summary(text, for_nothing=not self._most_templates)
 
     @property

@@ -20,11 +20,11 @@ from prompt_coevo.types import Question, Summary
 from standins.openai_server import Raw, Slow, openai_server
 
 DEAD_SENTENCES = {
-    "a wrong name": (404, "NotFoundError", "is the name of reflection.model right"),
+    "a wrong name": (404, "NotFoundError", "did you mean openai/gpt-5?"),
     "a refused key": (KEY_SHOWN, "[api key]", "environment variable for the key"),
     "no quota": (
-        Raw(json.dumps({"error": {"message": "x", "code": "insufficient_quota"}}), 429),
-        "insufficient_quota",
+        Raw(json.dumps({"error": {"message": "You exceeded your current quota."}}), 429),
+        "exceeded your current quota",
         "no quota left",
     ),
     "a broken server": (500, "InternalServerError", ""),
@@ -106,8 +106,18 @@ def test_no_key(policy: Any) -> None:
 
 def test_no_provider_of_that_name(policy: Any) -> None:
     made = engine(None, reflection={"model": "opnai/gpt-5"})
+    with pytest.raises(PreflightError, match="; did you mean openai/gpt-5?"):
+        made.begin(policy)
+    made = engine(None, reflection={"model": "no-name-like-any"})
     with pytest.raises(PreflightError, match="write the provider in front of the name"):
         made.begin(policy)
+
+
+def test_a_name_that_is_known_is_not_guessed_at(policy: Any) -> None:
+    with openai_server(404) as server:
+        made = engine(server.base, reflection={"model": "openai/gpt-5"})
+        with pytest.raises(PreflightError, match="is the name of reflection.model right"):
+            made.begin(policy)
 
 
 def test_one_short_call_that_is_in_no_budget(policy: Any, tmp_path: Path) -> None:
@@ -195,13 +205,27 @@ def test_the_initial_policy_is_not_loaded(policy: Any) -> None:
 
 def test_a_model_of_somebody_else_that_hangs_is_given_up(policy: Any, offer: Any) -> None:
     class Hangs:
-        def complete(self, prompts: Any) -> Any:
+        def complete(self, prompts: Any) -> Any: ...
+
+        def brief(self, prompt: str, most_tokens: int, seconds: float) -> Any:
             time.sleep(3600)
 
     offer("models", "hangs", lambda reflection, initial_policy: Hangs())
     settings = Settings(reflection={"backend": "hangs", "timeout_s": 0.05})
     with pytest.raises(PreflightError, match="no answer within"):
         Coevolution.from_settings(settings).begin(policy)
+
+
+def test_a_model_of_somebody_else_that_cannot_be_brief_is_not_asked(
+    policy: Any, offer: Any
+) -> None:
+    class Plain:
+        def complete(self, prompts: Any) -> Any:
+            raise AssertionError
+
+    offer("models", "plain", lambda reflection, initial_policy: Plain())
+    page = Coevolution.from_settings(Settings(reflection={"backend": "plain"})).preflight(policy)
+    assert "'plain' is not asked: it has no method `brief`" in page.text()
 
 
 def test_a_spent_budget_asks_nothing(policy: Any) -> None:
@@ -385,9 +409,7 @@ def test_a_run_for_nothing_says_so(
             made.end(policy)
     (event,) = summaries(tmp_path)
     assert event["for_nothing"]
-    assert event["text"].startswith(
-        "p2o: 0 templates in use after 1 searches; the reflection model "
-    )
+    assert event["text"].startswith("p2o: 0 templates in use after 1 search; the reflection model ")
     assert "failed 1 of 1 times: AuthenticationError" in event["text"]
     (record,) = [one for one in caplog.records if one.message.startswith("p2o: 0 templates")]
     assert record.levelno == logging.WARNING
@@ -404,7 +426,7 @@ def _request(assignment: Any) -> Any:
     ("settings", "reason"),
     [
         ({}, "p2o: no template was ever used, because the run met no question twice"),
-        ({"p2o": WAVES}, "no search ever happened, because the run had not a second epoch"),
+        ({"p2o": WAVES}, "no search ever happened, because the run had one epoch"),
         (INSPO, "inspo: no instruction ever evolved, because the run had 1 steps"),
     ],
 )
