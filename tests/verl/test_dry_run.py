@@ -121,6 +121,7 @@ def test_the_workload(overrides: Any, override: str, epochs: float, steps: int) 
     assert workload(config, 9) == expected  # the ninth row is in no batch
 
 
+@pytest.mark.long
 def test_the_real_command_ends_before_ray_starts(overrides: Any, tmp_path: Path) -> None:
     with openai_server(401) as server:
         command = [sys.executable, "-m", "verl.trainer.main_ppo", *overrides(server.base)]
