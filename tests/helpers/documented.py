@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -98,15 +98,17 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """README, CONTRIBUTING and whatever stands in docs, but for what an installed plugin leaves."""
+    """What lies beside the README and what stands in docs, but for what an installed plugin leaves."""
     docs = [path for path in (ROOT / "docs").rglob("*.md") if "build" not in path.parts]
-    return sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *docs])
+    return sorted([*ROOT.glob("*.md"), *docs])
 
 
 @cache
 def blocks() -> tuple[Block, ...]:
-    """All blocks of all pages."""
-    return tuple(block for page in pages() for block in blocks_of(page))
+    """All blocks of all pages. Of equal ones it is enough that one says what it needs."""
+    found = [block for page in pages() for block in blocks_of(page)]
+    known = {block.text: block.prepared for block in found if block.prepared}
+    return tuple(replace(block, prepared=known.get(block.text, "")) for block in found)
 
 
 def blocks_of(page: Path) -> Iterator[Block]:
@@ -124,9 +126,9 @@ def blocks_in(text: str, page: str) -> Iterator[Block]:
 
 
 def blocks_for(session: str, *prepared: str) -> list[Block]:
-    """The blocks that a session checks; only those with one of these preparations, if any is given."""
-    mine = [block for block in blocks() if session in block.sessions()]
-    return [block for block in mine if not prepared or block.prepared in prepared]
+    """The blocks that a session checks, equal ones once; only with one of these preparations, if given."""
+    mine = {block.text: block for block in blocks() if session in block.sessions()}
+    return [block for block in mine.values() if not prepared or block.prepared in prepared]
 
 
 def documented_commands(session: str) -> list[Any]:

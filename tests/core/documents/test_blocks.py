@@ -11,6 +11,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 
+from helpers import documented
 from helpers.documented import (
     DATA,
     PREPARED,
@@ -42,8 +43,7 @@ def of(*languages: str, prepared: tuple[str, ...] = ("",)) -> Any:
         for block in HERE
         if block.language in languages and block.prepared in prepared and not block.cut_out_of()
     ]
-    same = {block.text: block for block in found}  # once, however many pages show it
-    return pytest.mark.parametrize("block", same.values(), ids=str)
+    return pytest.mark.parametrize("block", found, ids=str)
 
 
 @pytest.mark.parametrize("block", blocks(), ids=str)
@@ -166,6 +166,14 @@ def test_a_wrong_command_is_found(line: str, message: str) -> None:
     (command,) = commands(f"KEY=... {line}   # a comment\n")
     with pytest.raises(Exception, match=message):
         check(command)
+
+
+def test_of_equal_blocks_one_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    (prepared,) = blocks_in("<!-- prepared: trl -->\n```python\ntrainer.train()\n```\n", "a.md")
+    (bare,) = blocks_in("```python\ntrainer.train()\n```\n", "b.md")
+    monkeypatch.setattr(documented, "pages", lambda: ["a.md", "b.md"])
+    monkeypatch.setattr(documented, "blocks_of", {"a.md": [prepared], "b.md": [bare]}.__getitem__)
+    assert [block.prepared for block in documented.blocks.__wrapped__()] == ["trl", "trl"]
 
 
 def test_commands_are_told_apart() -> None:
