@@ -20,7 +20,17 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TOOLS = HERE / "constraints" / "tools.txt"
-TEST_SESSIONS = ("lint", "core", "retrieval", "trl", "verl", "openrlhf", "browser", "docs", "package")
+TEST_SESSIONS = (
+    "lint",
+    "core",
+    "retrieval",
+    "trl",
+    "verl",
+    "openrlhf",
+    "browser",
+    "docs",
+    "package",
+)
 
 
 def main(arguments: list[str]) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,7 @@ _ROUNDS = 3
 
 EXAMPLES = """Examples:
 
-prompt-coevo evolve data.jsonl --policy openai/gpt-5-mini --reward number --instruction "Think step by
+prompt-coevo evolve data.jsonl --policy openai/gpt-4.1-mini --reward number --instruction "Think step by
 step."
 
 prompt-coevo evolve data.csv --kind templates --policy hosted_vllm/my-model --api-base http://localhost:8000/v1
@@ -51,7 +53,9 @@ def evolve(
         0.25, min=0.0, max=0.9, help="The share of questions that no search sees."
     ),
     rounds: int | None = typer.Option(None, min=1, help=f"Evolutions; default: {_ROUNDS}."),
-    temperature: float = typer.Option(1.0, min=0.0, help="Of the policy."),
+    temperature: str = typer.Option(
+        "1.0", help="Of the policy; default: its own, for models that take no other."
+    ),
     max_tokens: int = typer.Option(1024, min=1, help="Of a completion of the policy."),
     concurrency: int = typer.Option(8, min=1, help="Calls at once."),
     timeout_s: float = typer.Option(120.0, min=0.1, help="Seconds that one call may take."),
@@ -118,11 +122,21 @@ def evolve(
         reward_name=reward,
         out=out,
         samples=samples,
-        temperature=temperature,
+        temperature=_temperature(temperature),
         held_out=held_out,
         allow_all_fail=allow_all_fail,
     )
     _run(job)
+
+
+def _temperature(said: str) -> float | None:
+    """Raises SettingsError."""
+    if said == "default":
+        return None
+    with suppress(ValueError):
+        if 0 <= float(said) < math.inf:
+            return float(said)
+    raise SettingsError(f"--temperature {said}: it is a number of at least 0, or default")
 
 
 def _run(job: Job) -> None:

@@ -27,7 +27,7 @@ class ChatModel(LiteLLMModel):
         )
 
 
-def packed(messages: Sequence[Mapping[str, Any]], temperature: float) -> str:
-    """A chat and its temperature as one text, the same for what is the same."""
+def packed(messages: Sequence[Mapping[str, Any]], temperature: float | None) -> str:
+    """A chat and its temperature (None: the model's own) as one text, the same for what is the same."""
     asked = {"messages": list(messages), "temperature": temperature}
     return json.dumps(asked, sort_keys=True, ensure_ascii=False)

@@ -61,7 +61,7 @@ class Job:
     reward_name: str
     out: Path
     samples: int = 4
-    temperature: float = 1.0
+    temperature: float | None = 1.0
     held_out: float = 0.25
     allow_all_fail: bool = False
 

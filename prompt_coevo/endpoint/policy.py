@@ -19,6 +19,9 @@ from prompt_coevo.reflection.spending import Spending
 from prompt_coevo.settings.reflection import ReflectionSettings
 from prompt_coevo.types import Assignment, PolicyVersion, Question, Rollout, RolloutRequest
 
+_NO_TEMPERATURE: Final = (
+    "; if the model takes no temperature but its own, say --temperature default"
+)
 _PROBE_S: Final = 10.0
 """Seconds in which a first call is made again."""
 
@@ -35,6 +38,7 @@ class EndpointPolicy:
     """`prompt_coevo.policy.Policy` of a model that litellm reaches.
 
     Calls are in the run's `ledger`, next to the reflection model's, and held against the same budgets.
+    `temperature` is that of training-like samples, None for a model that takes no temperature but its own.
     `settings` say how to reach it, how long completions may be and what the budget is. A completion that
     cannot be had is an aborted rollout; if none of a batch can be had, EndpointError, or BudgetSpent.
     """
@@ -46,7 +50,7 @@ class EndpointPolicy:
         reward: Reward,
         ledger: Ledger,
         *,
-        temperature: float,
+        temperature: float | None,
         note: Callable[..., None],
         secrets: Sequence[str] = (),
     ) -> None:
@@ -72,10 +76,7 @@ class EndpointPolicy:
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
         """Raises EndpointError, RewardError or BudgetSpent."""
-        temperatures = [
-            self._temperature if one.sampling.temperature is None else one.sampling.temperature
-            for one in requests
-        ]
+        temperatures = [self._asked_for(one.sampling.temperature) for one in requests]
         assignments = [one.assignment for one in requests]
         return self._completed(assignments, temperatures, self._questions, self._replies)
 
@@ -88,10 +89,14 @@ class EndpointPolicy:
     # For what is no search
 
     def probe(self) -> None:
-        """One completion, for which a server that is down is not waited for long. Raises EndpointError."""
-        question = self._questions.ids()[0]
+        """Two completions, warm and greedy, for which a server that is down is not waited for long.
+
+        Raises EndpointError.
+        """
+        asked = Assignment(self._questions.ids()[0])
         replies = self._paid(self._settings, patience_s=_PROBE_S)
-        self._completed([Assignment(question)], [self._temperature], self._questions, replies)
+        for temperature in (self._temperature, self._asked_for(0.0)):
+            self._completed([asked], [temperature], self._questions, replies)
 
     def sampled(self, assignments: Sequence[Assignment]) -> list[Rollout]:
         """Of questions to search on, at the policy's own temperature."""
@@ -104,11 +109,19 @@ class EndpointPolicy:
         questions: QuestionIndex,
         budget: ReflectionSettings,
     ) -> list[Rollout]:
-        """Of questions that the search does not see, within a budget of their own."""
+        """Of questions that the search does not see, within a budget of their own; at the model's own
+        temperature if that is all it takes."""
         replies = self._paid(budget)
-        return self._completed(assignments, [0.0] * len(assignments), questions, replies)
+        temperatures = [self._asked_for(0.0)] * len(assignments)
+        return self._completed(assignments, temperatures, questions, replies)
 
     # Inside
+
+    def _asked_for(self, temperature: float | None) -> float | None:
+        """What a call says. A model that takes only its own temperature is asked for no other."""
+        if temperature is None or self._temperature is None:
+            return self._temperature
+        return temperature
 
     def _paid(self, budget: ReflectionSettings, patience_s: float | None = None) -> PaidReplies:
         settings = self._settings
@@ -135,7 +148,7 @@ class EndpointPolicy:
     def _completed(
         self,
         assignments: Sequence[Assignment],
-        temperatures: Sequence[float],
+        temperatures: Sequence[float | None],
         questions: QuestionIndex,
         replies: PaidReplies,
     ) -> list[Rollout]:
@@ -150,9 +163,10 @@ class EndpointPolicy:
         if spent := next((error for error in errors if "the budget reflection." in error), None):
             raise BudgetSpent(spent)
         if errors and len(errors) == len(answers):
+            hint = _NO_TEMPERATURE if "temperature" in errors[-1] else ""
             raise EndpointError(
                 f"the policy {self._settings.model} gave no completion, {len(errors)} of {len(errors)} "
-                f"calls failed: {errors[-1]}"
+                f"calls failed: {errors[-1]}{hint}"
             )
         if errors:
             self._note(

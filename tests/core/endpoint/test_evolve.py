@@ -100,7 +100,8 @@ def test_templates(command: Any) -> None:
 
 def test_no_search_sees_a_held_out_question(command: Any) -> None:
     command("--held-out", 0.5)
-    held = set(evolving_questions(command, held=True))
+    held = set(asked(command, greedily=True)) - set(asked(command, greedily=False))
+    assert len(held) == 8
     shown = [
         str(body["messages"][0]["content"])
         for body in command.server.requests
@@ -110,12 +111,12 @@ def test_no_search_sees_a_held_out_question(command: Any) -> None:
     assert not any(question in prompt for question in held for prompt in shown)
 
 
-def evolving_questions(command: Any, *, held: bool) -> list[str]:
-    """Those of the file that were asked at a temperature of 0, or the others."""
+def asked(command: Any, *, greedily: bool) -> list[str]:
+    """Questions that were asked at a temperature of 0, or warmer."""
     return [
         body["messages"][-1]["content"]
         for body in command.server.requests
-        if (body["temperature"] == 0) is held and "What is" in body["messages"][-1]["content"]
+        if (body["temperature"] == 0) is greedily and "What is" in body["messages"][-1]["content"]
     ]
 
 
@@ -269,6 +270,18 @@ def test_a_reward_that_raises(command: Any, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(command.folder)
     line = one_sentence(command("--reward", "my_evolve_rewards:broken", code=2))
     assert "of the data raised ValueError: no gold" in line
+
+
+def test_a_model_that_takes_no_temperature_but_its_own(command: Any) -> None:
+    """litellm knows of gpt-5 that it is one, before a request goes out."""
+    line = one_sentence(command("--policy", "openai/gpt-5-mini", code=2))
+    assert "--temperature default" in line
+    command("--policy", "openai/gpt-5-mini", "--temperature", "default")
+    assert command.result["after"]["mean"] == 1.0
+    asked = {body.get("temperature", "none") for body in command.server.requests[1:]}
+    assert asked <= {"none", 1}
+    command.out = command.folder / "another"
+    assert "--temperature hot" in command("--temperature", "hot", code=2)
 
 
 def test_no_instruction_to_start_from(command: Any) -> None:
