@@ -5,23 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
-from prompt_coevo.doors.columns import index_columns
-from prompt_coevo.doors.policy import DoorPolicy, RolloutsFailed
-from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.extras import require
 from prompt_coevo.preflight.page import Line, Page
-from prompt_coevo.preflight.prompts import Encode
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import Workload
 from prompt_coevo.settings.sources import read_yaml
 from prompt_coevo.tokens import encode, encode_prompt
-from prompt_coevo.types import PolicyVersion, Rollout, RolloutRequest
+from prompt_coevo.types import PolicyVersion
+
+if TYPE_CHECKING:
+    from prompt_coevo.doors.questions import QuestionIndex
+    from prompt_coevo.preflight.prompts import Encode
 
 EXAMPLE: Final = (
     "Example: prompt-coevo check --preset p2o --set reflection.model=openai/gpt-5 "
@@ -29,13 +28,6 @@ EXAMPLE: Final = (
 )
 _UNKNOWN: Final = "not known yet"
 _KEY: Final = "reflection.api_key"
-
-
-class _Questions(DoorPolicy):
-    """The questions of a file; there is no policy."""
-
-    def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
-        raise RolloutsFailed("there is no policy here")
 
 
 def check(
@@ -74,6 +66,17 @@ def _page(
     length: tuple[float | None, int | None, int],
 ) -> Page:
     """What keeps a run from being built is on the page as well."""
+    # Other commands begin sooner without the engine.
+    from prompt_coevo.doors.columns import index_columns
+    from prompt_coevo.doors.policy import DoorPolicy, RolloutsFailed
+    from prompt_coevo.engine.coevolution import Coevolution
+
+    class FileQuestions(DoorPolicy):
+        """There is no policy to roll out."""
+
+        def rollout(self, requests: object) -> NoReturn:
+            raise RolloutsFailed("there is no policy here")
+
     questions: QuestionIndex | None = None
     topic = "settings"
     try:
@@ -93,7 +96,7 @@ def _page(
     if questions is None:
         return engine.preflight(None)
     epochs, steps, rollouts = length
-    policy = _Questions(questions, PolicyVersion)
+    policy = FileQuestions(questions, PolicyVersion)
     return engine.preflight(policy, Workload(len(questions), rollouts, epochs, steps))
 
 
