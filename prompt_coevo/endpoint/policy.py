@@ -22,6 +22,8 @@ from prompt_coevo.types import Assignment, PolicyVersion, Question, Rollout, Rol
 _NO_TEMPERATURE: Final = (
     "; if the model takes no temperature but its own, say --temperature default"
 )
+_SEVERAL: Final = 4
+"""Calls that all fail because the endpoint does, not because of what was asked."""
 _PROBE_S: Final = 10.0
 """Seconds in which a first call is made again."""
 
@@ -40,7 +42,7 @@ class EndpointPolicy:
     Calls are in the run's `ledger`, next to the reflection model's, and held against the same budgets.
     `temperature` is that of training-like samples, None for a model that takes no temperature but its own.
     `settings` say how to reach it, how long completions may be and what the budget is. A completion that
-    cannot be had is an aborted rollout; if none of a batch can be had, EndpointError, or BudgetSpent.
+    cannot be had is an aborted rollout; if none of several can be had, EndpointError, or BudgetSpent.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class EndpointPolicy:
         asked = Assignment(self._questions.ids()[0])
         replies = self._paid(self._settings, patience_s=_PROBE_S)
         for temperature in (self._temperature, self._asked_for(0.0)):
-            self._completed([asked], [temperature], self._questions, replies)
+            self._completed([asked], [temperature], self._questions, replies, alone=True)
 
     def sampled(self, assignments: Sequence[Assignment]) -> list[Rollout]:
         """Of questions to search on, at the policy's own temperature."""
@@ -151,7 +153,11 @@ class EndpointPolicy:
         temperatures: Sequence[float | None],
         questions: QuestionIndex,
         replies: PaidReplies,
+        *,
+        alone: bool = False,
     ) -> list[Rollout]:
+        """Raises what `rollout` does; for a small batch only if it stands `alone`: a server may refuse
+        single questions."""
         prompts = [
             packed(_messages(one.rollout_prompt(questions.question(one.question_id).prompt)), warm)
             for one, warm in zip(assignments, temperatures, strict=True)
@@ -162,7 +168,7 @@ class EndpointPolicy:
         self.failed += len(errors)
         if spent := next((error for error in errors if "the budget reflection." in error), None):
             raise BudgetSpent(spent)
-        if errors and len(errors) == len(answers):
+        if len(errors) == len(answers) and (alone or len(errors) >= _SEVERAL):
             hint = _NO_TEMPERATURE if "temperature" in errors[-1] else ""
             raise EndpointError(
                 f"the policy {self._settings.model} gave no completion, {len(errors)} of {len(errors)} "

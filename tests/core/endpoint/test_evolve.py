@@ -158,11 +158,10 @@ def test_a_finished_run_is_not_written_over(command: Any) -> None:
 
 
 def test_a_budget_counts_the_calls_of_both_models_and_ends_the_search(command: Any) -> None:
-    said = command("--max-calls", 70)
+    command("--max-calls", 70)
     result = command.result
     assert len(command.server.requests) == result["cost"]["calls"] <= 70
-    assert result["before"]["n"] == 4
-    assert "70" in said or result["after"] is not None
+    assert result["before"]["n"] == result["after"]["n"] == 4  # a fifth was kept for them
 
 
 def test_a_budget_that_pays_no_first_pass_is_an_error(command: Any) -> None:
@@ -192,6 +191,16 @@ def test_a_retry_is_a_call(command: Any) -> None:
     cost = command.result["cost"]
     assert cost["calls"] == len(command.server.requests)
     assert cost["errors"] == 1
+
+
+def test_a_question_that_the_server_refuses_is_left_out_and_said(command: Any) -> None:
+    def picky(body: dict[str, Any]) -> Any:
+        return 400 if "What is 5 + 35?" in str(body["messages"]) else answer(body)
+
+    command.server.answers = [picky]
+    said = command()
+    assert MAGIC in command.result["best"][0]["text"]
+    assert "completions could not be had" in said
 
 
 # Errors, each one sentence
