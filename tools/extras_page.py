@@ -35,6 +35,7 @@ RESOLVED: Final = """
 Nothing is installed here; `+` joins extras of one environment. The torch that is chosen is the
 index's own, for CUDA. VeRL and OpenRLHF name one version of vLLM each, which is not always the newest
 that TRL works with: with them, take `verl[vllm]` or `openrlhf[vllm]` in place of `prompt-coevo[vllm]`.
+`+cpu` is a build that lay on the machine, where pip found it. The seconds are of two busy cores.
 """
 USED: Final = """
 ## Installed and used
