@@ -15,8 +15,9 @@ nox.options.sessions = TESTED
 # What source packages are built with; their hashes are compared, too.
 BUILD = ("--build-constraints", "constraints/build.txt")
 
-# How many runs on Ray may go on beside each other: each is a dozen processes that have imported torch.
-RAYS = 2
+# How many runs on Ray may go on beside each other. Each is a dozen processes that have imported torch, and
+# two at once have not been tried.
+RAYS = 1
 
 
 def install(session: nox.Session, environment: str, *, torch: bool = True) -> None:
