@@ -15,10 +15,6 @@ nox.options.sessions = TESTED
 # What source packages are built with; their hashes are compared, too.
 BUILD = ("--build-constraints", "constraints/build.txt")
 
-# How many runs on Ray may go on beside each other. Each is a dozen processes that have imported torch, and
-# two at once have not been tried.
-RAYS = 1
-
 
 def install(session: nox.Session, environment: str, *, torch: bool = True) -> None:
     """Install one of constraints/environments.toml, and the checkout as a wheel, as users get it.
@@ -130,7 +126,8 @@ def verl(session: nox.Session) -> None:
     """The adapter for VeRL. `-- -m long` runs the tests that take too long for every time."""
     install(session, "verl")
     options = session.posargs or ["-m", "not long"]
-    run_tests(session, "tests/laws/verl", "tests/verl", *options, most=RAYS)
+    # Each of its runs is a dozen processes that have imported torch.
+    run_tests(session, "tests/laws/verl", "tests/verl", *options, most=2)
 
 
 @nox.session
@@ -138,7 +135,8 @@ def openrlhf(session: nox.Session) -> None:
     """The adapter for OpenRLHF, without vllm and flash-attn. `-- -m long` as with verl."""
     install(session, "openrlhf")
     options = session.posargs or ["-m", "not long"]
-    run_tests(session, "tests/laws/openrlhf", "tests/openrlhf", *options, most=RAYS)
+    # As VeRL's; two at once have not been tried.
+    run_tests(session, "tests/laws/openrlhf", "tests/openrlhf", *options, most=1)
 
 
 @nox.session

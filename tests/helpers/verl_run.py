@@ -4,7 +4,7 @@
     assert result.returncode == 0, result.tail
 
 A run's checkpoints are in its folder; every start writes logs of its own, so that a second start in
-the same folder, with `trainer.resume_mode=auto`, resumes. Only one may run at a time on a small machine.
+the same folder, with `trainer.resume_mode=auto`, resumes. Two may run at a time on two cores.
 """
 
 from __future__ import annotations
