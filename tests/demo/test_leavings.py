@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from prompt_coevo import Coevolution, Settings
 from prompt_coevo.demo.curves import Line, draw
 from prompt_coevo.demo.leavings import leave
 from prompt_coevo.demo.results import ArmResult, Cracked, Share, WordScore
+from prompt_coevo.testing.scripted_world import ScriptedPolicy
 
 
 def result(name: str, right: tuple[int, ...]) -> ArmResult:
@@ -33,10 +35,22 @@ def result(name: str, right: tuple[int, ...]) -> ArmResult:
     )
 
 
-def test_the_folder_has_a_table_the_numbers_and_a_picture(tmp_path: Path) -> None:
+def test_the_folder_has_a_table_the_numbers_a_picture_and_a_report(tmp_path: Path) -> None:
     results = [result("grpo", (0, 0, 1)), result("stream", (0, 4, 9))]
+    settings = Settings(
+        algorithms="inspo",
+        inspo={"instruction": "Think <twice>."},
+        reflection={"model": "openai/teacher"},
+        preflight={"reflection": "off"},
+    )
+    engine = Coevolution.from_settings(settings, output_dir=tmp_path / "stream-seed0")
+    with ScriptedPolicy().open() as policy:
+        engine.begin(policy)
+        engine.end(policy)
     paths = leave(results, tmp_path, "prompt-coevo demo")
-    assert [path.name for path in paths] == ["table.txt", "results.json", "demo.png"]
+    names = ["table.txt", "results.json", "demo.png", "report.html"]
+    assert [path.name for path in paths] == names
+    assert "Think &lt;twice&gt;." in paths[3].read_text("utf-8")
     table = paths[0].read_text("utf-8")
     assert "0.90" in table
     assert "a [bold]template" in table  # a template is no markup
