@@ -35,7 +35,20 @@ OUTSIDE: Final = frozenset(
             "head",
             "less",
         ),
-        *("ls", "mkdir", "open", "rm", "source", "tail", "tar", "hf", "ray", "vllm", "xdg-open"),
+        *(
+            "ls",
+            "mkdir",
+            "open",
+            "rm",
+            "source",
+            "tail",
+            "tar",
+            "hf",
+            "ray",
+            "twine",
+            "vllm",
+            "xdg-open",
+        ),
     }
 )
 # Options of these that have a value, which is no requirement.

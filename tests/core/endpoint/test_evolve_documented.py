@@ -1,4 +1,4 @@
-"""docs/evolve.md: its command, its output and its Python run, against the server of the tests."""
+"""docs/evolve.md: its command and its output, against the server of the tests."""
 
 from __future__ import annotations
 
@@ -43,13 +43,3 @@ def test_the_command_prints_what_the_page_shows(
     assert not ended.value.code, said.err
     assert MAGIC in said.out
     assert block("text").splitlines() == said.err.splitlines()[: len(block("text").splitlines())]
-
-
-def test_the_python_of_the_page_runs(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    with openai_server(answer) as server:
-        monkeypatch.setenv("OPENAI_API_BASE", server.base)
-        exec(compile(block("python"), "docs/evolve.md", "exec"), {})
-    assert MAGIC in capsys.readouterr().out
-    assert (folder / "evolved" / "result.json").exists()

@@ -57,7 +57,14 @@ def test_ctrl_c_leaves_a_folder_that_can_be_gone_on_with(
             "OPENAI_API_KEY": "sk-test-0123456789",
             "PROMPT_COEVO_PREFLIGHT__REFLECTION": "off",
         }
-        first = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+        first = subprocess.Popen(
+            command,
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A shell that started the tests in the background has SIGINT ignored, here too.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
         assert reached.wait(300)
         first.send_signal(signal.SIGINT)
         said = first.communicate()[1]
