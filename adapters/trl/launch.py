@@ -114,6 +114,11 @@ class CoevoCallback(TrainerCallback):
         train_dataloader: object = None,
         **_: object,
     ) -> None:
+        if state is not self._trainer.state:
+            raise HostError(
+                "this CoevoCallback was built for another trainer than the one it was added to; build "
+                "one with this trainer"
+            )
         if not self._is_open:
             self._undo += self._door.open()
             self._is_open = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -48,6 +49,8 @@ def check(
     The reflection model is asked for one short reply, unless preflight.reflection is off. Nothing is
     written. Exit status: 0 if there is no problem, 1 if there is one, 2 for a wrong command.
     """
+    if epochs is not None and not math.isfinite(epochs):
+        _refuse("--epochs must be a number")
     if data is None and (epochs is not None or steps is not None):
         _refuse("--epochs and --steps say nothing without --data; give the questions, too")
     given: dict[str, Any] = {"preset": preset, "config_file": config_file}

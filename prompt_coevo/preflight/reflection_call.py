@@ -33,7 +33,10 @@ _TWICE: Final = re.compile(r"^(\w+): (?:litellm\.)?\1: (?:\1: )?")
 _ASIDE: Final = re.compile(r"\n\s*(?:Pass model as|Traceback )")
 # A thinking model may need more tokens than we pay for here: it is there, and the key is right.
 _CUT_OFF: Final = re.compile(r"max_tokens or model output limit was reached", re.I)
-_NO_QUOTA: Final = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.I)
+# Limits a minute link the page for billing, too, and say when to come back.
+_NO_QUOTA: Final = re.compile(r"insufficient_quota|exceeded your current quota", re.I)
+_COME_BACK: Final = re.compile(r"(?:try again|retry) in\b", re.I)
+_BUSY: Final = re.compile(r"^(?:RateLimitError|ServiceUnavailableError)\b|overloaded", re.I)
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,9 @@ class Answer:
 
     @property
     def busy(self) -> bool:
-        """Whether it answered, but asked for patience each time."""
+        """Whether there was an answer each time, and it asked for patience: a rate limit, an overload."""
         error = self.reply.error or ""
-        return error.startswith("RateLimitError") and not _NO_QUOTA.search(error)
+        return bool(_BUSY.search(error)) and not _has_no_quota(error)
 
 
 def look_at_reflection(
@@ -79,6 +82,7 @@ def look_at_reflection(
 
 def ask(model: PaidReplies, settings: ReflectionSettings) -> Answer:
     """Ask, and ask again after an error that may pass, within `reflection.timeout_s` in all."""
+    model.warm()
     start, calls, usage = time.monotonic(), 0, Usage()
     while True:
         left = settings.timeout_s - (time.monotonic() - start)
@@ -90,7 +94,7 @@ def ask(model: PaidReplies, settings: ReflectionSettings) -> Answer:
             usage.usd + reply.usage.usd,
         )
         seconds = time.monotonic() - start
-        pause = PAUSE_S * calls
+        pause = max(PAUSE_S * calls, reply.retry_after or 0.0)
         over = calls == ATTEMPTS or seconds + pause >= settings.timeout_s
         if reply.error is None or reply.retry_after is None or over:
             return Answer(reply, calls, seconds, usage)
@@ -123,7 +127,7 @@ def _remedy(reason: str, settings: ReflectionSettings, near: str | None) -> str:
         return f"did you mean {near}?"
     if nowhere:
         return "write the provider in front of the name, such as openai/gpt-5"
-    if _NO_QUOTA.search(reason):
+    if _has_no_quota(reason):
         return "the account has no quota left: pay for more, or name another model"
     if kind in ("AuthenticationError", "PermissionDeniedError"):
         return "set the provider's environment variable for the key (OPENAI_API_KEY for openai/...)"
@@ -133,6 +137,10 @@ def _remedy(reason: str, settings: ReflectionSettings, near: str | None) -> str:
         return f"is {server} up? If it is just slow, raise reflection.timeout_s"
     if "onnection" in reason:
         return f"is {server} up, and can this machine reach it?"
-    if kind == "RateLimitError":
+    if _BUSY.search(reason):
         return "training begins, and calls will wait for it"
     return "mend that, or name another model"
+
+
+def _has_no_quota(error: str) -> bool:
+    return bool(_NO_QUOTA.search(error)) and not _COME_BACK.search(error)

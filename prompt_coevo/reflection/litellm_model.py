@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -29,6 +30,8 @@ _NO_TEXT = re.compile(r"validation errors? for Message\s+content")
 _NO_KEY = re.compile(
     r"missing (?:\S+ ){0,2}(?:credentials|api[ _]key)|api_key \S+ option must be", re.I
 )
+# By litellm and the client of OpenAI, with the first call.
+_IMPORTED_LATE = ("httpcore", "h2", "jiter", "openai.lib.streaming.chat", "openai.resources.chat")
 _MALWARE = {"1.82.7", "1.82.8"}
 
 
@@ -86,6 +89,26 @@ class LiteLLMModel:
         """One reply per prompt, in order; what cannot be answered becomes an error."""
         return map_in_threads(self._ask, prompts, self._concurrency)
 
+    def warm(self) -> None:
+        """Import, on this thread, what a first call imports: seconds, and many on a busy machine.
+
+        In the thread of a call it would count as the server's time, and a process that ends meanwhile would
+        wait for that import for ever.
+        """
+        for name in _IMPORTED_LATE:
+            with suppress(ImportError):
+                import_module(name)
+        with suppress(Exception):
+            self._litellm.completion(
+                model=self._model,
+                messages=[{"role": "user", "content": "-"}],
+                mock_response="-",
+                api_key="-",
+            )
+            import openai
+
+            openai.OpenAI(api_key="-", base_url="http://127.0.0.1:9").chat.completions  # noqa: B018
+
     def brief(self, prompt: str, most_tokens: int, seconds: float) -> Reply:
         """A short answer in a short time; what cannot be answered becomes an error."""
         limit = min(most_tokens, self._settings.max_tokens)
@@ -94,8 +117,11 @@ class LiteLLMModel:
     def most(self, prompt: str) -> tuple[Usage, float]:
         """The most that a call can cost, and take. A token has one byte at least, and the chat format
         adds a few."""
-        tokens = len(prompt.encode("utf-8", "replace")) + _FORMAT_TOKENS, self._settings.max_tokens
-        return Usage(*tokens, usd=self.usd(*tokens)), self._seconds
+        return self._at_most(prompt, self._settings.max_tokens), self._seconds
+
+    def _at_most(self, prompt: str, most_tokens: int) -> Usage:
+        tokens = len(prompt.encode("utf-8", "replace")) + _FORMAT_TOKENS, most_tokens
+        return Usage(*tokens, usd=self.usd(*tokens))
 
     def _ask(
         self, prompt: str, most_tokens: int | None = None, seconds: float | None = None
@@ -106,7 +132,7 @@ class LiteLLMModel:
                 return self._read(self._call_in_time(prompt, most_tokens, seconds))
             except Exception as error:
                 # A call that nobody waits for any more may be answered, and paid for.
-                usage = self.most(prompt)[0] if _is_timeout(error) else Usage()
+                usage = self._at_most(prompt, most_tokens) if _is_timeout(error) else Usage()
                 retry_after = _retry_after(error)
                 return Reply(None, None, self._describe(error), usage, retry_after)
 

@@ -137,6 +137,11 @@ class PaidReplies:
         """Whether the model has a way to be asked for a short answer."""
         return hasattr(self._model, "brief")
 
+    def warm(self) -> None:
+        """Have the model ready for a first call, if it has a way to be."""
+        if (warm := getattr(self._model, "warm", None)) is not None:
+            warm()
+
     def probe(self, prompt: str, most_tokens: int, seconds: float) -> Reply:
         """One short answer now, for the check before a run: not in the ledger, in no budget, never asked
         for again, and never taken from what an earlier attempt was answered."""

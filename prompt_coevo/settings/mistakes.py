@@ -44,13 +44,16 @@ def mistakes_of(
         try:
             check(values, contradictions)
         except ValidationError as error:
-            for path, problems in _by_setting(error, values).items():
+            by_setting = _by_setting(error, values)
+            for path, problems in by_setting.items():
                 sentence, meant = _sentence(path, problems, model, prefix)
                 told.append(sentence + _place(path, sources))
                 refused |= (
                     {path[-1], *(name.rpartition(".")[2] for name in meant)} if path else set()
                 )
                 values = _without(values, path)
+            if () in by_setting:
+                break  # nothing can be taken out for it, so it would be told again
         else:
             break
     return told + [one for one in contradictions.sentences if not _names_any(one, refused)]

@@ -139,6 +139,14 @@ def test_a_callback_that_is_never_added(make_trainer: Any) -> None:
     assert "\n" not in str(raised.value)
 
 
+def test_a_callback_in_another_trainer_than_its_own(make_trainer: Any) -> None:
+    other = make_trainer()
+    other.add_callback(CoevoCallback(make_trainer(), NOTHING))
+    with pytest.raises(HostError, match="was built for another trainer"):
+        other.train()
+    assert other.state.global_step == 0
+
+
 def test_a_callback_that_is_built_again_takes_the_first_ones_place(make_trainer: Any) -> None:
     trainer = make_trainer()
     first = attach(trainer, NOTHING)

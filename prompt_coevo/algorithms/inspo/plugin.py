@@ -302,6 +302,7 @@ class Inspo:
             "unfit_rollouts": self._unfit_rollouts,
             "trial_rollouts": self._trial_rollouts,
             "schedule": self._schedule.to_json(),
+            "joined": self._joined,
         }
 
     @hookimpl
@@ -318,7 +319,8 @@ class Inspo:
             "trial_rollouts", 0
         )  # states of earlier versions have none
         self._schedule.load(state["schedule"])
-        self._joined = sum(one.origin not in _FIRST for one in self._population.members)
+        members = self._population.members
+        self._joined = state.get("joined", sum(one.origin not in _FIRST for one in members))
         self._update_choice()
 
     @hookimpl

@@ -215,6 +215,8 @@ class P2O:
             "solvers": self._solvers.to_json(),
             "searches": self._searches,
             "totals": dict(self._totals),
+            "most_templates": self._most_templates,
+            "no_search": self._no_search,
         }
 
     @hookimpl
@@ -225,7 +227,9 @@ class P2O:
         self._solvers.load(state.get("solvers", {"templates": [], "by_question": {}}))
         self._searches = state["searches"]
         self._totals = dict(state["totals"])
-        self._most_templates = self._in_use
+        # States of earlier versions have neither.
+        self._most_templates = state.get("most_templates", self._in_use)
+        self._no_search = state.get("no_search")
 
     @hookimpl
     def coevo_metrics(self) -> dict[str, float]:

@@ -12,6 +12,8 @@ from prompt_coevo.doors.trackers.lineage import Lineage
 from prompt_coevo.doors.trackers.tables import Tables
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.markers import PROJECT
+from prompt_coevo.preflight.page import visible
+from prompt_coevo.redact import redact
 
 logger = logging.getLogger(PROJECT)
 
@@ -99,5 +101,5 @@ class Writing:
                 "%s takes no texts (%s: %s); training goes on, and its metrics are not concerned",
                 name,
                 type(error).__name__,
-                error,
+                visible(redact(str(error))),
             )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 from helpers.misbehaviour import KEY, KEY_SHOWN
-from prompt_coevo import Coevolution, Settings, Workload, hookimpl
+from prompt_coevo import Coevolution, Settings, Workload, hookimpl, hookspecs
 from prompt_coevo.errors import PreflightError
 from prompt_coevo.preflight import reflection_call
 from prompt_coevo.preflight.page import Line, Page, visible
@@ -181,6 +183,52 @@ def test_a_busy_model_is_there(policy: Any, caplog: pytest.LogCaptureFixture) ->
     with openai_server(429) as server, caplog.at_level(logging.WARNING, logger="prompt_coevo"):
         engine(server.base).begin(policy)
     assert "is there, but busy: RateLimitError" in caplog.text
+
+
+LIMIT = (
+    "Rate limit reached. You exceeded your current quota of requests per minute. Please try again in 3.9s. "
+    "Need more? https://console.example/settings/billing"
+)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Raw(json.dumps({"error": {"message": LIMIT}}), 429),
+        Raw(json.dumps({"error": {"message": "The server is overloaded"}}), 503),
+    ],
+)
+def test_a_limit_a_minute_and_an_overload_end_no_run(
+    answer: Raw, policy: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with openai_server(answer) as server, caplog.at_level(logging.WARNING, logger="prompt_coevo"):
+        engine(server.base).begin(policy)
+    assert "is there, but busy" in caplog.text
+    assert "no quota left" not in caplog.text
+
+
+def test_a_first_call_has_nothing_left_to_import() -> None:
+    """What is imported in its thread would count as the server's time."""
+    script = """
+import sys
+from prompt_coevo.reflection.litellm_model import LiteLLMModel
+from prompt_coevo.settings.reflection import ReflectionSettings
+settings = ReflectionSettings(model="openai/a", api_base=sys.argv[1], api_key="k", timeout_s=1000)
+model = LiteLLMModel("openai/a", settings)
+model.warm()
+before = set(sys.modules)
+assert model.complete(["a call"])[0].text == "ready"
+print(len(set(sys.modules) - before))
+"""
+    with openai_server("ready") as server:
+        command = [sys.executable, "-P", "-c", script, server.base]
+        ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(ran.stdout) < 50  # without `warm` some 500
+
+
+def test_a_key_in_somebody_elses_error_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secretsecretsecret123")
+    assert "secretsecret" not in Line("problem", "rollout", "bad: sk-secretsecretsecret123").text
 
 
 def test_a_thinking_model_that_needs_more_tokens_is_there(policy: Any) -> None:
@@ -434,6 +482,24 @@ def test_a_run_for_nothing_says_so(
     (record,) = [one for one in caplog.records if one.message.startswith("p2o: 0 templates")]
     assert record.levelno == logging.WARNING
     assert "====\nprompt_coevo: p2o: 0 templates" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "method", "known"),
+    [
+        ({"p2o": {**WAVES, "search_budget": 100}}, "p2o", {"most_templates": 3}),
+        (INSPO, "inspo", {"joined": 3}),
+    ],
+)
+def test_a_resumed_run_remembers_what_came_of_it(
+    settings: Any, method: str, known: dict[str, int], make_engine: Any
+) -> None:
+    plugins = make_engine(**settings).desk.plugins
+    assert plugins.only(method, hookspecs.coevo_summary).for_nothing
+    state = plugins.only(method, hookspecs.coevo_state)
+    assert set(known) <= set(state)
+    plugins.only(method, hookspecs.coevo_load_state, state={**state, **known})
+    assert not plugins.only(method, hookspecs.coevo_summary).for_nothing
 
 
 def _request(assignment: Any) -> Any:

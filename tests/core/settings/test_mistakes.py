@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import typing
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
+from pydantic import BaseModel, model_validator
 
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import Settings, parse_section, setting_fields
+from prompt_coevo.settings.model import section_mistakes
 from prompt_coevo.settings.section import Section
 
 
@@ -194,6 +196,17 @@ def test_a_plugins_own_section_is_told_as_a_whole() -> None:
     with pytest.raises(SettingsError) as raised:
         parse_section(_Width, "plugins.mine", {"width": 1, "zzz": 2})
     assert len(raised.value.problems) == 2
+
+
+def test_what_stands_at_no_setting_is_told_once() -> None:
+    class Section(BaseModel):
+        a: int = 1
+
+        @model_validator(mode="after")
+        def _small(self) -> Self:
+            raise ValueError("the sum is too large")
+
+    assert section_mistakes(Section, "plugins.b", {"a": 5}) == ["plugins.b the sum is too large"]
 
 
 def test_what_only_the_engine_sees_is_told_together(tmp_path: Path) -> None:
