@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -109,6 +110,21 @@ def test_no_search_sees_a_held_out_question(command: Any) -> None:
     ]
     assert shown
     assert not any(question in prompt for question in held for prompt in shown)
+
+
+@pytest.mark.parametrize("kind", ["instruction", "templates"])
+def test_a_question_that_stands_twice_is_not_on_both_sides(command: Any, kind: str) -> None:
+    command.folder.joinpath("data.jsonl").write_text(
+        2 * sums(command.folder / "data.jsonl").read_text()
+    )
+    said = command("--held-out", 0.5, kind=kind)
+    assert "left out: 16 of 32 rows" in said
+    result = command.result
+    assert (result["questions"], result["held_out"], result["duplicates"]) == (8, 8, 16)
+    shown = re.findall(r"What is \d+ \+ \d+\?", str(asked(command, greedily=False)))
+    assert len(set(shown)) == 8
+    budget = command.events("run_begins")[0]["settings"]["p2o"]["search_budget"]
+    assert kind == "instruction" or budget == 20 * 16  # of different questions
 
 
 def asked(command: Any, *, greedily: bool) -> list[str]:
