@@ -125,7 +125,9 @@ def test_a_question_that_stands_twice_is_not_on_both_sides(command: Any, kind: s
     assert len(set(shown)) == 8
     if kind == "templates":  # 20 rollouts for each different question
         (begun,) = command.events("run_begins")
-        assert begun["settings"]["p2o.search_budget"] == 20 * 16
+        known = {**begun["settings"], **begun["noted"]}
+        (budget,) = [value for name, value in known.items() if name.endswith("search_budget")]
+        assert budget == 20 * 16, known
 
 
 def asked(command: Any, *, greedily: bool) -> list[str]:
