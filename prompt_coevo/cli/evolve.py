@@ -73,7 +73,7 @@ def evolve(
     the same command goes on: calls that were paid for are not made again.
     """
     # Late: the other commands start without the engine.
-    from prompt_coevo.endpoint.data import Columns, read_rows
+    from prompt_coevo.endpoint.data import Columns, distinct, read_rows
     from prompt_coevo.endpoint.evolving import Job
     from prompt_coevo.endpoint.rewards import reward_named
     from prompt_coevo.endpoint.search_settings import for_instruction, for_templates
@@ -104,7 +104,8 @@ def evolve(
         "reflection": {name: value for name, value in writing.items() if value is not None},
     }
     if chosen == "templates":
-        settings = for_templates(given, questions=len(rows), config=config)
+        questions = len(distinct(rows, columns))
+        settings = for_templates(given, questions=questions, config=config)
     else:
         settings = for_instruction(
             given, instruction=instruction, rounds=rounds or _ROUNDS, config=config

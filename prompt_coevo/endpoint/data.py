@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prompt_coevo.doors.questions import QuestionIndex, check_text_only
+from prompt_coevo.doors.questions import QuestionIndex, check_text_only, content_id
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.placement import Prompt
 from prompt_coevo.rng import counter_rng
@@ -53,8 +54,27 @@ def read_rows(path: Path, columns: Columns) -> list[Row]:
     return rows
 
 
+def distinct(rows: Sequence[Row], columns: Columns) -> list[Row]:
+    """The first row of every prompt, in the order of the file: a question that stood in the data twice
+    could be searched on and held out at once.
+
+    Raises DatasetError for a prompt with two different answers, and names both rows.
+    """
+    first: dict[str, Row] = {}
+    for row in rows:
+        kept = first.setdefault(content_id(chat(row, columns)), row)
+        if _told(kept[columns.answer]) != _told(row[columns.answer]):
+            raise DatasetError(
+                f"lines {kept[LINE]} and {row[LINE]} of the data have the same prompt and "
+                "different answers; leave one of them out, or give one row with both answers and a "
+                "--reward of your own"
+            )
+    return list(first.values())
+
+
 def split(rows: Sequence[Row], held_out: float, seed: int) -> tuple[list[Row], list[Row]]:
-    """Those to search on and those held out, drawn by the seed alone, each in the order of the file.
+    """Those to search on and those held out, of `distinct` rows; drawn by the seed alone, each in the order
+    of the file.
 
     Raises DatasetError if fewer than two questions would be left to search on.
     """
@@ -90,8 +110,13 @@ def chat(row: Mapping[str, Any], columns: Columns) -> Prompt:
     return messages
 
 
+def _told(answer: Any) -> str:
+    """As matchers are given it."""
+    return answer if isinstance(answer, str) else json.dumps(answer, default=str)
+
+
 def _json_lines(text: str, path: Path) -> Iterator[tuple[int, Row]]:
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(text.split("\n"), 1):  # no splitlines: JSON may hold U+2028
         if not line.strip():
             continue
         try:
@@ -104,10 +129,18 @@ def _json_lines(text: str, path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _csv(text: str, path: Path) -> Iterator[tuple[int, Row]]:
-    reader = csv.DictReader(text.splitlines(keepends=True))
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        for row in reader:
-            yield reader.line_num, dict(row)
+        header = next(reader, [])
+        for fields in reader:
+            if not fields:
+                continue
+            if len(fields) != len(header):
+                raise DatasetError(
+                    f"line {reader.line_num} of {path} has {len(fields)} fields and the header has "
+                    f"{len(header)}; put a text that holds a comma or a line break in double quotes"
+                )
+            yield reader.line_num, dict(zip(header, fields, strict=True))
     except csv.Error as error:
         raise DatasetError(f"line {reader.line_num} of {path} is no CSV: {error}") from None
 

@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, TypeAlias
 from prompt_coevo import files, hookspecs
 from prompt_coevo.doors.trackers.lineage import Lineage
 from prompt_coevo.doors.trackers.tables import LINEAGE, visible
-from prompt_coevo.endpoint.data import Columns, Row, indexed, split
+from prompt_coevo.endpoint.data import Columns, Row, distinct, indexed, split
 from prompt_coevo.endpoint.policy import BudgetSpent, EndpointPolicy
 from prompt_coevo.endpoint.rewards import Reward
 from prompt_coevo.endpoint.scores import Score, difference, score
@@ -102,7 +102,13 @@ class Evolving:
                 f"{job.out} holds the result of a finished run; name another folder"
             )
         self._job, self._tell = job, tell
-        train, held = split(job.rows, job.held_out, job.settings.seed)
+        rows = distinct(job.rows, job.columns)
+        self._duplicates = len(job.rows) - len(rows)
+        if self._duplicates:
+            tell(
+                f"left out: {self._duplicates} of {len(job.rows)} rows, whose prompts stand before them"
+            )
+        train, held = split(rows, job.held_out, job.settings.seed)
         self._train, self._held = indexed(train, job.columns), None
         if held:
             self._held = indexed(held, job.columns)
@@ -295,6 +301,7 @@ class Evolving:
             "seed": self._job.settings.seed,
             "questions": len(self._train),
             "held_out": len(self._held) if self._held else 0,
+            "duplicates": self._duplicates,
             **evolved.to_json(),
         }
         text = json.dumps(_redacted(report, self._keys), indent=2, ensure_ascii=False)

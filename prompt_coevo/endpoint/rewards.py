@@ -14,8 +14,13 @@ from prompt_coevo.errors import CoevoError, SettingsError
 Reward: TypeAlias = Callable[[str, str, Mapping[str, Any]], float]
 """Of a completion, the right answer and the whole row."""
 
-_NUMBER: Final = re.compile(r"[-+]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
-_BOXED: Final = re.compile(r"\\boxed\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
+_NUMBER: Final = re.compile(
+    r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+(?!,?\d)|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
+)
+"""Commas stand between thousands only: `2,3` is two numbers."""
+_BOX: Final = re.compile(r"\\boxed\s*\{")
+_BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
+"""A brace, or what a backslash escapes, which is none."""
 
 
 class RewardError(CoevoError, RuntimeError):
@@ -38,13 +43,23 @@ def contains(completion: str, answer: str) -> bool:
 def number(completion: str, answer: str) -> bool:
     """The last number in the completion is the last one in the answer."""
     said, wanted = _last_number(completion), _last_number(answer)
-    return said is not None and wanted is not None and math.isclose(said, wanted, rel_tol=1e-9)
+    return said is not None and wanted is not None and _same(said, wanted)
 
 
 def boxed(completion: str, answer: str) -> bool:
-    r"""The last `\boxed{...}` of the completion is the answer, or the same number."""
-    found = _BOXED.findall(completion)
-    return bool(found) and (exact(found[-1], answer) or number(found[-1], answer))
+    r"""The last `\boxed{...}` of the completion is the answer, or that of the answer if it has one.
+
+    As texts but for case and blanks, or as numbers if both are one number and nothing else. A box
+    that is not closed is wrong, as of a completion that was cut off.
+    """
+    said = _last_box(completion)
+    if said is None:
+        return False
+    wanted = _last_box(answer) if _BOX.search(answer) else answer
+    if wanted is None:
+        return False
+    numbers = all(_NUMBER.fullmatch(text.strip()) for text in (said, wanted))
+    return exact(said, wanted) or (numbers and _same(_value(said), _value(wanted)))
 
 
 def regex(completion: str, answer: str) -> bool:
@@ -108,4 +123,26 @@ def _plain(text: str) -> str:
 
 def _last_number(text: str) -> float | None:
     found = _NUMBER.findall(text)
-    return float(found[-1].replace(",", "")) if found else None
+    return _value(found[-1]) if found else None
+
+
+def _value(number: str) -> float:
+    return float(number.replace(",", ""))
+
+
+def _same(one: float, other: float) -> bool:
+    """Numbers too large for a float are not compared: all of them would be infinite."""
+    return math.isfinite(one) and math.isclose(one, other, rel_tol=1e-9)
+
+
+def _last_box(text: str) -> str | None:
+    """What stands in the last box, None if there is none or it is not closed."""
+    boxes = list(_BOX.finditer(text))
+    if not boxes:
+        return None
+    start, depth = boxes[-1].end(), 1
+    for brace in _BRACE.finditer(text, start):
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
+        if depth == 0:
+            return text[start : brace.start()]
+    return None

@@ -118,6 +118,14 @@ def test_a_line_that_is_no_json_is_named(tmp_path: Path) -> None:
     assert "line 2: no JSON object" in error
 
 
+def test_a_line_separator_inside_a_text_ends_no_line(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    path.write_text('{"prompt": "why\u2028not?"}\n', "utf-8")
+    _, page, error = run("--data", path)
+    assert "no JSON object" not in error
+    assert "questions" in page
+
+
 def test_a_tokenizer_needs_its_package(data: Path) -> None:
     status, _, error = run("--data", data, "--tokenizer", "a-name")
     assert status != 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prompt_coevo.endpoint.data import LINE, Columns, chat, indexed, read_rows, split
+from prompt_coevo.endpoint.data import LINE, Columns, chat, distinct, indexed, read_rows, split
 from prompt_coevo.errors import DatasetError
 
 
@@ -24,6 +24,15 @@ def test_json_lines_and_csv_say_the_same(tmp_path: Path) -> None:
     assert [row[LINE] for row in first] == [1, 3]
     index = indexed(first, Columns())
     assert index.question(index.ids()[0]).ground_truth == "3"
+
+
+def test_other_line_separators_are_part_of_a_text(tmp_path: Path) -> None:
+    """U+2028 ends a line for str.splitlines, and neither in JSON nor in CSV."""
+    lines = written(tmp_path, '{"prompt": "a\u2028b\x85c", "answer": "3"}\n')
+    table = written(tmp_path, 'prompt,answer\na\u2028b\x85c,3\n\n"d\ne",4\n', "data.csv")
+    first, second = read_rows(lines, Columns()), read_rows(table, Columns())
+    assert first[0]["prompt"] == second[0]["prompt"] == "a\u2028b\x85c"
+    assert (second[1]["prompt"], second[1][LINE]) == ("d\ne", 5)
 
 
 def test_a_system_message_stands_before_prompts_without_one() -> None:
@@ -52,6 +61,13 @@ def test_a_system_message_stands_before_prompts_without_one() -> None:
             "data.csv",
             "no column 'answer'; it has: prompt, gold; .*--answer-column",
         ),
+        ("prompt,answer\nWhat is 1, 2,3\n", "data.csv", "line 2 of .* has 3 fields and .* has 2"),
+        ("prompt,answer\na,b\nalone\n", "data.csv", "line 3 of .* has 1 fields and .* has 2"),
+        (
+            'prompt,answer\na,"b\nc,d\n',
+            "data.csv",
+            "line 3 of .* is no CSV: unexpected end of data",
+        ),
         ("x", "data.txt", "must end in .jsonl or .csv"),
     ],
 )
@@ -66,6 +82,24 @@ def test_no_file_and_no_text(tmp_path: Path) -> None:
     (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DatasetError, match="is not UTF-8"):
         read_rows(tmp_path / "bytes.jsonl", Columns())
+
+
+def test_a_question_that_stands_twice_is_one(tmp_path: Path) -> None:
+    chats = '{"prompt": [{"role": "user", "content": "q1"}], "answer": "1"}\n'
+    lines = "".join(f'{{"prompt": "q{n % 4}", "answer": {n % 4}}}\n' for n in range(8))
+    rows = read_rows(written(tmp_path, lines + chats), Columns())
+    kept = distinct(rows, Columns())
+    assert [row[LINE] for row in kept] == [1, 2, 3, 4]
+    assert distinct(kept, Columns()) == kept
+
+
+def test_two_answers_to_one_prompt_are_refused(tmp_path: Path) -> None:
+    lines = (
+        '{"prompt": "q", "answer": 1}\n{"prompt": "p", "answer": 1}\n{"prompt": "q", "answer": 2}\n'
+    )
+    rows = read_rows(written(tmp_path, lines), Columns())
+    with pytest.raises(DatasetError, match="lines 1 and 3 of the data have the same prompt"):
+        distinct(rows, Columns())
 
 
 def test_the_split_is_the_seeds_and_leaves_something(tmp_path: Path) -> None:

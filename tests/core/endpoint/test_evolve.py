@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -109,6 +110,24 @@ def test_no_search_sees_a_held_out_question(command: Any) -> None:
     ]
     assert shown
     assert not any(question in prompt for question in held for prompt in shown)
+
+
+@pytest.mark.parametrize("kind", ["instruction", "templates"])
+def test_a_question_that_stands_twice_is_not_on_both_sides(command: Any, kind: str) -> None:
+    command.folder.joinpath("data.jsonl").write_text(
+        2 * sums(command.folder / "data.jsonl").read_text()
+    )
+    said = command("--held-out", 0.5, kind=kind)
+    assert "left out: 16 of 32 rows" in said
+    result = command.result
+    assert (result["questions"], result["held_out"], result["duplicates"]) == (8, 8, 16)
+    shown = re.findall(r"What is \d+ \+ \d+\?", str(asked(command, greedily=False)))
+    assert len(set(shown)) == 8
+    if kind == "templates":  # 20 rollouts for each different question
+        (begun,) = command.events("run_begins")
+        known = {**begun["settings"], **begun["noted"]}
+        (budget,) = [value for name, value in known.items() if name.endswith("search_budget")]
+        assert budget == 20 * 16, known
 
 
 def asked(command: Any, *, greedily: bool) -> list[str]:
