@@ -14,7 +14,8 @@ import typer
 from prompt_coevo.errors import SettingsError
 
 if TYPE_CHECKING:
-    from prompt_coevo.endpoint.evolving import Evolved, Job, Kind
+    from prompt_coevo.endpoint.evolved import Evolved
+    from prompt_coevo.endpoint.evolving import Job, Kind
 
 _INTERRUPTED = 130
 _ROUNDS = 3
@@ -157,7 +158,7 @@ def _run(job: Job) -> None:
 
 def _show(evolved: Evolved, job: Job) -> None:
     from prompt_coevo.doors.trackers.tables import visible
-    from prompt_coevo.endpoint.evolving import CANDIDATES, RESULT
+    from prompt_coevo.endpoint.evolved import CANDIDATES, RESULT
 
     for one in evolved.best[:1]:
         typer.echo(visible(one.text))
