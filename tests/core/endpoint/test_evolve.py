@@ -333,9 +333,46 @@ def test_a_model_that_takes_no_temperature_but_its_own(command: Any) -> None:
     command("--policy", "openai/gpt-5-mini", "--temperature", "default")
     assert command.result["after"]["mean"] == 1.0
     asked = {body.get("temperature", "none") for body in command.server.requests[1:]}
-    assert asked <= {"none", 1}
+    assert asked == {"none"}  # of the candidates' writer, too
     command.out = command.folder / "another"
     assert "--temperature hot" in command("--temperature", "hot", code=2)
+
+
+def test_what_the_settings_file_says_counts_where_no_option_does(command: Any) -> None:
+    file = command.folder / "settings.yaml"
+    file.write_text(
+        "seed: 7\n"
+        "reflection:\n"
+        "  model: openai/the-teacher\n"
+        f"  api_base: {command.server.base}\n"
+        "  concurrency: 1\n"
+        "  timeout_s: 77\n"
+    )
+    command("--config", file)
+    result = command.result
+    assert (result["seed"], result["reflection"]) == (7, "openai/the-teacher")
+    assert {body["model"] for body in command.server.requests} == {"policy", "the-teacher"}
+    (begun,) = command.events("run_begins")
+    assert "77" in json.dumps(begun)
+    command.out = command.folder / "another"
+    command("--config", file, "--seed", 8, "--reflection", "openai/another")
+    result = command.result
+    assert (result["seed"], result["reflection"]) == (8, "openai/another")
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("algorithms: [p2o]", "algorithms has no effect"),
+        ("inspo: {evolve_every: 5}", "inspo.evolve_every = 5 has no effect"),
+        ("inspo: {evolve_until: 9}", "inspo.evolve_until = 9 has no effect on evolve: --rounds"),
+    ],
+)
+def test_a_setting_that_evolve_has_fixed_is_refused(command: Any, text: str, named: str) -> None:
+    file = command.folder / "settings.yaml"
+    file.write_text(text)
+    assert named in one_sentence(command("--config", file, code=2))
+    assert command.server.requests == []
 
 
 def test_no_instruction_to_start_from(command: Any) -> None:
