@@ -14,7 +14,8 @@ import typer
 from prompt_coevo.errors import SettingsError
 
 if TYPE_CHECKING:
-    from prompt_coevo.endpoint.evolving import Evolved, Job, Kind
+    from prompt_coevo.endpoint.evolved import Evolved
+    from prompt_coevo.endpoint.evolving import Job, Kind
 
 _INTERRUPTED = 130
 _ROUNDS = 3
@@ -44,7 +45,7 @@ def evolve(
     prompt_column: str = typer.Option("prompt", help="The column with the question."),
     answer_column: str = typer.Option("answer", help="The column with the right answer."),
     reflection: str | None = typer.Option(
-        None, help="The model that writes candidates; default: the policy itself."
+        None, help="The model that writes candidates; default: that of --config, or the policy."
     ),
     reflection_api_base: str | None = typer.Option(None, help="Its server."),
     out: Path = typer.Option(Path("evolved"), help="The run's folder."),
@@ -57,14 +58,18 @@ def evolve(
         "1.0", help="Of the policy; default: its own, for models that take no other."
     ),
     max_tokens: int = typer.Option(1024, min=1, help="Of a completion of the policy."),
-    concurrency: int = typer.Option(8, min=1, help="Calls at once."),
-    timeout_s: float = typer.Option(120.0, min=0.1, help="Seconds that one call may take."),
-    total_timeout_s: float = typer.Option(300.0, min=0.1, help="The same with all its retries."),
+    concurrency: int | None = typer.Option(None, min=1, help="Calls at once; default: 8."),
+    timeout_s: float | None = typer.Option(
+        None, min=0.1, help="Seconds that one call may take; default: 120."
+    ),
+    total_timeout_s: float | None = typer.Option(
+        None, min=0.1, help="The same with all its retries; default: 300."
+    ),
     max_calls: int | None = typer.Option(None, min=1, help="Budget: calls, of both models."),
     max_total_tokens: int | None = typer.Option(None, min=1, help="Budget: tokens, likewise."),
     max_usd: float | None = typer.Option(None, help="Budget: US dollars, likewise."),
     allow_all_fail: bool = typer.Option(False, help="Go on if no completion has a reward."),
-    seed: int = typer.Option(0, help="Of every decision that is drawn."),
+    seed: int | None = typer.Option(None, help="Of every decision that is drawn; default: 0."),
     config: Path | None = typer.Option(None, help="A YAML or TOML file with further settings."),
 ) -> None:
     """Evolve an instruction (INSPO) or templates (P2O) for a model that is not trained.
@@ -76,7 +81,7 @@ def evolve(
     from prompt_coevo.endpoint.data import Columns, distinct, read_rows
     from prompt_coevo.endpoint.evolving import Job
     from prompt_coevo.endpoint.rewards import reward_named
-    from prompt_coevo.endpoint.search_settings import for_instruction, for_templates
+    from prompt_coevo.endpoint.search_settings import for_instruction, for_templates, reflection_of
     from prompt_coevo.settings.reflection import ReflectionSettings
 
     if kind not in ("instruction", "templates"):
@@ -86,23 +91,26 @@ def evolve(
         raise SettingsError("--rounds has no effect with --kind templates; leave it out")
     columns = Columns(prompt_column, answer_column, instruction if chosen == "templates" else None)
     rows = read_rows(data, columns)
-    calling: dict[str, Any] = {
+    warmth = _temperature(temperature)
+    said = {
+        "model": reflection,
+        "api_base": reflection_api_base,
+        "max_calls": max_calls,
+        "max_total_tokens": max_total_tokens,
+        "max_usd": max_usd,
         "concurrency": concurrency,
         "timeout_s": timeout_s,
         "total_timeout_s": total_timeout_s,
     }
-    writing = {
-        "model": reflection or policy,
-        "api_base": reflection_api_base or (None if reflection else api_base),
-        "max_calls": max_calls,
-        "max_total_tokens": max_total_tokens,
-        "max_usd": max_usd,
-        **calling,
-    }
-    given = {
-        "seed": seed,
-        "reflection": {name: value for name, value in writing.items() if value is not None},
-    }
+    itself: dict[str, Any] = {"model": policy}
+    if api_base is not None:
+        itself["api_base"] = api_base
+    if warmth is None:
+        itself["temperature"] = None
+    writing = {name: value for name, value in said.items() if value is not None}
+    # What is not said here, the environment or the file may say.
+    given: dict[str, Any] = {} if seed is None else {"seed": seed}
+    given["reflection"] = reflection_of(writing, itself, config=config)
     if chosen == "templates":
         questions = len(distinct(rows, columns))
         settings = for_templates(given, questions=questions, config=config)
@@ -115,7 +123,12 @@ def evolve(
         kind=chosen,
         settings=settings,
         policy=ReflectionSettings(
-            model=policy, api_base=api_base, max_tokens=max_tokens, **calling
+            model=policy,
+            api_base=api_base,
+            max_tokens=max_tokens,
+            concurrency=settings.reflection.concurrency,
+            timeout_s=settings.reflection.timeout_s,
+            total_timeout_s=settings.reflection.total_timeout_s,
         ),
         rows=rows,
         columns=columns,
@@ -123,7 +136,7 @@ def evolve(
         reward_name=reward,
         out=out,
         samples=samples,
-        temperature=_temperature(temperature),
+        temperature=warmth,
         held_out=held_out,
         allow_all_fail=allow_all_fail,
     )
@@ -158,7 +171,7 @@ def _run(job: Job) -> None:
 
 def _show(evolved: Evolved, job: Job) -> None:
     from prompt_coevo.doors.trackers.tables import visible
-    from prompt_coevo.endpoint.evolving import CANDIDATES, RESULT
+    from prompt_coevo.endpoint.evolved import CANDIDATES, RESULT
 
     for one in evolved.best[:1]:
         typer.echo(visible(one.text))

@@ -10,35 +10,31 @@ asks the same questions, and the ledger of calls answers those that were paid fo
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from prompt_coevo import files, hookspecs
+from prompt_coevo import hookspecs
 from prompt_coevo.doors.trackers.lineage import Lineage
-from prompt_coevo.doors.trackers.tables import LINEAGE, visible
+from prompt_coevo.doors.trackers.tables import visible
 from prompt_coevo.endpoint.data import Columns, Row, distinct, indexed, split
-from prompt_coevo.endpoint.policy import BudgetSpent, EndpointPolicy
+from prompt_coevo.endpoint.evolved import RESULT, Evolved, finished, redacted, write
+from prompt_coevo.endpoint.policy import SEARCH_ENDS, BudgetSpent, EndpointPolicy
 from prompt_coevo.endpoint.rewards import Reward
 from prompt_coevo.endpoint.scores import Score, difference, score
 from prompt_coevo.endpoint.watching import Watching
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.engine.identity import Dataset
 from prompt_coevo.errors import CoevoError, SettingsError
-from prompt_coevo.redact import redact
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.reflection import ReflectionSettings
 from prompt_coevo.types import Assignment, Candidate, Rollout
 
 Kind: TypeAlias = Literal["instruction", "templates"]
 
-RESULT: Final = "result.json"
-CANDIDATES: Final = "candidates.csv"
 SEARCH_SHARE: Final = 0.8
 """Of every budget, where questions are held out; the rest is left for their last scores."""
 
@@ -66,38 +62,13 @@ class Job:
     allow_all_fail: bool = False
 
 
-@dataclass(frozen=True)
-class Evolved:
-    """What came of it. `best` has the best candidates first; it is empty where nothing is better than
-    none. Scores are None without held-out questions, or if the budget did not pay for them."""
-
-    best: tuple[Candidate, ...]
-    first: Score
-    before: Score | None
-    after: Score | None
-    change: Score | None
-    stopped: str
-    cost: Mapping[str, float]
-    warnings: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        scores = {name: getattr(self, name) for name in ("first", "before", "after", "change")}
-        return {
-            "best": [{"id": one.id, "kind": one.kind, "text": one.text} for one in self.best],
-            **{name: one.to_json() if one else None for name, one in scores.items()},
-            "stopped": self.stopped,
-            "cost": dict(self.cost),
-            "warnings": list(self.warnings),
-        }
-
-
 class Evolving:
     """One run in its folder. `tell` is given a line for every stage."""
 
     def __init__(self, job: Job, tell: Callable[[str], None] = lambda line: None) -> None:
         """Raises SettingsError for a folder with a finished run, or any CoevoError of what is checked
         before a call is made."""
-        if (job.out / RESULT).exists():
+        if finished(job.out / RESULT):
             raise SettingsError(
                 f"{job.out} holds the result of a finished run; name another folder"
             )
@@ -113,6 +84,7 @@ class Evolving:
         if held:
             self._held = indexed(held, job.columns)
         self._start = self._first_instruction()
+        self._check_budget(len(train), len(held))
         self._keys = [
             one.api_key.get_secret_value()
             for one in (job.policy, job.settings.reflection)
@@ -131,6 +103,7 @@ class Evolving:
             dataset=self._identity(train, held),
             host=f"evolve {job.policy.model}",
         )
+        self._engine.desk.when_spent = SEARCH_ENDS
         self._lineage = Lineage()
         self._engine.desk.journal.listener = self._lineage.follow
         self._policy = EndpointPolicy(
@@ -149,8 +122,8 @@ class Evolving:
     def run(self) -> Evolved:
         """Search, score, write the files.
 
-        Raises NothingToEvolve, EndpointError, RewardError and what the engine raises; the folder can be
-        gone on with then, and after a KeyboardInterrupt.
+        Raises NothingToEvolve, EndpointError, RewardError, ResultError and what the engine raises;
+        the folder can be gone on with then, and after a KeyboardInterrupt.
         """
         engine = self._engine
         engine.begin(self._policy)
@@ -158,9 +131,12 @@ class Evolving:
             engine.epoch_end(self._policy)
         best, stopped = self._found()
         after = self._on_held_out(best[0] if best else None, self._job.settings.reflection)
-        engine.end(self._policy)
         evolved = self._evolved(best, stopped, after)
         self._write(evolved)
+        if (
+            not evolved.unfinished
+        ):  # else the account stays open, and a larger budget goes on with it
+            engine.end(self._policy)
         return evolved
 
     # The first look: what the policy can do by itself
@@ -200,10 +176,40 @@ class Evolving:
                 "they are that hard, say --allow-all-fail"
             )
 
+    def _check_budget(self, train: int, held: int) -> None:
+        """Raises SettingsError for calls that pay no search, before the first one is made."""
+        given = self._job.settings.reflection.max_calls
+        share = SEARCH_SHARE if held else 1.0
+        least = 2 + train * self._job.samples + held + 1  # two to try it, one for a candidate
+        needed = least
+        while int(share * needed) < least:
+            needed += 1
+        if given is not None and given < needed:
+            kept = ", and a fifth is kept for the last scores" if held else ""
+            raise SettingsError(
+                f"reflection.max_calls = {given} pays for no search, {needed} are needed at least: before "
+                f"a search could begin, {least - 1} calls are made (2 + {train} questions x "
+                f"{self._job.samples} samples + {held} held out){kept}"
+            )
+
     # The search's outcome
 
     def _found(self) -> tuple[tuple[Candidate, ...], str]:
         """The candidates, the best one first, and why the search ended."""
+        best, stopped = self._outcome()
+        if (spent := self._spent) is None:
+            return best, stopped
+        if self._held is not None:
+            spent += f" ({SEARCH_SHARE:.0%} of the run's; the rest is for the last scores)"
+        self._warnings.append(f"the search ended early: {spent}; a larger budget goes on")
+        return best, spent
+
+    @property
+    def _spent(self) -> str | None:
+        """The budget's sentence, if it ended the search."""
+        return self._watching.spent or self._policy.spent
+
+    def _outcome(self) -> tuple[tuple[Candidate, ...], str]:
         seen = self._watching
         if seen.failed and not seen.written:
             raise NothingToEvolve(
@@ -218,7 +224,7 @@ class Evolving:
                 f"fewer than p2o.min_hard = {self._p2o.min_hard} of {len(self._train)} questions are hard "
                 f"(mean reward below p2o.tau = {self._p2o.tau:g}), so there is nothing to search for"
             )
-        if seen.result.failed:
+        if seen.result.failed and self._spent is None:
             self._warnings.append(f"the search ended early: {seen.result.stopped}")
         if seen.cover is None:
             return (), seen.result.stopped
@@ -273,6 +279,7 @@ class Evolving:
             stopped=stopped,
             cost=cost,
             warnings=tuple(self._warnings),
+            unfinished=self._spent is not None,
             **scores,
         )
 
@@ -287,12 +294,6 @@ class Evolving:
     # Files
 
     def _write(self, evolved: Evolved) -> None:
-        out, names = self._job.out, LINEAGE
-        table = io.StringIO()
-        writer = csv.writer(table)
-        writer.writerow(names)
-        for row in self._lineage.rows.values():
-            writer.writerow([_cell(getattr(row, name)) for name in names])
         report = {
             "kind": self._job.kind,
             "policy": self._job.policy.model,
@@ -304,9 +305,7 @@ class Evolving:
             "duplicates": self._duplicates,
             **evolved.to_json(),
         }
-        text = json.dumps(_redacted(report, self._keys), indent=2, ensure_ascii=False)
-        files.replace(out / CANDIDATES, table.getvalue().encode("utf-8", "replace"))
-        files.replace(out / RESULT, (text + "\n").encode("utf-8", "replace"))
+        write(self._job.out, self._lineage.rows.values(), redacted(report, self._keys))
 
     # Inside
 
@@ -371,20 +370,6 @@ def _share(settings: ReflectionSettings, share: float) -> ReflectionSettings:
         if (limit := getattr(settings, name)) is not None:
             smaller[name] = share * limit
     return settings.model_copy(update=smaller)
-
-
-def _cell(value: object) -> str:
-    """A spreadsheet must not take a text for a formula."""
-    text = visible(str(value))
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
-
-
-def _redacted(value: Any, keys: Sequence[str]) -> Any:
-    if isinstance(value, str):
-        return redact(value, *keys)
-    if isinstance(value, Mapping):
-        return {name: _redacted(one, keys) for name, one in value.items()}
-    return [_redacted(one, keys) for one in value] if isinstance(value, list) else value
 
 
 def _short(text: str) -> str:

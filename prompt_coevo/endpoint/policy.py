@@ -15,13 +15,14 @@ from prompt_coevo.redact import redact
 from prompt_coevo.reflection.ledger import Ledger
 from prompt_coevo.reflection.paid_replies import PaidReplies
 from prompt_coevo.reflection.patience import Patience
-from prompt_coevo.reflection.spending import Spending
+from prompt_coevo.reflection.spending import Spending, is_refusal
 from prompt_coevo.settings.reflection import ReflectionSettings
 from prompt_coevo.types import Assignment, PolicyVersion, Question, Rollout, RolloutRequest
 
 _NO_TEMPERATURE: Final = (
     "; if the model takes no temperature but its own, say --temperature default"
 )
+SEARCH_ENDS: Final = "the search ends"
 _SEVERAL: Final = 4
 """Calls that all fail because the endpoint does, not because of what was asked."""
 _PROBE_S: Final = 10.0
@@ -59,6 +60,8 @@ class EndpointPolicy:
         assert settings.model is not None
         self.calls = self.failed = 0
         """Completions that were asked for, and those that could not be had."""
+        self.spent: str | None = None
+        """What the budget said to the first completion that it did not pay for in a search."""
         self._settings = settings
         self._questions = questions
         self._reward = reward
@@ -132,11 +135,13 @@ class EndpointPolicy:
             "max_tokens": settings.max_tokens,
             "api_base": redact(settings.api_base or ""),
         }
+        spending = Spending.from_settings(budget)
+        spending.then = SEARCH_ENDS
         return PaidReplies(
             self._model,
             identity,
             self._ledger,
-            spending=Spending.from_settings(budget),
+            spending=spending,
             patience=Patience(min(patience_s or math.inf, settings.total_timeout_s)),
             at_once=settings.calls_at_once,
             secrets=self._secrets,
@@ -164,10 +169,13 @@ class EndpointPolicy:
         ]
         answers = replies.complete(prompts)
         errors = [answer.error for answer in answers if answer.error is not None]
-        self.calls += len(answers)
-        self.failed += len(errors)
-        if spent := next((error for error in errors if "the budget reflection." in error), None):
-            raise BudgetSpent(spent)
+        refused = [error for error in errors if is_refusal(error)]
+        self.calls += len(answers) - len(refused)
+        self.failed += len(errors) - len(refused)
+        if refused:
+            if replies is self._replies:
+                self.spent = self.spent or refused[0]
+            raise BudgetSpent(refused[0])
         if len(errors) == len(answers) and (alone or len(errors) >= _SEVERAL):
             hint = _NO_TEMPERATURE if "temperature" in errors[-1] else ""
             raise EndpointError(

@@ -9,6 +9,7 @@ from prompt_coevo.algorithms.p2o.search import SearchResult
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.proposals import Proposal
+from prompt_coevo.reflection.spending import is_refusal
 from prompt_coevo.types import Candidate
 
 
@@ -21,6 +22,8 @@ class Watching:
         self.cover: TemplateCover | None = None
         self.written = self.refused = self.failed = 0
         """Candidates that the gates saw, those that they refused, and calls that failed."""
+        self.spent: str | None = None
+        """What the budget said to the first call that it did not pay for."""
         self.error = ""
         """The last failed call's."""
 
@@ -37,6 +40,9 @@ class Watching:
 
     @hookimpl
     def coevo_on_reflection_error(self, proposal: Proposal) -> None:
+        if is_refusal(proposal.reply.error):
+            self.spent = self.spent or proposal.reply.error
+            return
         self.failed += 1
         self.error = proposal.reply.error or ""
 

@@ -66,14 +66,17 @@ class LocalModel:
             texts, return_tensors="pt", padding=True, add_special_tokens=not tokenizer.chat_template
         ).to(model.device)
         batch.pop("token_type_ids", None)
+        temperature = self._settings.temperature
+        warmth: dict[str, Any] = {}  # None: what the model's own generation_config says
+        if temperature is not None:
+            warmth = {"do_sample": temperature > 0, "temperature": temperature or None}
         devices = [model.device] if model.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices), torch.no_grad():
             torch.manual_seed(self._seed(texts))
             output = model.generate(
                 **batch,
                 max_new_tokens=self._settings.max_tokens,
-                do_sample=self._settings.temperature > 0,
-                temperature=self._settings.temperature or None,
+                **warmth,
                 pad_token_id=tokenizer.pad_token_id,
             )
         width = batch["input_ids"].shape[1]

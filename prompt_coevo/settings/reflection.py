@@ -30,8 +30,8 @@ class ReflectionSettings(Section):
     """Base URL of an OpenAI-compatible server, such as a local vLLM."""
     api_key: SecretStr | None = None
     """Better left to the provider's own environment variable."""
-    temperature: float = Field(default=1.0, ge=0.0, le=10.0)
-    """Sampling temperature of the reflection model."""
+    temperature: float | None = Field(default=1.0, ge=0.0, le=10.0)
+    """Sampling temperature of the reflection model; None for one that takes none but its own."""
     max_tokens: int = Field(default=4096, ge=1)
     """Longest reply, in tokens; a reply that reaches it is rejected."""
     concurrency: int | None = Field(default=None, ge=1)

@@ -277,6 +277,9 @@ class Inspo:
         evolutions, size = self._schedule.evolutions, len(self._population)
         if self._settings.evolution == "off":
             return Summary(f"{size} instructions, which were not to evolve")
+        if not evolutions and self._settings.evolution != "online":
+            text = "no instruction ever evolved, because the search did not get so far"
+            return Summary(text, for_nothing=True)
         if not evolutions:
             text = (
                 f"no instruction ever evolved, because the run had {self._step} steps "
