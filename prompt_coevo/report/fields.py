@@ -16,8 +16,10 @@ class Unreadable(Exception):
 class Fields:
     """The fields of one event, or of an object inside it."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, Any], place: int = 0) -> None:
+        """`place` is the number of the event in the journal."""
         self.values = values
+        self._place = place
 
     def text(self, name: str) -> str:
         """Raises Unreadable."""
@@ -72,7 +74,9 @@ class Fields:
 
     @property
     def at(self) -> Moment:
-        return Moment(self.whole("attempt"), self.whole("step"), self.maybe("time") or "")
+        return Moment(
+            self.whole("attempt"), self.whole("step"), self.maybe("time") or "", self._place
+        )
 
     def _list(self, name: str) -> list[Any]:
         value = self.values.get(name)

@@ -12,11 +12,13 @@ Fate: TypeAlias = Literal[
 
 
 class Moment(NamedTuple):
-    """When something was written: the attempt, the weight updates so far, and the clock (UTC)."""
+    """When something was written: the attempt, the weight updates so far, the clock (UTC), and which event
+    of the journal it is."""
 
     attempt: int
     step: int
     time: str
+    place: int = 0
 
     def __str__(self) -> str:
         return f"step {self.step}" + (f" of attempt {self.attempt}" if self.attempt else "")
