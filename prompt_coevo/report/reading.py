@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from prompt_coevo.engine.journal import FORMAT, Journal
 from prompt_coevo.errors import CoevoError
-from prompt_coevo.report.fields import Fields, Unreadable, number
+from prompt_coevo.report.fields import Fields, Unreadable, is_whole, number
 from prompt_coevo.report.run import (
     Call,
     CandidateRecord,
@@ -339,7 +339,7 @@ class _Reader:
         step.untemplated = event.inside("untemplated").number("reward")
         uses = []
         for row in event.rows("uses"):
-            if len(row) != 4 or not isinstance(row[0], str) or type(row[2]) is not int:
+            if len(row) != 4 or not isinstance(row[0], str) or not is_whole(row[2]):
                 continue
             template, reward = row[1], number(row[3])
             if reward is not None and (template is None or isinstance(template, str)):

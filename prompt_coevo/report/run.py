@@ -187,6 +187,12 @@ class Run:
     others: dict[str, int] = field(default_factory=dict)
     """Kinds of events that are not known here, and how many of each."""
 
+    @property
+    def methods(self) -> list[str]:
+        """Names of the algorithms, as the settings say."""
+        names = self.settings.get("algorithms")
+        return [str(one) for one in names] if isinstance(names, list) else []
+
     def of_request(self, request: str) -> list[Call]:
         """The calls for one request: more than one if it was asked again."""
         return [call for call in self.calls if call.request == request]
