@@ -13,8 +13,8 @@ _WORD: Final = re.compile(r"\s+|\w+|[^\w\s]")
 _MOST_WORDS: Final = 4_000
 """Texts of more are compared line by line: words would take minutes."""
 _MOST_PAIRS: Final = 10_000
-"""Of equal words (or lines), one in each text: with more the comparison may take minutes, for its time grows
-with them and again with the length. An ordinary text of 900 words has as many."""
+"""Of equal words (or lines), one in each text: with more the comparison may take minutes, for its time
+grows with them and again with the length."""
 
 
 class Piece(NamedTuple):
