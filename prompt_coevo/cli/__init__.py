@@ -60,5 +60,9 @@ def main() -> None:
     try:
         app()
     except CoevoError as error:
-        typer.echo(f"error: {error}", err=True)
+        # Late, for most commands need none of it. Servers and rewards are quoted: no key, no terminal code.
+        from prompt_coevo.redact import redact
+        from prompt_coevo.report.visible import visible
+
+        typer.echo(f"error: {visible(redact(str(error)))}", err=True)
         sys.exit(2)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 Manner: TypeAlias = Literal["same", "gone", "new"]
 _WORD: Final = re.compile(r"\s+|\w+|[^\w\s]")
 _MOST_WORDS: Final = 4_000
 """Texts of more are compared line by line: words would take minutes."""
+_MOST_PAIRS: Final = 10_000
+"""Of equal words (or lines), one in each text: with more the comparison may take minutes, for its time
+grows with them and again with the length."""
 
 
 class Piece(NamedTuple):
@@ -23,9 +27,18 @@ class Piece(NamedTuple):
 def pieces(old: str, new: str) -> list[Piece]:
     """The two texts as one: what is not `new` is the old text, what is not `gone` the new one."""
     before, after = _WORD.findall(old), _WORD.findall(new)
-    if max(len(before), len(after)) > _MOST_WORDS:
+    words = (one for one in before if not one.isspace())
+    if max(len(before), len(after)) > _MOST_WORDS or _pairs(words, after) > _MOST_PAIRS:
         before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+        if _pairs(before, after) > _MOST_PAIRS:
+            before, after = [old], [new]
     return list(_pieces(before, after))
+
+
+def _pairs(before: Iterable[str], after: list[str]) -> int:
+    """How many places of one have how many equal ones of the other."""
+    there = Counter(after)
+    return sum(there[one] for one in before)
 
 
 def _pieces(before: list[str], after: list[str]) -> Iterator[Piece]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, TypeGuard
 
 from prompt_coevo.report.run import Moment
+
+_LARGEST: Final = 1e100
 
 
 class Unreadable(Exception):
@@ -16,8 +18,10 @@ class Unreadable(Exception):
 class Fields:
     """The fields of one event, or of an object inside it."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, Any], place: int = 0) -> None:
+        """`place` is the number of the event in the journal."""
         self.values = values
+        self._place = place
 
     def text(self, name: str) -> str:
         """Raises Unreadable."""
@@ -33,7 +37,7 @@ class Fields:
     def whole(self, name: str) -> int:
         """0 for what is none."""
         value = self.values.get(name)
-        return value if type(value) is int and abs(value) < 1 << 53 else 0
+        return value if is_whole(value) else 0
 
     def number(self, name: str) -> float | None:
         """None for what is no finite number."""
@@ -72,7 +76,9 @@ class Fields:
 
     @property
     def at(self) -> Moment:
-        return Moment(self.whole("attempt"), self.whole("step"), self.maybe("time") or "")
+        return Moment(
+            self.whole("attempt"), self.whole("step"), self.maybe("time") or "", self._place
+        )
 
     def _list(self, name: str) -> list[Any]:
         value = self.values.get(name)
@@ -80,11 +86,16 @@ class Fields:
 
 
 def number(value: object) -> float | None:
-    """A finite number, or None."""
+    """A finite number, or None. One that no chart has room for is cut."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
         found = float(value)
     except OverflowError:
         return None
-    return found if math.isfinite(found) else None
+    return max(-_LARGEST, min(found, _LARGEST)) if math.isfinite(found) else None
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether it is a whole number that a float holds exactly."""
+    return type(value) is int and abs(value) < 1 << 53

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from prompt_coevo.engine.journal import FORMAT, Journal
 from prompt_coevo.errors import CoevoError
-from prompt_coevo.report.fields import Fields, Unreadable, number
+from prompt_coevo.report.fields import Fields, Unreadable, is_whole, number
 from prompt_coevo.report.run import (
     Call,
     CandidateRecord,
@@ -64,10 +64,13 @@ class _Reader:
     def __init__(self, folder: str) -> None:
         self._run = Run(folder)
         self._texts: dict[str, str] = {}
-        self._trial_scores: list[tuple[str, str, float]] = []
+        self._trial_scores: list[tuple[Moment, str, str, float]] = []
+        self._saved: dict[int, int] = {}
+        """By step: the place of the event that its state was saved."""
         self._handlers: dict[str, Callable[[Fields], None]] = {
             "run_begins": self._begins,
-            "resumed": self._begins,
+            "resumed": self._resumed,
+            "state_saved": self._state_saved,
             "training_ended": self._ended,
             "text": self._text,
             "question": self._question,
@@ -90,8 +93,8 @@ class _Reader:
         if line is None or not isinstance(line.get("event"), str):
             self._run.damaged += 1
             return
-        event, name = Fields(line), line["event"]
         self._run.events += 1
+        event, name = Fields(line, self._run.events), line["event"]
         if name not in ("gap", "text"):
             self._run.last = event.at
         try:
@@ -110,7 +113,7 @@ class _Reader:
                 f"the journal in {run.folder} holds no event that can be read ({run.damaged} damaged "
                 "lines); was the run killed as it began?"
             )
-        for question, template, reward in self._trial_scores:
+        for _, question, template, reward in self._trial_scores:
             _score(run, question, template).add(1, reward)
         for step in run.steps.values():
             for question, used, rollouts, reward in step.uses:
@@ -120,28 +123,67 @@ class _Reader:
     # What a run is
 
     def _begins(self, event: Fields) -> None:
-        run, at = self._run, event.at
+        """From its beginning, whatever the folder held before: of that the calls count, as costs."""
+        self._check_format(event)
+        old = self._run
+        if old.attempts:
+            self._run = Run(
+                old.folder,
+                begun=old.begun,
+                last=old.last,
+                attempts=old.attempts,
+                events=old.events,
+                damaged=old.damaged,
+                lost=old.lost,
+                calls=old.calls,
+            )
+            self._trial_scores, self._saved = [], {}
+        self._attempt(event)
+
+    def _resumed(self, event: Fields) -> None:
+        self._check_format(event)
+        if self._run.attempts:
+            self._undo(event.at)
+        self._attempt(event)
+
+    def _check_format(self, event: Fields) -> None:
         if event.values.get("journal") != FORMAT:
             wrote = event.inside("noted").maybe("versions.prompt-coevo") or "an unknown version"
             told = event.values.get("journal", "none")
             raise RunError(
-                f"the journal in {run.folder} has format {told!r}, this version reads format {FORMAT}; "
-                f"use the prompt-coevo that wrote it ({wrote})"
+                f"the journal in {self._run.folder} has format {told!r}, this version reads format "
+                f"{FORMAT}; use the prompt-coevo that wrote it ({wrote})"
             )
+
+    def _attempt(self, event: Fields) -> None:
+        run, at = self._run, event.at
         run.begun = run.begun or at.time
         run.settings = dict(event.inside("settings").values)
         run.noted = dict(event.inside("noted").values)
         run.ended = False
-        if run.attempts:
-            self._undo(at)
         run.attempts.append(at)
+
+    def _state_saved(self, event: Fields) -> None:
+        self._saved[event.at.step] = event.at.place
 
     def _undo(self, at: Moment) -> None:
         """The run went on from here: what came after is not what happened."""
-        run = self._run
+        run, saved = self._run, self._saved.get(at.step)
+
+        def counts(when: Moment) -> bool:
+            if when.step != at.step:
+                return when.step < at.step
+            # Without its state, what was decided before the first step is decided once more.
+            return when.place <= saved if saved is not None else at.step > 0
+
         run.steps = {number: step for number, step in run.steps.items() if number <= at.step}
+        run.empty_replies = [one for one in run.empty_replies if counts(one.at)]
+        self._trial_scores = [one for one in self._trial_scores if counts(one[0])]
+        self._saved = {step: place for step, place in self._saved.items() if step <= at.step}
         for candidate in run.candidates.values():
-            kept = [turn for turn in candidate.turns if turn.at.step <= at.step]
+            candidate.checks = [one for one in candidate.checks if counts(one.at)]
+            candidate.trials = [one for one in candidate.trials if counts(one.at)]
+            kept = [turn for turn in candidate.turns if counts(turn.at)]
             if candidate.turns and not kept:
                 why = f"attempt {at.attempt} went on from step {at.step}, before it"
                 kept = [Turn(at, "undone", why)]
@@ -207,7 +249,7 @@ class _Reader:
         candidate.trials.append(trial)
         for one in questions:
             if candidate.kind == "template":
-                self._trial_scores.append((one.id, candidate.id, one.reward))
+                self._trial_scores.append((event.at, one.id, candidate.id, one.reward))
         means = (
             f"mean reward {trial.mean:.3g} on {len(questions)} questions, its parent's "
             f"{trial.parent_mean:.3g}"
@@ -249,7 +291,7 @@ class _Reader:
         for described in event.objects("pool"):
             candidate = self._described(described)
             for question, reward in zip(questions, described.numbers("dev_scores"), strict=False):
-                self._trial_scores.append((question, candidate.id, reward))
+                self._trial_scores.append((event.at, question, candidate.id, reward))
         for name in cover:
             _turn(self._candidate(name), event, "in use", "a search chose it for hard questions")
 
@@ -297,7 +339,7 @@ class _Reader:
         step.untemplated = event.inside("untemplated").number("reward")
         uses = []
         for row in event.rows("uses"):
-            if len(row) != 4 or not isinstance(row[0], str) or type(row[2]) is not int:
+            if len(row) != 4 or not isinstance(row[0], str) or not is_whole(row[2]):
                 continue
             template, reward = row[1], number(row[3])
             if reward is not None and (template is None or isinstance(template, str)):

@@ -12,11 +12,13 @@ Fate: TypeAlias = Literal[
 
 
 class Moment(NamedTuple):
-    """When something was written: the attempt, the weight updates so far, and the clock (UTC)."""
+    """When something was written: the attempt, the weight updates so far, the clock (UTC), and which event
+    of the journal it is."""
 
     attempt: int
     step: int
     time: str
+    place: int = 0
 
     def __str__(self) -> str:
         return f"step {self.step}" + (f" of attempt {self.attempt}" if self.attempt else "")
@@ -184,6 +186,12 @@ class Run:
     """The latest ones."""
     others: dict[str, int] = field(default_factory=dict)
     """Kinds of events that are not known here, and how many of each."""
+
+    @property
+    def methods(self) -> list[str]:
+        """Names of the algorithms, as the settings say."""
+        names = self.settings.get("algorithms")
+        return [str(one) for one in names] if isinstance(names, list) else []
 
     def of_request(self, request: str) -> list[Call]:
         """The calls for one request: more than one if it was asked again."""

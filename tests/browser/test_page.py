@@ -38,6 +38,22 @@ def test_every_candidate_is_there_with_its_fate_and_its_trial(pages: dict[str, P
         assert re.search(r"Trial at step \d", text) or path.parent.parent.name == "stream"
 
 
+@pytest.mark.parametrize(
+    ("settings", "numbers", "rollouts"),
+    [({"algorithms": 5}, (1.0, 2.0), 1), ({}, (1e308, -1e308), 1), ({}, (1.0, 2.0), 10**400)],
+)
+def test_odd_numbers_stop_no_page(
+    settings: dict[str, object], numbers: tuple[float, float], rollouts: int, tmp_path: Path
+) -> None:
+    begins = {"event": "run_begins", "journal": 1, "settings": settings}
+    metrics = [
+        {"event": "metrics", "step": step, "metrics": {"coevo/hard_samples": value}}
+        for step, value in enumerate(numbers, 1)
+    ]
+    uses = {"event": "rewards", "step": 1, "uses": [["q", "t", rollouts, 0.5]]}
+    assert "<svg" in page(write(tmp_path, [begins, *metrics, uses]))
+
+
 def test_nothing_is_loaded_from_anywhere(pages: dict[str, Path]) -> None:
     for path in pages.values():
         for tag, attributes in Tags(path.read_text()).found:

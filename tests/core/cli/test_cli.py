@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from prompt_coevo import cli
+from prompt_coevo.errors import CoevoError
+
 
 def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     code = "from prompt_coevo.cli import main; main()"
@@ -105,3 +108,17 @@ def test_the_demo_names_what_it_needs_before_it_starts(tmp_path: Path) -> None:
 def test_help_and_version() -> None:
     assert "--reflection-lm" in run("demo", "--help").stdout
     assert run("--version").stdout.strip()
+
+
+def test_an_error_that_quotes_others_shows_no_key_and_steers_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise CoevoError("it said \x1b]0;title\x07 sk-test-0123456789")
+
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(SystemExit, match="2"):
+        cli.main()
+    said = "error: it said ⟨U+001B⟩]0;title⟨U+0007⟩ [api key]\n"
+    assert capsys.readouterr().err == said

@@ -92,6 +92,65 @@ def test_what_a_resume_has_undone_did_not_happen(tmp_path: Path) -> None:
     assert len(run.attempts) == 2
 
 
+def trial(step: int, *, attempt: int = 0) -> list[dict[str, Any]]:
+    """A check, a trial and a reply without a candidate."""
+    verified = {
+        "event": "candidate_verified",
+        "step": step,
+        "attempt": attempt,
+        "candidate": "a",
+        "parent": "b",
+        "accepted": True,
+        "questions": ["q"],
+        "parent_rewards": [0.0],
+        "rewards": [1.0],
+    }
+    empty = {**checked("", "", step=step), "candidate": None, "attempt": attempt}
+    return [{**checked("a", "one", step=step), "attempt": attempt}, verified, empty]
+
+
+REPLY = {"event": "reply", "call": 1, "request": "r", "usage": {"usd": 1.0}}
+
+
+@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize("step", [0, 2])
+def test_what_is_done_again_after_a_resume_counts_once(
+    step: int, saved: bool, tmp_path: Path
+) -> None:
+    resumed = {"event": "resumed", "journal": 1, "attempt": 1, "step": step}
+    before = [{"event": "state_saved", "step": step}] if saved else []
+    late = step if saved else step + (step > 0)
+    lines = [*before, *trial(late), REPLY, resumed, *trial(late, attempt=1)]
+    run = read_run(write(tmp_path, lines))
+    assert [one.at.attempt for one in run.candidates["a"].trials] == [1]
+    assert [one.at.attempt for one in run.candidates["a"].checks] == [1]
+    assert [one.at.attempt for one in run.empty_replies] == [1]
+    assert run.scores["q", "a"].rollouts == 1
+    assert len(run.calls) == 1
+
+
+@pytest.mark.parametrize("step", [0, 2])
+def test_what_was_saved_before_a_resume_counts(step: int, tmp_path: Path) -> None:
+    resumed = {"event": "resumed", "journal": 1, "attempt": 1, "step": step}
+    run = read_run(write(tmp_path, [*trial(step), {"event": "state_saved", "step": step}, resumed]))
+    assert len(run.candidates["a"].trials) == len(run.candidates["a"].checks) == 1
+    assert run.candidates["a"].fate == "won its trial"
+    assert run.scores["q", "a"].rollouts == 1
+
+
+def test_a_run_that_begins_anew_in_a_folder_keeps_the_calls_alone(tmp_path: Path) -> None:
+    begins = {"event": "run_begins", "journal": 1, "attempt": 1, "settings": {"seed": 2}}
+    told = {"event": "odd"}
+    folder = write(tmp_path, [checked("b", "other"), *trial(0), REPLY, told, begins, *trial(0)])
+    run = read_run(folder)
+    assert list(run.candidates) == ["a"]
+    assert len(run.candidates["a"].trials) == len(run.empty_replies) == 1
+    assert run.scores["q", "a"].rollouts == 1
+    assert not run.notes
+    assert len(run.attempts) == 2
+    assert len(run.calls) == 1
+
+
 def test_a_copy_that_is_refused_does_not_change_what_is_in_use(tmp_path: Path) -> None:
     joined = {"event": "template_joined", "template": "a", "tried": 1, "solved": 1}
     again = checked("a", "one", reason="it equals a candidate that is in use")
