@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         PreTrainedModel,
         PreTrainedTokenizerBase,
         TrainerCallback,
+        TrainerState,
     )
     from trl import GRPOConfig, RLOOConfig
     from trl.generation.vllm_generation import VLLMGeneration
@@ -54,6 +55,7 @@ class Trainer(Protocol):
     is_fsdp_enabled: bool
     vllm_generation: VLLMGeneration
     callback_handler: CallbackHandler
+    state: TrainerState
     _metrics: dict[str, dict[str, list[float]]]
 
     def add_callback(self, callback: TrainerCallback) -> None: ...
