@@ -164,8 +164,11 @@ def _run(job: Job) -> None:
             "again",
             err=True,
         )
-        # Threads may wait for a server; nothing that they bring is lost, it is in the ledger.
-        raise typer.Exit(_INTERRUPTED) from None
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Threads wait for a server, and one that is importing keeps the interpreter from ending. Nothing
+        # that they bring is lost: a reply is in the ledger, or its call counts.
+        os._exit(_INTERRUPTED)
     _show(evolved, job)
 
 

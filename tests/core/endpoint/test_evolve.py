@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import sys
 import threading
@@ -160,6 +161,7 @@ def test_a_run_that_was_stopped_goes_on_without_paying_twice(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(evolving.Evolving, "_found", stopped)
+    monkeypatch.setattr(os, "_exit", sys.exit)  # this process goes on
     assert "the same command goes on" in command(code=130)
     paid = len(command.server.requests)
     monkeypatch.setattr(evolving.Evolving, "_found", original)
