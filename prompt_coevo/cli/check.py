@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
-from prompt_coevo.errors import CoevoError
+from prompt_coevo.doors.flags import put
+from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.extras import require
 from prompt_coevo.preflight.page import Line, Page
 from prompt_coevo.settings import Settings
@@ -110,18 +111,16 @@ def _nested(values: Sequence[str]) -> dict[str, Any]:
         name, equals, text = one.partition("=")
         if not equals or not name:
             _refuse(f"--set {one}: write --set NAME=VALUE")
-        if name == _KEY:
-            _refuse(
-                f"--set {_KEY} would stay in the shell's history; set the provider's environment variable "
-                "or PROMPT_COEVO_REFLECTION__API_KEY"
-            )
-        *sections, last = name.split(".")
-        place = nested
-        for section in sections:
-            place = place.setdefault(section, {})
-            if not isinstance(place, dict):
-                _refuse(f"--set {name}: {section} has a value already; leave one of them out")
-        place[last] = _value(text)
+        try:
+            put(nested, name, _value(text), "--set ")
+        except SettingsError as error:
+            _refuse(str(error))
+    reflection = nested.get("reflection")
+    if isinstance(reflection, dict) and "api_key" in reflection:
+        _refuse(
+            f"--set {_KEY} would stay in the shell's history; set the provider's environment variable "
+            "or PROMPT_COEVO_REFLECTION__API_KEY"
+        )
     return nested
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, get_origin
+from typing import Any, Final, get_origin
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import Settings, method_choices, setting_fields
@@ -63,8 +63,8 @@ def help_text() -> str:
     return "\n".join(lines)
 
 
-def _nested(flags: dict[str, list[str]]) -> dict[str, object]:
-    nested: dict[str, object] = {}
+def _nested(flags: dict[str, list[str]]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
     found: list[str] = []
     lists = {name for name, field in setting_fields() if get_origin(field.annotation) is tuple}
     for name, texts in flags.items():
@@ -80,7 +80,7 @@ def _nested(flags: dict[str, list[str]]) -> dict[str, object]:
                 nested["algorithms"] = _algorithms(texts)
                 continue
             values = [_value(text) for text in texts]
-            _put(nested, name, values if len(values) > 1 or name in lists else values[0])
+            put(nested, name, values if len(values) > 1 or name in lists else values[0])
         except SettingsError as error:
             found += error.problems
     if found:
@@ -89,18 +89,21 @@ def _nested(flags: dict[str, list[str]]) -> dict[str, object]:
     return nested
 
 
-def _put(nested: dict[str, object], name: str, value: object) -> None:
+def put(nested: dict[str, Any], name: str, value: object, prefix: str = PREFIX) -> None:
+    """Set `a.b` in nested values. Raises SettingsError, with the names as they were typed behind `prefix`,
+    where a value and a section would take each other's place."""
     *sections, last = name.split(".")
     place = nested
     for section in sections:
         inner = place.setdefault(section, {})
         if not isinstance(inner, dict):
             raise SettingsError(
-                f"{PREFIX}{name} cannot be set, because {PREFIX}{section} has a value; leave that out"
+                f"{prefix}{name} cannot be set, because {prefix}{section} has a value already; leave that "
+                "out"
             )
         place = inner
     if isinstance(place.get(last), dict):
-        raise SettingsError(f"{PREFIX}{name} is a section, which has no value; leave that out")
+        raise SettingsError(f"{prefix}{name} is a section, which has no value; leave that out")
     place[last] = value
 
 
