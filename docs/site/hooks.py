@@ -21,7 +21,7 @@ ROOT_PAGES: Final = {
     "CHANGELOG.md": "changelog.md",
 }
 _LINK: Final = re.compile(
-    r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)"
+    r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)"
 )
 _ITEM: Final = re.compile(r"\]\(([\w./-]+\.md)\)")
 
@@ -59,14 +59,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
 
 
 def link(found: re.Match[str], folder: str, page: str, repository: str | None) -> str:
-    """A link as it leads from this page of the site to the same place."""
-    text, target, anchor = found[1], found[2], found[3] or ""
+    """A link, or a picture, as it leads from this page of the site to the same place."""
+    mark, text, target, anchor = found[1], found[2], found[3], found[4] or ""
     place = posixpath.normpath(posixpath.join(folder, target))
     if place in ROOT_PAGES:
         place = posixpath.join("docs", ROOT_PAGES[place])
     if place.startswith("docs/") and not (DOCS.parent / place).is_dir():
         ours = posixpath.relpath(place, posixpath.join("docs", posixpath.dirname(page)))
-        return f"[{text}]({ours}{anchor})"
+        return f"{mark}[{text}]({ours}{anchor})"
     if repository:
         kind = "tree" if (DOCS.parent / place).is_dir() else "blob"
         return f"[{text}]({repository.rstrip('/')}/{kind}/main/{place}{anchor})"
