@@ -38,6 +38,7 @@ def page(name: str) -> Any:
         ("verl.md", "[stand-ins](../tests/standins/verl)", "stand-ins (`tests/standins/verl`)"),
         ("trl.md", "[a](https://example.org/x)", "[a](https://example.org/x)"),
         ("trl.md", "![a](loops/p2o.svg)", "![a](loops/p2o.svg)"),
+        ("readme.md", "![a](docs/results/effect.svg)", "![a](results/effect.svg)"),
     ],
 )
 def test_links_lead_to_the_same_place(
