@@ -28,6 +28,8 @@ def forecast(
         foresight = method.foresee(section, workload)
         if foresight.never is not None:
             yield Line("problem", _TOPIC, f"{method.name}: {foresight.never}")
+        elif foresight.unknown is not None:
+            yield Line("note", _TOPIC, f"{method.name}: {_unknown(foresight.unknown)}")
         cost = method.estimate(section, workload)
         if cost is not None:
             yield Line("ok", _TOPIC, _cost(method.name, cost, foresight, workload))
@@ -49,6 +51,13 @@ def _training(workload: Workload) -> str:
     if workload.steps is not None:
         length.append(f"{workload.steps} step{'' if workload.steps == 1 else 's'}")
     return f"{epoch}; the run has {', '.join(length)}" if length else epoch
+
+
+def _unknown(length: str) -> str:
+    return (
+        f"how many {length} the run has is not known, so neither is whether it is long enough; give "
+        f"prompt-coevo check --{length} to learn it"
+    )
 
 
 def _cost(name: str, cost: Cost, foresight: Foresight, workload: Workload) -> str:

@@ -60,12 +60,14 @@ class Foresight:
     `searches` counts what it does outside the steps of training (None: not known, or all the time).
     `never` says why nothing can come of it, and what to set; it ends a sentence. `remarks` are sentences
     that a user should read before. `shown` are the examples that a reflection call shows, at most.
+    `unknown` is the length of the run that would decide on `never`, if the workload does not say it.
     """
 
     searches: int | None = None
     never: str | None = None
     remarks: tuple[str, ...] = ()
     shown: int = 0
+    unknown: Literal["epochs", "steps"] | None = None
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,13 @@ def _estimate(section: InspoSettings, workload: Workload) -> Cost:
 
 def _foresee(section: InspoSettings, workload: Workload) -> Foresight:
     shown = section.failures_per_reflection
-    if section.evolution == "off" or workload.steps is None:
+    if section.evolution == "off":
         return Foresight(shown=shown)
     every, until = section.evolve_every, section.evolve_until
     if section.evolution != "online":
         return Foresight(len(range(every, until, every)), shown=shown)
+    if workload.steps is None:
+        return Foresight(shown=shown, unknown="steps")
     # A step counts if it used a new generation round, and nothing evolves after the last one.
     steps = int(workload.steps / max(1.0, workload.updates_per_round))
     evolutions = len(range(every, min(until, steps), every))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal
 
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.settings.method import Cost, Foresight, Method, Workload
@@ -33,7 +33,11 @@ def _late(section: P2OSettings) -> str:
 
 def _foresee(section: P2OSettings, workload: Workload) -> Foresight:
     if section.search_backend == "stream":
-        return Foresight(never=_no_template(section, workload), shown=section.failures_per_call)
+        return Foresight(
+            never=_no_template(section, workload),
+            shown=section.failures_per_call,
+            unknown=_unknown_to_the_stream(section, workload),
+        )
     searches = _searches(section, workload)
     never = None
     if workload.questions < section.min_hard:
@@ -43,7 +47,12 @@ def _foresee(section: P2OSettings, workload: Workload) -> Foresight:
         )
     elif searches == 0:
         never = f"no search will ever happen, because {_too_short(section, workload)}"
-    return Foresight(searches, never, tuple(_dear(section, workload)), section.minibatch_size)
+    unknown: Literal["epochs", "steps"] | None = None
+    if searches is None:
+        unknown = "epochs" if section.search_every == "epoch" else "steps"
+    return Foresight(
+        searches, never, tuple(_dear(section, workload)), section.minibatch_size, unknown
+    )
 
 
 def _searches(section: P2OSettings, workload: Workload) -> int | None:
@@ -79,6 +88,17 @@ def _no_template(section: P2OSettings, workload: Workload) -> str | None:
         f"no template will ever be used, because the run has {_epochs(workload)} and meets no question "
         "twice; set p2o.first_sight = true, or train for more"
     )
+
+
+def _unknown_to_the_stream(
+    section: P2OSettings, workload: Workload
+) -> Literal["epochs", "steps"] | None:
+    """Which length `_no_template` misses. An epoch has one step at least."""
+    if workload.epochs is None and not section.first_sight:
+        return "epochs"
+    if workload.steps is None and math.ceil(workload.epochs or 1) <= section.reply_steps:
+        return "steps"
+    return None
 
 
 def _epochs(workload: Workload) -> str:

@@ -403,6 +403,39 @@ def test_what_will_never_happen_is_said_before(
     assert (not problems) if never is None else (never in problems[0]), problems
 
 
+UNKNOWN = [
+    ({}, {}, "epochs"),
+    ({}, {"steps": 9}, "epochs"),
+    ({}, {"epochs": 2.0}, None),
+    ({"p2o": {"reply_steps": 2}}, {"epochs": 2.0}, "steps"),
+    ({"p2o": {"first_sight": True}}, {}, "steps"),
+    ({"p2o": WAVES}, {"steps": 50}, "epochs"),
+    ({"p2o": WAVES}, {"epochs": 3.0}, None),
+    ({"p2o": {**WAVES, "search_every": 50}}, {"epochs": 3.0}, "steps"),
+    ({"p2o": {**WAVES, "search_every": 50}}, {"steps": 60}, None),
+    (INSPO, {"epochs": 3.0}, "steps"),
+    ({"algorithms": "inspo", "inspo": {**INSPO["inspo"], "evolution": "before"}}, {}, None),
+    ({"algorithms": "inspo", "inspo": {**INSPO["inspo"], "evolution": "off"}}, {}, None),
+]
+
+
+@pytest.mark.parametrize(("settings", "length", "unknown"), UNKNOWN)
+def test_a_length_that_would_decide_and_is_not_known_is_asked_for(
+    settings: dict[str, Any], length: dict[str, Any], unknown: str | None
+) -> None:
+    page = Coevolution.from_settings(Settings(**FUNCTION, **settings)).preflight(
+        None, Workload(200, 8, **length)
+    )
+    notes = [line.text for line in page.of("note") if line.topic == "forecast"]
+    assert not page.of("problem")
+    if unknown is None:
+        assert not notes
+    else:
+        (note,) = notes
+        assert f"how many {unknown} the run has is not known" in note
+        assert f"prompt-coevo check --{unknown}" in note
+
+
 def test_the_default_budget_next_to_the_dataset() -> None:
     made = Coevolution.from_settings(Settings(**FUNCTION, p2o=WAVES))
     page = made.preflight(None, Workload(16, 8, epochs=3.0, steps=24))
