@@ -1,5 +1,6 @@
 """INSPO (arXiv 2512.01945): a population of instructions that learns with the policy."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from prompt_coevo.algorithms.inspo.settings import InspoSettings
@@ -9,7 +10,9 @@ from prompt_coevo.settings.method import Cost, Foresight, Method, Workload
 def _estimate(section: InspoSettings, workload: Workload) -> Cost:
     if section.evolution == "off":
         return Cost("in the whole run", 0, 0)
-    evolutions = len(range(section.evolve_every, section.evolve_until, section.evolve_every))
+    evolutions = _evolutions(section, workload)
+    if evolutions is None:  # as many as there are in the longest run
+        evolutions = len(range(section.evolve_every, section.evolve_until, section.evolve_every))
     tried = section.rounds * section.candidates_per_call + section.parents
     if section.reflection == "overlapped":  # every round meets other weights: its parent runs again
         tried = section.rounds * (section.candidates_per_call + 1)
@@ -25,21 +28,51 @@ def _foresee(section: InspoSettings, workload: Workload) -> Foresight:
     shown = section.failures_per_reflection
     if section.evolution == "off":
         return Foresight(shown=shown)
+    evolutions = _evolutions(section, workload)
+    remarks = tuple(_dear(section, workload))
+    if evolutions is None:
+        return Foresight(None, None, remarks, shown, unknown="steps")
+    if evolutions:
+        return Foresight(evolutions, None, remarks, shown)
+    never = (
+        f"no instruction will ever evolve, because the run has {_steps(workload)} steps with new rollouts "
+        f"and the first evolution comes after {section.evolve_every} (inspo.evolve_every); lower it, or "
+        "train longer"
+    )
+    return Foresight(0, never, remarks, shown)
+
+
+def _evolutions(section: InspoSettings, workload: Workload) -> int | None:
+    """How many there will be; None if the length of the run decides it and is not known."""
     every, until = section.evolve_every, section.evolve_until
     if section.evolution != "online":
-        return Foresight(len(range(every, until, every)), shown=shown)
+        return len(range(every, until, every))
+    steps = _steps(workload)
+    # Nothing evolves after the last one.
+    return None if steps is None else len(range(every, min(until, steps), every))
+
+
+def _steps(workload: Workload) -> int | None:
+    """Those that count: a step does if it used a new generation round."""
     if workload.steps is None:
-        return Foresight(shown=shown, unknown="steps")
-    # A step counts if it used a new generation round, and nothing evolves after the last one.
-    steps = int(workload.steps / max(1.0, workload.updates_per_round))
-    evolutions = len(range(every, min(until, steps), every))
-    if evolutions:
-        return Foresight(evolutions, shown=shown)
-    never = (
-        f"no instruction will ever evolve, because the run has {steps} steps with new rollouts and the "
-        f"first evolution comes after {every} (inspo.evolve_every); lower it, or train longer"
-    )
-    return Foresight(0, never, shown=shown)
+        return None
+    return int(workload.steps / max(1.0, workload.updates_per_round))
+
+
+def _dear(section: InspoSettings, workload: Workload) -> Iterator[str]:
+    """What verification comes to next to training."""
+    rollouts = _estimate(section, workload).rollouts
+    trained = int(workload.rollouts * (workload.epochs or 1))
+    if rollouts > trained > 0:
+        whose = "an epoch's training" if workload.epochs is None else "training"
+        fitting = max(1, section.verify_size * trained // rollouts)
+        online = section.evolution == "online"
+        others = 'inspo.verify = "in_training" makes none, and ' if online else ""
+        yield (
+            f"candidates may be verified by {rollouts} rollouts in the whole run, "
+            f"{rollouts / trained:.1f} times the {trained} of {whose}; {others}inspo.verify_size = "
+            f"{fitting} makes about as many"
+        )
 
 
 METHOD: Final = Method(

@@ -444,6 +444,35 @@ def test_the_default_budget_next_to_the_dataset() -> None:
     assert "p2o: 2 searches in this run; after an epoch at most 11000 rollouts" in page.text()
 
 
+def inspo_page(length: dict[str, Any], **section: Any) -> Page:
+    inspo = {**INSPO["inspo"], **section}
+    made = Coevolution.from_settings(Settings(**FUNCTION, algorithms="inspo", inspo=inspo))
+    return made.preflight(None, Workload(100, 8, **length))
+
+
+def test_verification_next_to_training() -> None:
+    length = {"epochs": 5.0, "steps": 40}  # evolutions after steps 15 and 30
+    page = inspo_page(length)
+    (warning,) = page.of("warning")
+    # Two evolutions, each of five rounds with six candidates, and the parent once: 62 times 200.
+    assert warning.text == (
+        "inspo: candidates may be verified by 12400 rollouts in the whole run, 3.1 times the 4000 of "
+        'training; inspo.verify = "in_training" makes none, and inspo.verify_size = 64 makes about as many'
+    )
+    costs = (
+        "inspo: 2 searches in this run; in the whole run at most 12400 rollouts outside training"
+    )
+    text = " ".join(page.text().split())
+    assert costs in text
+    assert "and 10 reflection calls" in text
+    for fitting in ({"verify_size": 64}, {"verify": "in_training"}, {"verify": "off"}):
+        assert not inspo_page(length, **fitting).of("warning")
+    (warning,) = inspo_page({}).of("warning")
+    assert "times the 800 of an epoch's training" in warning.text
+    (warning,) = inspo_page(length, evolution="before").of("warning")
+    assert "in_training" not in warning.text
+
+
 def test_tokens_and_dollars_where_litellm_knows_a_price() -> None:
     with openai_server("ready") as server:
         made = engine(server.base, reflection={"model": "openai/gpt-4o-mini"})
