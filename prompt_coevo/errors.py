@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from prompt_coevo.redact import redact_quoted
+
 
 class CoevoError(Exception):
     """Base of every error that prompt_coevo raises on purpose."""
 
 
 class SettingsError(CoevoError, ValueError):
-    """Settings are unknown, out of range, or contradict each other: `problems`, a sentence each."""
+    """Settings are unknown, out of range, or contradict each other: `problems`, a sentence each, without
+    keys that were typed in a wrong place."""
 
     def __init__(self, *problems: str) -> None:
+        problems = tuple(map(redact_quoted, problems))
         text = "; ".join(problems)
         if len(problems) > 1:
             listed = (f"({number}) {one}" for number, one in enumerate(problems, 1))

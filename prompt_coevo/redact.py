@@ -14,6 +14,10 @@ _SHORTEST_IN_ENVIRONMENT: Final = 8
 _USER_IN_ADDRESS: Final = re.compile(r"(?<=://)[^/\s]+@")
 _ADDRESS: Final = re.compile(r"(://[^\s?#\"'<>]+)(?:(\?)[^\s\"'<>]+|#[^\s\"'<>]+)?")
 _TOP: Final = re.compile(r"/[^/]+")
+# As the providers make them: long enough, and with a digit, so that no name of a model is one.
+_SHAPE_OF_A_KEY: Final = re.compile(
+    r"(?<![\w-])(?:(?:sk|gsk|xai|pplx)[-_](?=[\w-]*\d)[\w-]{16,}|hf_[A-Za-z0-9]{30,}|AIza[\w-]{30,})"
+)
 
 
 def redact(text: str, *keys: str) -> str:
@@ -24,6 +28,17 @@ def redact(text: str, *keys: str) -> str:
 def redact_known(text: str, known: Sequence[str]) -> str:
     """The same for many texts: `known` is what `known_keys` has just said."""
     return _ADDRESS.sub(_without_query, _without(text, known))
+
+
+def redact_quoted(text: str, *keys: str) -> str:
+    """The same for a sentence that quotes what a person has typed, and so perhaps a key in the wrong
+    place, which is in no environment variable: without what has the shape of one."""
+    return _SHAPE_OF_A_KEY.sub("[api key]", redact(text, *keys))
+
+
+def looks_like_a_key(value: str) -> bool:
+    """Whether the value has the shape of a provider's key."""
+    return _SHAPE_OF_A_KEY.fullmatch(value.strip()) is not None
 
 
 def without_keys(text: str, *keys: str) -> str:

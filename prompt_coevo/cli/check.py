@@ -13,7 +13,8 @@ import typer
 from prompt_coevo.doors.flags import put
 from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.extras import require
-from prompt_coevo.preflight.page import Line, Page
+from prompt_coevo.preflight.page import Line, Page, visible
+from prompt_coevo.redact import redact_quoted
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import Workload
 from prompt_coevo.settings.sources import read_yaml
@@ -161,4 +162,4 @@ def _encoder(name: str) -> Encode:
 
 
 def _refuse(message: str) -> NoReturn:
-    raise typer.BadParameter(message)
+    raise typer.BadParameter(visible(redact_quoted(message)))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from prompt_coevo.redact import redact
+from prompt_coevo.redact import redact_quoted
 
 Status: TypeAlias = Literal["ok", "note", "warning", "problem"]
 """`note` is to be known, `warning` to be read; with a `problem` a run fails, or comes to nothing."""
@@ -27,7 +27,7 @@ class Line:
 
     def __post_init__(self) -> None:
         # Texts of servers and data sets get in here, and the page goes to a terminal.
-        object.__setattr__(self, "text", visible(redact(self.text)))
+        object.__setattr__(self, "text", visible(redact_quoted(self.text)))
 
 
 @dataclass(frozen=True)

@@ -171,6 +171,9 @@ def _names_any(sentence: str, names: set[str]) -> bool:
 
 
 def _is_showable(name: str, value: Any) -> bool:
+    """Not what may be a key: one in the place of the section `reflection`, too."""
+    if isinstance(value, str) and name.rpartition(".")[2] == "reflection":
+        return False
     return isinstance(value, (str, int, float)) and "key" not in name
 
 

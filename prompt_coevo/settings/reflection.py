@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field, ImportString, SecretStr
 
-from prompt_coevo.redact import redact
+from prompt_coevo.redact import looks_like_a_key, redact
 from prompt_coevo.registry import unknown
 from prompt_coevo.settings.section import Section
 
@@ -82,6 +82,11 @@ class ReflectionSettings(Section):
         if self.backend is not None:
             yield from unknown("models", (self.backend,), "reflection.backend")
         yield from unknown("proposers", self.meta_prompts, "reflection.meta_prompts")
+        if self.model is not None and looks_like_a_key(self.model):
+            yield (
+                "reflection.model looks like a key, which is not shown here; name a model, such as "
+                "openai/gpt-5, and set the provider's environment variable for the key"
+            )
         if self.model is not None and self.function is not None:
             yield "reflection.model and reflection.function exclude each other: set one"
         if self.function is not None:

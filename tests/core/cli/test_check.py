@@ -112,6 +112,44 @@ def test_a_wrong_command_has_exit_status_2(arguments: tuple[str, ...], message: 
     assert "sk-secret" not in error
 
 
+TYPED = "sk-proj-Ab3dE5gH7jK9mN1pQ3sT5v"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--set", f"reflection={TYPED}"),
+        ("--set", "reflection=0f9e8d7c6b5a49382716f5e4d3c2b1a0"),
+        ("--set", f"reflection.model={TYPED}"),
+        ("--set", f"reflection.timeout_s={TYPED}"),
+        ("--set", f"reflection.function={TYPED}"),
+        ("--set", f"reflection.{TYPED}=1"),
+        ("--set", f"algorithms={TYPED}"),
+        ("--set", f"preset={TYPED}"),
+        ("--set", TYPED),
+        ("--set", f"reflection=1\x1b[2J{TYPED}", "--set", "reflection.model=a"),
+        ("--set", f"reflection.model={TYPED}", "--json"),
+        ("--set", "reflection.model=openai/x", "--data", TYPED),
+        ("--preset", TYPED),
+    ],
+)
+def test_a_key_in_a_wrong_place_is_never_printed(arguments: tuple[str, ...]) -> None:
+    status, page, error = run(*arguments)
+    assert status
+    assert TYPED not in page + error
+    assert "0f9e8d7c" not in page + error
+    assert "\x1b" not in page + error
+
+
+def test_a_key_in_place_of_a_model_is_refused_before_it_is_sent() -> None:
+    with openai_server("ready") as server:
+        base = ("--set", f"reflection.api_base={server.base}")
+        status, page, _ = run(*base, "--set", f"reflection.model={TYPED}")
+        assert not server.requests
+    assert status == 1
+    assert "reflection.model looks like a key, which is not shown here" in " ".join(page.split())
+
+
 def test_a_line_that_is_no_json_is_named(tmp_path: Path) -> None:
     path = tmp_path / "train.jsonl"
     path.write_text('{"prompt": "why?"}\nwhy?\n')

@@ -16,7 +16,7 @@ import pytest
 from helpers.waits import waits_take_no_time
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import MissingExtraError
-from prompt_coevo.redact import redact
+from prompt_coevo.redact import looks_like_a_key, redact, redact_quoted
 from prompt_coevo.reflection import litellm_model as llm
 from prompt_coevo.reflection import patience
 from prompt_coevo.reflection.ledger import Ledger
@@ -264,6 +264,26 @@ def test_the_providers_own_variable_is_used_and_kept_secret(
     assert server.keys == ["Bearer sk-of-the-provider"]
     assert reply.error is not None
     assert "of-the-provider" not in reply.error
+
+
+@pytest.mark.parametrize(
+    ("typed", "is_key"),
+    [
+        ("sk-proj-Ab3dE5gH7jK9mN1pQ3sT5v", True),
+        ("sk-ant-api03-Ab3dE5gH7jK9mN1pQ3sT5v", True),
+        ("gsk_Ab3dE5gH7jK9mN1pQ3sT5v", True),
+        ("hf_AbcdEfghIjklMnopQrstUvwxYzabCdefGh", True),
+        ("openai/gpt-5", False),
+        ("sk-learn-like-names-are-not-keys", False),
+        ("hf_a_name_with_underscores_and_more_letters", False),
+        ("openai/ask-me-anything-2026-preview-1", False),
+    ],
+)
+def test_keys_that_were_typed_are_known_by_their_shape(typed: str, is_key: bool) -> None:
+    assert looks_like_a_key(typed) is is_key
+    told = f"not '{typed}' or so"
+    assert redact_quoted(told) == (told.replace(typed, "[api key]") if is_key else told)
+    assert redact(told) == told  # nobody has typed what the journal holds
 
 
 def test_redaction_spares_dummies_and_takes_passwords_out_of_addresses() -> None:
