@@ -50,6 +50,8 @@ class LiteLLMModel:
         self._concurrency = settings.calls_at_once
         # Several threads may call `complete`; the limit is on all of their calls together.
         self._slots = threading.Semaphore(self._concurrency)
+        self._warming = threading.Lock()
+        self._warmer: threading.Thread | None = None
 
     @property
     def has_price(self) -> bool:
@@ -90,11 +92,20 @@ class LiteLLMModel:
         return map_in_threads(self._ask, prompts, self._concurrency)
 
     def warm(self) -> None:
-        """Import, on this thread, what a first call imports: seconds, and many on a busy machine.
+        """Import what a first call imports, unless that is done: seconds, and many on a busy machine.
 
-        In the thread of a call it would count as the server's time, and a process that ends meanwhile would
-        wait for that import for ever.
+        In the thread of a call it would count as the server's time; and a daemon thread that holds the lock
+        of an import when the interpreter ends keeps it from ending. So a thread does it that is waited for
+        at exit.
         """
+        with self._warming:
+            if self._warmer is None:
+                warmer = threading.Thread(target=self._import_the_rest, daemon=False)
+                warmer.start()
+                self._warmer = warmer
+        self._warmer.join()
+
+    def _import_the_rest(self) -> None:
         for name in _IMPORTED_LATE:
             with suppress(ImportError):
                 import_module(name)

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -135,9 +136,11 @@ class PaidReplies:
         return hasattr(self._model, "brief")
 
     def warm(self) -> None:
-        """Have the model ready for a first call, if it has a way to be."""
+        """Have the model ready for a first call, if it has a way to be. It is done before any clock of a
+        call runs, here for those of a run, and before the short one that is none of them."""
         if (warm := getattr(self._model, "warm", None)) is not None:
-            warm()
+            with suppress(Exception):  # the call itself says what is wrong
+                warm()
 
     def probe(self, prompt: str, most_tokens: int, seconds: float) -> Reply:
         """One short answer now, for the check before a run: not in the ledger, in no budget, never asked
@@ -178,6 +181,8 @@ class PaidReplies:
             self._complete.append((work, calls))
 
     def _ask(self, askings: Sequence[_Asking]) -> list[Reply]:
+        if askings:
+            self.warm()
         if getattr(self._model, "batched", False):
             return self._attempts(askings)
         if self._at_once == 1:

@@ -207,18 +207,27 @@ def test_a_limit_a_minute_and_an_overload_end_no_run(
     assert "no quota left" not in caplog.text
 
 
-def test_a_first_call_has_nothing_left_to_import() -> None:
-    """What is imported in its thread would count as the server's time."""
+def test_what_a_first_call_imports_is_waited_for_at_exit() -> None:
+    """In the thread of a call it would count as the server's time, and in a daemon thread keep the
+    interpreter from ending; so with the first call of a run that asks in the background, unprobed."""
     script = """
-import sys
-from prompt_coevo.reflection.litellm_model import LiteLLMModel
-from prompt_coevo.settings.reflection import ReflectionSettings
-settings = ReflectionSettings(model="openai/a", api_base=sys.argv[1], api_key="k", timeout_s=1000)
-model = LiteLLMModel("openai/a", settings)
-model.warm()
-before = set(sys.modules)
-assert model.complete(["a call"])[0].text == "ready"
-print(len(set(sys.modules) - before))
+import sys, threading
+from prompt_coevo import Coevolution, Settings
+from prompt_coevo.threads import in_thread
+
+class Watch:
+    seen = []
+    def find_spec(self, name, path=None, target=None):
+        if threading.current_thread().daemon:
+            self.seen.append(name)
+
+reflection = {"model": "openai/a", "api_base": sys.argv[1], "api_key": "k", "timeout_s": 1000,
+              "total_timeout_s": 1000}
+made = Coevolution.from_settings(Settings(reflection=reflection, preflight={"reflection": "off"}))
+model = made.desk.language_model()
+sys.meta_path.insert(0, Watch())
+assert in_thread(lambda: model.complete(["a call"])).result()[0].text == "ready"
+print(len(Watch.seen))
 """
     with openai_server("ready") as server:
         command = [sys.executable, "-P", "-c", script, server.base]
