@@ -35,6 +35,10 @@ class HostError(CoevoError, RuntimeError):
     """The host trainer is used in a way that the adapter cannot support."""
 
 
+class OutOfStep(HostError):
+    """A rank died, hangs, or failed where others wait for it: no further word reaches them all."""
+
+
 class PreflightError(CoevoError, RuntimeError):
     """What was looked at before training says that the run would come to nothing."""
 

@@ -15,7 +15,7 @@ import torch
 
 from prompt_coevo.adapters.trl.host import Generated, Trainer
 from prompt_coevo.doors.patching import swapped
-from prompt_coevo.doors.ranks import OutOfStep
+from prompt_coevo.errors import OutOfStep
 from prompt_coevo.placement import Prompt
 
 T = TypeVar("T")

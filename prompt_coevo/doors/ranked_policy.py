@@ -14,9 +14,8 @@ import numpy as np
 from prompt_coevo.doors.policy import DoorPolicy, RolloutsFailed, observe_riders, sampled_alike
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.ranked_engine import RankedEngine
-from prompt_coevo.doors.ranks import OutOfStep
 from prompt_coevo.engine.coevolution import Coevolution
-from prompt_coevo.errors import CoevoError, HostError
+from prompt_coevo.errors import CoevoError, HostError, OutOfStep
 from prompt_coevo.rng import counter_rng
 from prompt_coevo.types import PolicyVersion, Rollout, RolloutRequest, Sampling
 

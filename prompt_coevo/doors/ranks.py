@@ -9,7 +9,7 @@ from datetime import timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from prompt_coevo.errors import HostError
+from prompt_coevo.errors import OutOfStep
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -18,10 +18,6 @@ T = TypeVar("T")
 
 _LONGEST_SILENCE_S: Final = 10.0
 _STILL_THERE: Final = "prompt_coevo: rank 0 is still there"
-
-
-class OutOfStep(HostError):
-    """A rank died, hangs, or failed where others wait for it: no further word reaches them all."""
 
 
 class Ranks:

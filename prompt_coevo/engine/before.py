@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import asdict
 
 from prompt_coevo.engine.desk import Desk
@@ -10,7 +11,7 @@ from prompt_coevo.errors import PreflightError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.policy import Policy
 from prompt_coevo.preflight.look import Looking
-from prompt_coevo.preflight.page import Page
+from prompt_coevo.preflight.page import Line, Page
 from prompt_coevo.preflight.reflection_call import Answer
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import Workload
@@ -19,24 +20,33 @@ logger = logging.getLogger(PROJECT)
 
 
 def look_before(
-    desk: Desk, policy: Policy | None, workload: Workload | None, *, roll_out: bool
+    desk: Desk,
+    policy: Policy | None,
+    workload: Workload | None,
+    *,
+    roll_out: bool,
+    show: Callable[[Page], None] = lambda page: None,
 ) -> Page:
-    """The page. The journal gets it as the event `preflight`, and before it `reflection_probed`."""
+    """The page. The journal gets it as the event `preflight`, and before it `reflection_probed`. What was
+    found is noted and shown also if rollouts end it all (OutOfStep)."""
     looking = Looking(desk.settings, desk.methods, desk.model, desk.encode)
-    lines = []
-    for found in looking.lines(policy, workload, roll_out=roll_out):
-        if isinstance(found, Answer):
-            desk.note(
-                "reflection_probed",
-                calls=found.calls,
-                seconds=found.seconds,
-                usage=asdict(found.usage),
-                error=found.reply.error,
-            )
-        else:
-            lines.append(found)
-    page = Page(tuple(lines))
-    desk.note("preflight", **page.to_json())
+    lines: list[Line] = []
+    try:
+        for found in looking.lines(policy, workload, roll_out=roll_out):
+            if isinstance(found, Answer):
+                desk.note(
+                    "reflection_probed",
+                    calls=found.calls,
+                    seconds=found.seconds,
+                    usage=asdict(found.usage),
+                    error=found.reply.error,
+                )
+            else:
+                lines.append(found)
+    finally:
+        page = Page(tuple(lines))
+        desk.note("preflight", **page.to_json())
+        show(page)
     return page
 
 

@@ -132,9 +132,11 @@ class Coevolution:
 
     def dry_run(self, policy: Policy, workload: Workload | None = None) -> int:
         """`preflight` with rollouts, its page printed; returns the exit status, 0 or 1."""
-        page = self.preflight(policy, workload, roll_out=True)
-        print(page.text(), flush=True)
-        return page.exit_status
+
+        def show(page: Page) -> None:
+            print(page.text(), flush=True)
+
+        return look_before(self.desk, policy, workload, roll_out=True, show=show).exit_status
 
     def begin(self, policy: Policy, workload: Workload | None = None) -> None:
         """Training begins, after a state was loaded if there is one. May ask `policy` for rollouts.

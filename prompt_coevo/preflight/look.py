@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from prompt_coevo.errors import CoevoError
+from prompt_coevo.errors import OutOfStep
 from prompt_coevo.policy import Policy
 from prompt_coevo.preflight.forecast import forecast
 from prompt_coevo.preflight.page import Line
@@ -54,7 +54,7 @@ class Looking:
             price = self.model.usd if self.model is not None else None
             yield from forecast(self.settings, self.methods, workload, price)
         if policy is not None and roll_out:
-            yield self._rollout_line(policy, workload)
+            yield from self._rollout_lines(policy, workload)
 
     @property
     def _kinds(self) -> set[Job]:
@@ -65,8 +65,9 @@ class Looking:
         preset = f", preset {self.settings.preset}" if self.settings.preset else ""
         return Line("ok", "settings", f"{names}{preset}, seed {self.settings.seed}")
 
-    def _rollout_line(self, policy: Policy, workload: Workload | None) -> Line:
-        """A group of the first question, its last member under the probes."""
+    def _rollout_lines(self, policy: Policy, workload: Workload | None) -> Iterator[Line]:
+        """A group of the first question, its last member under the probes. Raises OutOfStep after the
+        line that says so."""
         size = workload.group_size if workload is not None else _ROLLED_OUT
         question_id = policy.question_ids()[0]
         placement = self.settings.placement.build()
@@ -80,13 +81,15 @@ class Looking:
         plan = [*[bare] * max(1, size - 1), probe]
         try:
             rollouts = policy.rollout([RolloutRequest(one, Sampling()) for one in plan])
-        except CoevoError:
-            raise
         except Exception as error:
             told = f"{type(error).__name__}: {error}"
-            return Line("problem", "rollout", f"a group of {len(plan)} rollouts failed: {told}")
+            yield Line("problem", "rollout", f"a group of {len(plan)} rollouts failed: {told}")
+            if isinstance(error, OutOfStep):  # the other ranks hear no more of what is found
+                raise
+            return
         rewards = [f"{one.reward:g}" if one.fit else one.status for one in rollouts]
         told = f"question {question_id!r}: rewards {', '.join(rewards[:-1])}; under a probe {rewards[-1]}"
         if not any(one.fit for one in rollouts):
-            return Line("problem", "rollout", f"{told}: none can be judged by")
-        return Line("ok", "rollout", told)
+            yield Line("problem", "rollout", f"{told}: none can be judged by")
+        else:
+            yield Line("ok", "rollout", told)

@@ -10,8 +10,9 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 
 
-def on_two_ranks(script: Path, *arguments: str) -> None:
-    """Run a script that may import from `tests`; an AssertionError has the end of what it wrote."""
+def on_two_ranks(script: Path, *arguments: str) -> str:
+    """Run a script that may import from `tests`; returns what both ranks printed. An AssertionError has
+    the end of what they wrote to stderr."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PROMPT_COEVO_")}
     environment |= {
         "ACCELERATE_USE_CPU": "true",
@@ -29,3 +30,4 @@ def on_two_ranks(script: Path, *arguments: str) -> None:
         check=False,
     )
     assert run.returncode == 0, run.stderr[-4000:]
+    return run.stdout

@@ -21,6 +21,7 @@ from trl import GRPOConfig, GRPOTrainer
 from helpers.trl_world import length, rows
 from prompt_coevo.adapters.trl import attach
 from prompt_coevo.demo.model import base_policy_path
+from prompt_coevo.errors import HostError
 
 # Nothing listens at port 1.
 DEAD = {
@@ -30,19 +31,37 @@ DEAD = {
     "timeout_s": 1000.0,
     "total_timeout_s": 1000.0,
 }
+DRY = {"reflection": {"function": len}, "preflight": {"dry_run": True}}
 RUNS: dict[str, dict[str, Any]] = {
     "dead": {"reflection": DEAD},
-    "dry": {"reflection": {"function": len}, "preflight": {"dry_run": True}},
+    "dry": DRY,
+    "all fail": DRY,
+    "one fails": DRY,
+    "one refuses": DRY,
 }
+
+
+def reward(run: str, rank: int) -> Any:
+    """The reward function of a run, which fails on some ranks, or all."""
+
+    def fails(completions: Any, **columns: Any) -> list[float]:
+        if run == "all fail" or (run == "one fails" and rank == 1):
+            raise RuntimeError(f"the reward of {run} is down")
+        if run == "one refuses" and rank == 1:
+            raise HostError("the reward refuses to work")
+        return length(completions, **columns)
+
+    return fails
 
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
     ended = {}
     for name, settings in RUNS.items():
+        print(f"<{name}>", flush=True)
         trainer = GRPOTrainer(
             model=AutoModelForCausalLM.from_pretrained(base_policy_path(), dtype=torch.float32),
-            reward_funcs=length,
+            reward_funcs=reward(name, int(os.environ["RANK"])),
             args=GRPOConfig(
                 output_dir=str(folder / name),
                 per_device_train_batch_size=4,

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from prompt_coevo.adapters.trl.in_step import InStep
-from prompt_coevo.doors.ranks import OutOfStep
+from prompt_coevo.errors import OutOfStep
 
 
 def trainer(processes: int = 2, **changes: Any) -> Any:

@@ -83,9 +83,19 @@ def test_what_came_of_a_run_is_its_last_word(make_trainer: Any) -> None:
 
 
 def test_all_ranks_end_in_the_same_sentence(tmp_path: Path) -> None:
-    on_two_ranks(Path(__file__).parent / "preflight_ranks.py", str(tmp_path))
+    printed = on_two_ranks(Path(__file__).parent / "preflight_ranks.py", str(tmp_path))
+    words = " ".join(printed.split())
     first, second = [json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in (0, 1)]
     assert first["dead"].startswith("PreflightError: the reflection model 'openai/any' does not")
     assert second["dead"] == f"HostError: rank 0 failed: {first['dead']}"
     assert first["dry"] == second["dry"] == "SystemExit: 0"
     assert {first["dead steps"], second["dead steps"], first["dry steps"]} == {"0"}
+    for name, sentence in {
+        "all fail": "failed on rank 0: RuntimeError: the reward of all fail is down",
+        "one fails": "failed on rank 1: RuntimeError: the reward of one fails is down",
+        "one refuses": "failed on rank 1: HostError: the reward refuses to work",
+    }.items():
+        assert first[name] == second[name] == "SystemExit: 1", (name, first, second)
+        assert first[f"{name} steps"] == second[f"{name} steps"] == "0"
+        assert words.count(f"a policy rollout {sentence}") == 1, printed
+    assert words.count("questions 8 questions in 1 shape") == 4, printed  # one page a dry run

@@ -15,7 +15,7 @@ import pytest
 
 from helpers.misbehaviour import KEY, KEY_SHOWN
 from prompt_coevo import Coevolution, Settings, Workload, hookimpl, hookspecs
-from prompt_coevo.errors import PreflightError
+from prompt_coevo.errors import HostError, OutOfStep, PreflightError
 from prompt_coevo.preflight import reflection_call
 from prompt_coevo.preflight.page import Line, Page, visible
 from prompt_coevo.types import Question, Summary
@@ -513,6 +513,26 @@ def test_a_rollout_that_fails_is_a_problem(make_engine: Any, keyed_policy: Any) 
     page = make_engine().preflight(keyed_policy(4, fail_after=0), roll_out=True)
     (problem,) = page.of("problem")
     assert "a group of 4 rollouts failed: RuntimeError: the sampler is gone" in problem.text
+
+
+@pytest.mark.parametrize("error", [HostError("no reward"), OutOfStep("rank 1 is gone")])
+def test_rollouts_that_end_a_dry_run_do_not_take_its_page_with_them(
+    error: HostError, policy: Any, make_engine: Any, tmp_path: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    def rollout(requests: object) -> None:
+        raise error
+
+    monkeypatch.setattr(policy, "rollout", rollout)
+    made = make_engine(preflight={"dry_run": True}, output_dir=tmp_path)
+    lost = isinstance(error, OutOfStep)
+    with pytest.raises(OutOfStep if lost else SystemExit) as ended:
+        made.begin(policy, Workload(40, 4, epochs=2.0, steps=80))
+    assert lost or ended.value.code == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.count(f"rollouts failed: {type(error).__name__}: {error}") == 1
+    assert printed.endswith("1 problem, 0 warnings")
+    (page,) = events(tmp_path, "preflight")
+    assert not page["ok"]
 
 
 def test_a_page_for_people_and_for_programs() -> None:
