@@ -93,7 +93,9 @@ class CoevoCallback(TrainerCallback):
     def detach(self) -> None:
         """Take everything of ours out of the trainer, which then trains as if this had never been built.
 
-        Raises HostError if something else has replaced a method of the trainer since.
+        Of a run that was interrupted the reflection model is asked nothing more; calls under way are
+        waited for, some seconds at most. Raises HostError if something else has replaced a method of the
+        trainer since.
         """
         while self._undo:
             self._undo[-1]()
@@ -101,8 +103,8 @@ class CoevoCallback(TrainerCallback):
         there = self._trainer.callback_handler.callbacks
         for callback in [one for one in there if one is self or one is self._seat]:
             self._trainer.remove_callback(callback)
-        if self.engine is not None and self._is_open:
-            self.engine.desk.ledger.close()
+        if self.engine is not None:
+            self.engine.abandon()
 
     # Moments of the training loop
 

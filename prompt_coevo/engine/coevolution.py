@@ -234,6 +234,15 @@ class Coevolution:
         self.desk.ledger.close()
         self._write_view()
 
+    def abandon(self, within: float = 5.0) -> None:
+        """The host gives the run up, where it stands or after its end: the reflection model is asked
+        nothing more, calls under way are waited for `within` seconds, and their account is closed.
+        """
+        if self.desk.model is not None:
+            self.desk.model.close(within)
+        if self._under_way:
+            self.desk.ledger.close()
+
     def state_dict(self) -> dict[str, Any]:
         """The whole state as JSON values, for the host's checkpoint."""
         state = self._sealed_state()

@@ -24,6 +24,7 @@ logger = logging.getLogger(PROJECT)
 
 # Beside what a model's own time limit may need to take effect.
 _GRACE_S = 1.0
+_CLOSED = "the run was given up, so nothing is asked any more"
 
 
 class Note(Protocol):
@@ -83,6 +84,9 @@ class PaidReplies:
         self._seen: Mapping[str, float] | None = None
         """The totals that warnings have been given for."""
         self._told_of_usage = False
+        self._out = 0
+        """Calls whose outcome is not in the ledger yet. Under `room`, as the next one."""
+        self._closed = False
         self.last_error: str | None = None
         """Why the latest failed call of this attempt failed."""
 
@@ -164,8 +168,20 @@ class PaidReplies:
         price = getattr(self._model, "usd", None)
         return 0.0 if price is None else float(price(prompt_tokens, completion_tokens))
 
+    def close(self, within: float) -> None:
+        """Nothing is asked any more, and nothing again; calls under way are waited for so many seconds.
+
+        A later reply still is written down, for it was paid for.
+        """
+        with self._room:
+            self._closed = True
+            self._room.notify_all()
+            self._room.wait_for(lambda: not self._out, within)
+
     def refusal(self) -> str | None:
-        """Why the budgets allow no further call, None if they do."""
+        """Why no further call is allowed, by the budgets or because the run was given up; None if it is."""
+        if self._closed:
+            return _CLOSED
         return self._spending.refusal(self.totals)
 
     def request_hash(self, prompt: str) -> str:
@@ -234,18 +250,21 @@ class PaidReplies:
                 self._ledger.reserved[self, asking.place[0]] -= 1  # it goes out now, or not at all
             # Those under way may turn out to be cheaper than the most that they can cost.
             while refusal := self._refusal(self._ledger.most_totals, most):
-                if not may_wait or self._refusal(self._ledger.totals, most):
+                if self._closed or not may_wait or self._refusal(self._ledger.totals, most):
                     return Reply(None, error=refusal)
                 self._room.wait()
             try:
                 call = self._ledger.asked(asking.request, asking.place, most, most_seconds)
             except OSError as error:
                 return Reply(None, error=_unwritable("no call is made", error))
+            self._out += 1
             if asking.place[0] in self._calls_of:  # else nobody waits for it any more
                 self._calls_of[asking.place[0]].append(call.number)
         return call
 
     def _refusal(self, totals: Mapping[str, float], most: Usage) -> str | None:
+        if self._closed:
+            return _CLOSED
         return self._spending.refusal(self._calls(totals), most)
 
     def _calls(self, totals: Mapping[str, float]) -> dict[str, float]:
@@ -266,6 +285,7 @@ class PaidReplies:
             # Used, it would decide what a resumed run cannot decide again.
             reply = Reply(None, error=_unwritable("the reply is not used", error))
         with self._room:
+            self._out -= 1
             self._room.notify_all()
             self.last_error = reply.error or self.last_error
             before, self._seen = self._seen, self._ledger.totals

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from helpers.trl_world import rows
 from prompt_coevo.adapters.trl import CoevoCallback, attach
@@ -177,6 +178,27 @@ def test_a_callback_that_is_detached_leaves_nothing_behind(make_trainer: Any) ->
     trainer.train()
     assert trainer.state.global_step == 2
     assert callback.engine.policy_version.step == 0
+
+
+def test_an_interrupted_run_asks_nothing_more_once_it_is_left(make_trainer: Any) -> None:
+    asked: list[str] = []
+
+    class Interrupts(TrainerCallback):
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            raise KeyboardInterrupt
+
+    trainer = make_trainer()
+    callback = attach(trainer, {"reflection": {"function": asked.append}})
+    trainer.add_callback(Interrupts())
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train()
+    model = callback.engine.desk.language_model()
+    callback.detach()
+    before = len(asked)
+    assert "was given up" in str(model.complete(["a call of the background"])[0].error)
+    assert len(asked) == before
+    calls = Path(trainer.args.output_dir) / "coevo" / "calls.jsonl"
+    assert json.loads(calls.read_text().splitlines()[-1])["event"] == "run_ended"
 
 
 def test_a_trainer_that_somebody_else_has_wrapped_since_cannot_be_left(make_trainer: Any) -> None:
