@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from helpers.openrlhf_arguments import arguments
 from prompt_coevo.adapters.openrlhf.checks import check_arguments
 from prompt_coevo.adapters.openrlhf.distil import with_prompt
 from prompt_coevo.adapters.openrlhf.launch import install
@@ -51,26 +51,6 @@ def test_versions(
     monkeypatch.setattr(versions, "version", lambda name: found)
     with pytest.raises(error, match=message):
         install({"no_such": 1})
-
-
-def arguments(**changes: Any) -> SimpleNamespace:
-    values: dict[str, Any] = {
-        "rollout.n_samples_per_prompt": 4,
-        "reward.remote_url": ["reward.py"],
-        "train.agent_func_path": None,
-        "train.partial_rollout_enable": False,
-        "vllm.num_engines": 1,
-        "ckpt.disable_ds": False,
-        "ckpt.save_steps": -1,
-        "data.max_images_per_prompt": 0,
-        "algo.advantage": SimpleNamespace(is_correction_level="off"),
-        **changes,
-    }
-    sections: dict[str, SimpleNamespace] = {}
-    for name, value in values.items():
-        section, last = name.split(".")
-        setattr(sections.setdefault(section, SimpleNamespace()), last, value)
-    return SimpleNamespace(**sections)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,27 @@
+"""The arguments of OpenRLHF that our checks look at, as it hands them on."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+
+def arguments(**changes: Any) -> SimpleNamespace:
+    """Of a run that is served, with changes by their dotted names."""
+    values: dict[str, Any] = {
+        "rollout.n_samples_per_prompt": 4,
+        "reward.remote_url": ["reward.py"],
+        "train.agent_func_path": None,
+        "train.partial_rollout_enable": False,
+        "vllm.num_engines": 1,
+        "ckpt.disable_ds": False,
+        "ckpt.save_steps": -1,
+        "data.max_images_per_prompt": 0,
+        "algo.advantage": SimpleNamespace(is_correction_level="off"),
+        **changes,
+    }
+    sections: dict[str, SimpleNamespace] = {}
+    for name, value in values.items():
+        section, last = name.split(".")
+        setattr(sections.setdefault(section, SimpleNamespace()), last, value)
+    return SimpleNamespace(**sections)
