@@ -23,12 +23,25 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
             val=rows(TASKS[:2]),
             overrides=[
                 *("--coevo.method", "both", *P2O, *INSPO, *reflection(server.base)),
+                *("--coevo.preflight.reflection", "refuse", "--coevo.reflection.timeout_s=1000"),
+                "--coevo.reflection.total_timeout_s=1000",
                 *("--train.num_episodes=3", "--eval.steps=3", "--eval.temperature=0.5"),
             ],
             env={"OPENAI_API_KEY": "sk-test"},
         )
     assert result.returncode == 0, result.tail
     return result
+
+
+def test_the_reflection_model_was_asked_before_the_first_step(run: Result) -> None:
+    (probed,) = events(run, "reflection_probed")
+    assert (probed["calls"], probed["error"], probed["step"]) == (1, None, 0)
+    (page,) = events(run, "preflight")
+    assert page["ok"], page
+    told = [line["text"] for line in page["lines"] if line["topic"] == "reflection"]
+    assert "the reflection model 'openai/teacher' answered" in told[0]
+    names = [event["event"] for event in events(run)]
+    assert names.index("preflight") < names.index("metrics")
 
 
 def test_each_method_did_its_work(run: Result) -> None:

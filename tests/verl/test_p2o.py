@@ -27,6 +27,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
                 "+coevo=p2o",
                 *P2O,
                 *reflection(server.base),
+                "coevo.preflight.reflection=refuse",
+                *("coevo.reflection.timeout_s=1000", "coevo.reflection.total_timeout_s=1000"),
                 "trainer.total_epochs=3",
                 "data.train_batch_size=8",
                 "actor_rollout_ref.actor.ppo_mini_batch_size=8",
@@ -35,6 +37,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
         )
     assert result.returncode == 0, result.tail
     return result
+
+
+def test_the_reflection_model_was_asked_before_the_first_step(run: Result) -> None:
+    (probed,) = events(run, "reflection_probed")
+    assert (probed["calls"], probed["error"], probed["step"]) == (1, None, 0)
+    (page,) = events(run, "preflight")
+    assert page["ok"], page
+    told = [line["text"] for line in page["lines"] if line["topic"] == "reflection"]
+    assert "the reflection model 'openai/teacher' answered" in told[0]
+    names = [event["event"] for event in events(run)]
+    assert names.index("preflight") < names.index("metrics")
 
 
 def test_an_epoch_a_search_and_epochs_under_templates(run: Result) -> None:
