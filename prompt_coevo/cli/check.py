@@ -19,6 +19,7 @@ from prompt_coevo.settings.method import Workload
 from prompt_coevo.settings.sources import read_yaml
 from prompt_coevo.tokens import encode, encode_prompt
 from prompt_coevo.types import PolicyVersion
+from prompt_coevo.visible import in_a_line
 
 if TYPE_CHECKING:
     from prompt_coevo.doors.questions import QuestionIndex
@@ -155,7 +156,7 @@ def _encoder(name: str) -> Encode:
         tokenizer = AutoTokenizer.from_pretrained(name)
         encode(tokenizer, "a text")
     except Exception as error:  # a name, a folder, a file, a network: each fails in its own way
-        told = " ".join(str(error).split())[:300]
+        told = in_a_line(error, 300)
         _refuse(f"--tokenizer {name} cannot be loaded: {type(error).__name__}: {told}")
     return lambda prompt: encode_prompt(tokenizer, prompt)
 

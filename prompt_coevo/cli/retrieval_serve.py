@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.visible import in_a_line
 
 if TYPE_CHECKING:
     from prompt_coevo.retrieval.retriever import Retriever
@@ -149,7 +150,7 @@ def bench(
     )
     typer.echo(f"latency {quantiles}")
     for message, count in load.errors.items():
-        typer.echo(f"{count} times: {message}", err=True)
+        typer.echo(f"{count} times: {in_a_line(message)}", err=True)
     if load.errors:
         raise typer.Exit(1)
 

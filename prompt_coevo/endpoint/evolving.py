@@ -19,7 +19,6 @@ from typing import Any, Final, Literal, TypeAlias
 
 from prompt_coevo import hookspecs
 from prompt_coevo.doors.trackers.lineage import Lineage
-from prompt_coevo.doors.trackers.tables import visible
 from prompt_coevo.endpoint.data import Columns, Row, distinct, indexed, split
 from prompt_coevo.endpoint.evolved import RESULT, Evolved, finished, redacted, write
 from prompt_coevo.endpoint.policy import SEARCH_ENDS, BudgetSpent, EndpointPolicy
@@ -32,6 +31,7 @@ from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.reflection import ReflectionSettings
 from prompt_coevo.types import Assignment, Candidate, Rollout
+from prompt_coevo.visible import in_a_line
 
 Kind: TypeAlias = Literal["instruction", "templates"]
 
@@ -373,5 +373,5 @@ def _share(settings: ReflectionSettings, share: float) -> ReflectionSettings:
 
 
 def _short(text: str) -> str:
-    line = visible(" ".join(text.split()))
+    line = in_a_line(text)
     return repr(line if len(line) <= 80 else line[:80] + "...")

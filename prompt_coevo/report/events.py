@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from prompt_coevo.engine.journal import Journal
-from prompt_coevo.report.visible import in_a_line
+from prompt_coevo.visible import in_a_line
 
 _SILENT: Final = frozenset({"text", "question"})
 _LEFT_OUT: Final = frozenset({"time", "event", "attempt", "step"})
