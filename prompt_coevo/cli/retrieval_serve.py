@@ -193,9 +193,11 @@ def _open(
 
 def _read_queries(path: Path) -> list[str]:
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_text("utf-8").split("\n")  # no splitlines: a query may hold U+2028
     except OSError as error:
         raise SettingsError(f"the file {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"the file {path} is not UTF-8; write it so") from None
     texts = [line for line in lines if line.strip()]
     if not texts:
         raise SettingsError(f"the file {path} has no queries; write one per line")
