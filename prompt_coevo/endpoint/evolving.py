@@ -133,9 +133,9 @@ class Evolving:
         after = self._on_held_out(best[0] if best else None, self._job.settings.reflection)
         evolved = self._evolved(best, stopped, after)
         self._write(evolved)
-        if (
-            not evolved.unfinished
-        ):  # else the account stays open, and a larger budget goes on with it
+        if evolved.unfinished:
+            self._note_the_end()
+        else:
             engine.end(self._policy)
         return evolved
 
@@ -155,6 +155,7 @@ class Evolving:
                 plan = [self._assignment(one, self._start) for one in ids] * job.samples
                 self._first_rollouts = policy.sampled(plan)
         except BudgetSpent as error:
+            self._note_the_end()
             raise NothingToEvolve(f"before a search could begin, {error}; raise it") from None
         self._check_rewards()
         self._before = self._on_held_out(self._start, self._engine.settings.reflection)
@@ -308,6 +309,10 @@ class Evolving:
         write(self._job.out, self._lineage.rows.values(), redacted(report, self._keys))
 
     # Inside
+
+    def _note_the_end(self) -> None:
+        """Of a run that a budget ended. Its account stays open, and a larger budget goes on with it."""
+        self._engine.desk.note("training_ended", metrics=self._engine.metrics())
 
     def _first_instruction(self) -> Candidate | None:
         """What an evolution of instructions begins with."""
