@@ -10,19 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
-from prompt_coevo.doors.flags import put
 from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.extras import require
-from prompt_coevo.preflight.page import Line, Page
-from prompt_coevo.settings import Settings
-from prompt_coevo.settings.method import Workload
-from prompt_coevo.settings.sources import read_yaml
-from prompt_coevo.tokens import encode, encode_prompt
 from prompt_coevo.types import PolicyVersion
 from prompt_coevo.visible import in_a_line
 
 if TYPE_CHECKING:
     from prompt_coevo.doors.questions import QuestionIndex
+    from prompt_coevo.preflight.page import Page
     from prompt_coevo.preflight.prompts import Encode
 
 EXAMPLE: Final = (
@@ -75,6 +70,9 @@ def _page(
     from prompt_coevo.doors.columns import index_columns
     from prompt_coevo.doors.policy import DoorPolicy, RolloutsFailed
     from prompt_coevo.engine.coevolution import Coevolution
+    from prompt_coevo.preflight.page import Line, Page
+    from prompt_coevo.settings import Settings
+    from prompt_coevo.settings.method import Workload
 
     class FileQuestions(DoorPolicy):
         """There is no policy to roll out."""
@@ -107,6 +105,8 @@ def _page(
 
 def _nested(values: Sequence[str]) -> dict[str, Any]:
     """`p2o.tau=0.1` as a source of settings; what is no YAML is a text."""
+    from prompt_coevo.doors.flags import put
+
     nested: dict[str, Any] = {}
     for one in values:
         name, equals, text = one.partition("=")
@@ -126,6 +126,8 @@ def _nested(values: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
+    from prompt_coevo.settings.sources import read_yaml
+
     try:
         return read_yaml(text)
     except ValueError:
@@ -151,6 +153,8 @@ def _rows(path: Path) -> list[Any]:
 def _encoder(name: str) -> Encode:
     require("transformers", extra="trl", purpose="--tokenizer")
     from transformers import AutoTokenizer
+
+    from prompt_coevo.tokens import encode, encode_prompt
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
