@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 import pluggy
 
 from prompt_coevo.errors import PluginError
+from prompt_coevo.visible import visible_record
 
 PROJECT: Final = "prompt_coevo"
+"""The name of the hooks and of the one logger, whose lines quote servers, data sets and models."""
+
+logging.getLogger(PROJECT).addFilter(visible_record)
 
 INTERFACE: Final = 2
 """Counts the versions of the interface for plugins: hooks, methods, and what they are built with."""

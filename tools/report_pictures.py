@@ -3,9 +3,9 @@
 
     python tools/report_pictures.py [P2O_RUN INSPO_RUN]
 
-The runs are output folders, such as those of `prompt-coevo demo --arms waves,inspo --out runs`; without any
-two are made by the engine and a policy that is a rule, in seconds. Needs the packages of the session
-`browser`, and Chromium on the PATH.
+The runs are output folders; those in docs are runs/waves-seed0 and runs/inspo-seed0 of `prompt-coevo demo
+--arms waves,inspo --budget 6144 --out runs`. Without any two are made by the engine and a policy that is a
+rule, in seconds. Needs the packages of the session `browser`, and Chromium on the PATH.
 """
 
 from __future__ import annotations

@@ -10,19 +10,15 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
-from prompt_coevo.doors.flags import put
 from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.extras import require
-from prompt_coevo.preflight.page import Line, Page, visible
 from prompt_coevo.redact import redact_quoted
-from prompt_coevo.settings import Settings
-from prompt_coevo.settings.method import Workload
-from prompt_coevo.settings.sources import read_yaml
-from prompt_coevo.tokens import encode, encode_prompt
 from prompt_coevo.types import PolicyVersion
+from prompt_coevo.visible import in_a_line
 
 if TYPE_CHECKING:
     from prompt_coevo.doors.questions import QuestionIndex
+    from prompt_coevo.preflight.page import Page
     from prompt_coevo.preflight.prompts import Encode
 
 EXAMPLE: Final = (
@@ -75,6 +71,9 @@ def _page(
     from prompt_coevo.doors.columns import index_columns
     from prompt_coevo.doors.policy import DoorPolicy, RolloutsFailed
     from prompt_coevo.engine.coevolution import Coevolution
+    from prompt_coevo.preflight.page import Line, Page
+    from prompt_coevo.settings import Settings
+    from prompt_coevo.settings.method import Workload
 
     class FileQuestions(DoorPolicy):
         """There is no policy to roll out."""
@@ -107,6 +106,8 @@ def _page(
 
 def _nested(values: Sequence[str]) -> dict[str, Any]:
     """`p2o.tau=0.1` as a source of settings; what is no YAML is a text."""
+    from prompt_coevo.doors.flags import put
+
     nested: dict[str, Any] = {}
     for one in values:
         name, equals, text = one.partition("=")
@@ -126,6 +127,8 @@ def _nested(values: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
+    from prompt_coevo.settings.sources import read_yaml
+
     try:
         return read_yaml(text)
     except ValueError:
@@ -152,14 +155,16 @@ def _encoder(name: str) -> Encode:
     require("transformers", extra="trl", purpose="--tokenizer")
     from transformers import AutoTokenizer
 
+    from prompt_coevo.tokens import encode, encode_prompt
+
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
         encode(tokenizer, "a text")
     except Exception as error:  # a name, a folder, a file, a network: each fails in its own way
-        told = " ".join(str(error).split())[:300]
+        told = in_a_line(error, 300)
         _refuse(f"--tokenizer {name} cannot be loaded: {type(error).__name__}: {told}")
     return lambda prompt: encode_prompt(tokenizer, prompt)
 
 
 def _refuse(message: str) -> NoReturn:
-    raise typer.BadParameter(visible(redact_quoted(message)))
+    raise typer.BadParameter(in_a_line(redact_quoted(message)))

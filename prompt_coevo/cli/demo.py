@@ -9,16 +9,13 @@ from datetime import datetime
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
-from prompt_coevo.demo.arms import ARMS, BUDGET, SUITES, arm
-from prompt_coevo.demo.facts.world import World
-from prompt_coevo.engine.state import write_json
+from prompt_coevo.demo.names import ARM_NAMES, SUITES
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
 
 _ARMS_HELP = (
-    f"Comma-separated. Arms: {', '.join(ARMS)}. Sets of arms: "
+    f"Comma-separated. Arms: {', '.join(ARM_NAMES)}. Sets of arms: "
     f"{', '.join('suite:' + name for name in SUITES)}."
 )
 
@@ -49,12 +46,16 @@ def demo(
     evolved templates. The folder gets the same as table.txt, all numbers as results.json, a picture and
     the journal (coevo/events.jsonl) of every run.
     """
+    # Late: the other commands start without the demo's worlds and all that they need.
+    from prompt_coevo.demo.arms import BUDGET, arm
+    from prompt_coevo.demo.facts.world import World
+
     if quick and (full or budget):
         other = "--full" if full else "--budget"
         raise SettingsError(f"--quick and {other} contradict each other; give one of them")
     if api_base is not None and reflection_lm is None:
         raise SettingsError("--api-base needs --reflection-lm: the model that is served there")
-    names = _names(arms or (",".join(ARMS) if full else "grpo,stream"))
+    names = _names(arms or (",".join(ARM_NAMES) if full else "grpo,stream"))
     reflection = _reflection(reflection_lm, api_base)
     for name in names:
         if reflection and arm(name).needs_own_teacher:
@@ -66,10 +67,13 @@ def demo(
     require("trl", "matplotlib", extra="demo", purpose="the demo")
     folder = _new_folder(out)
     _check_file(json_file)
+    from rich.console import Console
+
     from prompt_coevo.demo.leavings import WIDTH, leave, show
     from prompt_coevo.demo.show import as_json
     from prompt_coevo.demo.side_by_side import run_all
     from prompt_coevo.demo.train import Job
+    from prompt_coevo.engine.state import write_json
 
     jobs = [
         Job(

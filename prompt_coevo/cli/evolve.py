@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.visible import visible
 
 if TYPE_CHECKING:
     from prompt_coevo.endpoint.evolved import Evolved
@@ -157,7 +158,7 @@ def _run(job: Job) -> None:
     from prompt_coevo.endpoint.evolving import Evolving
 
     try:
-        evolved = Evolving(job, lambda line: typer.echo(line, err=True)).run()
+        evolved = Evolving(job, lambda line: typer.echo(visible(line), err=True)).run()
     except KeyboardInterrupt:
         typer.echo(
             f"stopped; the same command goes on in {job.out}, and calls that were answered are not made "
@@ -173,7 +174,6 @@ def _run(job: Job) -> None:
 
 
 def _show(evolved: Evolved, job: Job) -> None:
-    from prompt_coevo.doors.trackers.tables import visible
     from prompt_coevo.endpoint.evolved import CANDIDATES, RESULT
 
     for one in evolved.best[:1]:

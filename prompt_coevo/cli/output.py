@@ -38,12 +38,13 @@ def show(lines: Iterable[str]) -> None:
 
 def tell_damage(damaged: int, lost: int) -> None:
     """One sentence on the error output if the journal is not whole."""
-    if damaged or lost:
-        typer.echo(
-            f"note: {damaged} lines of the journal cannot be read, and {lost} events were never written; "
-            "this is what is left",
-            err=True,
-        )
+    told = []
+    if damaged:
+        told.append(f"{damaged} line{'' if damaged == 1 else 's'} of the journal cannot be read")
+    if lost:
+        told.append(f"{lost} event{' was' if lost == 1 else 's were'} never written")
+    if told:
+        typer.echo(f"note: {', and '.join(told)}; this is what is left", err=True)
 
 
 def write_file(path: Path, text: str) -> None:

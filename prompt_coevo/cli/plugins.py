@@ -13,7 +13,7 @@ from prompt_coevo.engine.plugins import Plugins
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.registry import DISABLE_PLUGINS_VARIABLE
-from prompt_coevo.report.visible import in_a_line
+from prompt_coevo.visible import in_a_line
 
 
 def plugins(as_json: bool = typer.Option(False, "--json", help="As JSON.")) -> None:

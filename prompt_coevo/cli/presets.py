@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from prompt_coevo.settings.sources import preset_names, preset_text
+from prompt_coevo.settings.presets import preset_names, preset_text
 
 app = typer.Typer(help="Named sets of values.", no_args_is_help=True)
 

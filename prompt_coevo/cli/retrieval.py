@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from prompt_coevo.cli import retrieval_serve
+from prompt_coevo.visible import in_a_line, visible
 
 if TYPE_CHECKING:
     from prompt_coevo.retrieval.retriever import Hit
@@ -63,9 +64,11 @@ def search(
     for query, hits in zip(queries, index.search(queries, k), strict=True):
         if as_json:
             found = [asdict(hit) for hit in hits]
-            typer.echo(json.dumps({"query": query, "hits": found}, ensure_ascii=False))
+            typer.echo(json.dumps({"query": query, "hits": found}))
         else:
-            typer.echo("\n\n".join([query, *map(_shown, hits)] if hits else [query, "  nothing"]))
+            typer.echo(
+                "\n\n".join([in_a_line(query), *(map(_shown, hits) if hits else ["  nothing"])])
+            )
             typer.echo()
     index.close()
 
@@ -75,7 +78,7 @@ def info(folder: Path = _INDEX) -> None:
     """Show what an index consists of, as JSON; damage that is quick to see is found."""
     from prompt_coevo.retrieval.index.open import describe
 
-    typer.echo(json.dumps(asdict(describe(folder)), indent=2, ensure_ascii=False))
+    typer.echo(json.dumps(asdict(describe(folder)), indent=2))
 
 
 @app.command()
@@ -89,7 +92,7 @@ def verify(folder: Path = _INDEX, corpus: Path | None = _CORPUS) -> None:
         with stages() as shown:
             made = manifest.verify(folder, corpus, shown("verifying"))
     except IndexFileError as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {in_a_line(error)}", err=True)
         raise typer.Exit(1) from None
     typer.echo(f"{folder}: {len(made.files)} files and the corpus are as they were built")
 
@@ -99,5 +102,5 @@ app.command("bench")(retrieval_serve.bench)
 
 
 def _shown(hit: Hit) -> str:
-    text = hit.contents.replace("\n", "\n     ")
-    return f"{hit.rank:3}. {text}\n     [{hit.id}, {hit.score:.4g}]"
+    text = visible(hit.contents).replace("\n", "\n     ")
+    return f"{hit.rank:3}. {text}\n     [{in_a_line(hit.id)}, {hit.score:.4g}]"

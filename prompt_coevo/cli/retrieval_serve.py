@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.visible import in_a_line
 
 if TYPE_CHECKING:
     from prompt_coevo.retrieval.retriever import Retriever
@@ -149,7 +150,7 @@ def bench(
     )
     typer.echo(f"latency {quantiles}")
     for message, count in load.errors.items():
-        typer.echo(f"{count} times: {message}", err=True)
+        typer.echo(f"{count} times: {in_a_line(message)}", err=True)
     if load.errors:
         raise typer.Exit(1)
 
@@ -192,9 +193,11 @@ def _open(
 
 def _read_queries(path: Path) -> list[str]:
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_text("utf-8").split("\n")  # no splitlines: a query may hold U+2028
     except OSError as error:
         raise SettingsError(f"the file {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"the file {path} is not UTF-8; write it so") from None
     texts = [line for line in lines if line.strip()]
     if not texts:
         raise SettingsError(f"the file {path} has no queries; write one per line")

@@ -17,7 +17,7 @@ from prompt_coevo.report.events import EventLines
 from prompt_coevo.report.explanation import explanation
 from prompt_coevo.report.reading import read_run
 from prompt_coevo.report.run import Run
-from prompt_coevo.report.visible import visible
+from prompt_coevo.visible import visible
 
 _ID: Final = typer.Argument(
     metavar="ID", help="A candidate's id, or its beginning.", show_default=False

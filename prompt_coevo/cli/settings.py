@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from prompt_coevo.settings import Settings, setting_fields
-from prompt_coevo.settings.method import Workload, methods_of
+if TYPE_CHECKING:
+    from prompt_coevo.settings import Settings
+    from prompt_coevo.settings.method import Workload
 
 
 def show(
@@ -23,6 +25,10 @@ def show(
 
     With --questions also an estimate of rollouts and reflection calls.
     """
+    # Late: the other commands start without the settings.
+    from prompt_coevo.settings import Settings
+    from prompt_coevo.settings.method import Workload
+
     if table:
         typer.echo("\n".join(["| setting | default | |", "|---|---|---|", *_rows()]))
         return
@@ -35,6 +41,8 @@ def show(
 
 
 def _estimate(settings: Settings, workload: Workload) -> str:
+    from prompt_coevo.settings.method import methods_of
+
     lines = [f"an epoch: {workload.rollouts} training rollouts"]
     for method in methods_of(settings).values():
         cost = method.estimate(settings.section(method.section), workload)
@@ -48,6 +56,8 @@ def _estimate(settings: Settings, workload: Workload) -> str:
 
 
 def _rows() -> Iterator[str]:
+    from prompt_coevo.settings import setting_fields
+
     for name, field in setting_fields():
         default = field.get_default(call_default_factory=True)
         text = "none" if default is None else json.dumps(default, ensure_ascii=False, default=str)

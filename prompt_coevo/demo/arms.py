@@ -172,13 +172,6 @@ ARMS: Final[dict[str, Arm]] = {
     ),
 }
 
-SUITES: Final[dict[str, tuple[str, ...]]] = {
-    "p2o": tuple(ARMS)[: tuple(ARMS).index("static")],
-    "inspo": ("static", *(name for name in ARMS if name.startswith("inspo"))),
-    "both": ("grpo", "static", "stream", "inspo", "both"),
-}
-"""Arms that belong into one table."""
-
 
 def arm(name: str) -> Arm:
     """The arm of this name. Raises SettingsError that lists the known ones."""

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from prompt_coevo import files
-from prompt_coevo.doors.trackers.tables import LINEAGE, visible
+from prompt_coevo.doors.trackers.tables import LINEAGE
 from prompt_coevo.endpoint.scores import Score
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.redact import redact
 from prompt_coevo.types import Candidate
+from prompt_coevo.visible import visible
 
 RESULT: Final = "result.json"
 CANDIDATES: Final = "candidates.csv"

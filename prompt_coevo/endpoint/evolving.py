@@ -19,7 +19,6 @@ from typing import Any, Final, Literal, TypeAlias
 
 from prompt_coevo import hookspecs
 from prompt_coevo.doors.trackers.lineage import Lineage
-from prompt_coevo.doors.trackers.tables import visible
 from prompt_coevo.endpoint.data import Columns, Row, distinct, indexed, split
 from prompt_coevo.endpoint.evolved import RESULT, Evolved, finished, redacted, write
 from prompt_coevo.endpoint.policy import SEARCH_ENDS, BudgetSpent, EndpointPolicy
@@ -32,6 +31,7 @@ from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.reflection import ReflectionSettings
 from prompt_coevo.types import Assignment, Candidate, Rollout
+from prompt_coevo.visible import in_a_line
 
 Kind: TypeAlias = Literal["instruction", "templates"]
 
@@ -133,9 +133,9 @@ class Evolving:
         after = self._on_held_out(best[0] if best else None, self._job.settings.reflection)
         evolved = self._evolved(best, stopped, after)
         self._write(evolved)
-        if (
-            not evolved.unfinished
-        ):  # else the account stays open, and a larger budget goes on with it
+        if evolved.unfinished:
+            self._note_the_end()
+        else:
             engine.end(self._policy)
         return evolved
 
@@ -155,6 +155,7 @@ class Evolving:
                 plan = [self._assignment(one, self._start) for one in ids] * job.samples
                 self._first_rollouts = policy.sampled(plan)
         except BudgetSpent as error:
+            self._note_the_end()
             raise NothingToEvolve(f"before a search could begin, {error}; raise it") from None
         self._check_rewards()
         self._before = self._on_held_out(self._start, self._engine.settings.reflection)
@@ -309,6 +310,10 @@ class Evolving:
 
     # Inside
 
+    def _note_the_end(self) -> None:
+        """Of a run that a budget ended. Its account stays open, and a larger budget goes on with it."""
+        self._engine.desk.note("training_ended", metrics=self._engine.metrics())
+
     def _first_instruction(self) -> Candidate | None:
         """What an evolution of instructions begins with."""
         if self._job.kind == "templates":
@@ -373,5 +378,5 @@ def _share(settings: ReflectionSettings, share: float) -> ReflectionSettings:
 
 
 def _short(text: str) -> str:
-    line = visible(" ".join(text.split()))
+    line = in_a_line(text)
     return repr(line if len(line) <= 80 else line[:80] + "...")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import Final
 
 from prompt_coevo import hookspecs
 from prompt_coevo.engine.desk import Desk
 from prompt_coevo.markers import PROJECT
-from prompt_coevo.preflight.page import visible
 from prompt_coevo.types import Summary
+from prompt_coevo.visible import in_a_line
 
 logger = logging.getLogger(PROJECT)
+
+_LONGEST: Final = 1_000
 
 
 def tell_what_came_of_it(desk: Desk) -> None:
@@ -24,7 +27,7 @@ def tell_what_came_of_it(desk: Desk) -> None:
     text = "; ".join([*(f"{name}: {one.text}" for name, one in told), *failures])
     for_nothing = any(one.for_nothing for _, one in told)
     desk.note("summary", text=text, for_nothing=for_nothing)
-    _say(visible(text), for_nothing=for_nothing)
+    _say(in_a_line(text, _LONGEST), for_nothing=for_nothing)
 
 
 def _failures(desk: Desk) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from prompt_coevo.redact import redact_quoted
+from prompt_coevo.visible import in_a_line
 
 Status: TypeAlias = Literal["ok", "note", "warning", "problem"]
 """`note` is to be known, `warning` to be read; with a `problem` a run fails, or comes to nothing."""
@@ -27,7 +28,7 @@ class Line:
 
     def __post_init__(self) -> None:
         # Texts of servers and data sets get in here, and the page goes to a terminal.
-        object.__setattr__(self, "text", visible(redact_quoted(self.text)))
+        object.__setattr__(self, "text", in_a_line(redact_quoted(self.text), _LONGEST_TEXT))
 
 
 @dataclass(frozen=True)
@@ -72,14 +73,6 @@ class Page:
         if problems:
             return f"{_count(problems, 'problem')}, {_count(warnings, 'warning')}"
         return f"no problem, {_count(warnings, 'warning')}"
-
-
-def visible(text: str) -> str:
-    """One line of printable characters: blanks in place of line ends, codes in place of what a terminal
-    would obey."""
-    line = " ".join(text.split())
-    shown = "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in line)
-    return shown if len(shown) <= _LONGEST_TEXT else f"{shown[:_LONGEST_TEXT]} …"
 
 
 def _count(number: int, noun: str) -> str:

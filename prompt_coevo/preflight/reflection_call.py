@@ -13,16 +13,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from prompt_coevo.preflight.page import Line, Status, visible
+from prompt_coevo.preflight.page import Line, Status
 from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.redact import redact
 from prompt_coevo.reflection.paid_replies import PaidReplies
 from prompt_coevo.settings.reflection import ReflectionSettings
+from prompt_coevo.visible import in_a_line
 
 PROMPT: Final = "Answer with the one word: ready"
 MOST_TOKENS: Final = 16
 ATTEMPTS: Final = 3
 PAUSE_S: Final = 1.0
+_LONGEST: Final = 600
+"""Characters of an error, so that what can be done about it fits on the page behind it."""
 _TOPIC: Final = "reflection"
 _NOT_ASKED: Final = {
     "function": "a python function, which is not called before it is needed",
@@ -113,7 +116,7 @@ def _line(settings: ReflectionSettings, answer: Answer, near: str | None) -> Lin
     if answer.alive:
         return Line("ok", _TOPIC, f"{name} answered in {answer.seconds:.1f} s ({calls})")
     said = _ASIDE.split(answer.reply.error or "")[0]
-    reason = _TWICE.sub(r"\1: ", visible(said)).rstrip(". ")
+    reason = _TWICE.sub(r"\1: ", in_a_line(said, _LONGEST)).rstrip(". ")
     status: Status = "warning" if answer.busy else "problem"
     what = "is there, but busy" if answer.busy else "does not answer"
     return Line(status, _TOPIC, f"{name} {what}: {reason}; {_remedy(reason, settings, near)}")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from prompt_coevo.report.run import CandidateRecord, Run
-from prompt_coevo.report.visible import visible
 from prompt_coevo.types import EMPTY_TEMPLATE
+from prompt_coevo.visible import visible
 
 
 @dataclass(frozen=True)

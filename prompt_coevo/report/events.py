@@ -9,18 +9,24 @@ from pathlib import Path
 from typing import Any, Final
 
 from prompt_coevo.engine.journal import Journal
-from prompt_coevo.report.visible import in_a_line
+from prompt_coevo.report.fields import Fields
+from prompt_coevo.report.reading import check_format
+from prompt_coevo.visible import in_a_line
 
 _SILENT: Final = frozenset({"text", "question"})
+_BEGINNINGS: Final = frozenset({"run_begins", "resumed"})
 _LEFT_OUT: Final = frozenset({"time", "event", "attempt", "step"})
+_NO_EVENT: Final = "?  unreadable  a line that is no event"
 _LONGEST: Final = 160
 _LONGEST_FIELD: Final = 60
 
 
 class EventLines:
-    """The events of a run's folder, in words. What is no event is told as such."""
+    """The events of a run's folder, in words. What is no event is told as such; RunError ends it
+    where another version of prompt_coevo wrote."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._journal = Journal.to_read(folder)
         self._seen: dict[int, int] = {}
         """Bytes that were read, by file (its inode, for it may be put aside under another name)."""
@@ -54,7 +60,11 @@ class EventLines:
             event = json.loads(line.decode())
             name = event["event"]
         except (ValueError, RecursionError, TypeError, KeyError):
-            return "?  unreadable  a line that is no event"
+            return _NO_EVENT
+        if not isinstance(name, str):
+            return _NO_EVENT
+        if name in _BEGINNINGS:
+            check_format(Fields(event), self._folder)
         if name in _SILENT:
             return None
         self.ended = name == "training_ended"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from prompt_coevo.report.run import CandidateRecord, Check, Run, Score, TrialRecord
-from prompt_coevo.report.visible import in_a_line, visible
 from prompt_coevo.types import EMPTY_TEMPLATE
+from prompt_coevo.visible import in_a_line, visible
 
 _USES: Final = 20
 _LINE: Final = 100

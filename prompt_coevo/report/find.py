@@ -10,7 +10,7 @@ from typing import Final
 from prompt_coevo.engine.journal import Journal
 from prompt_coevo.report.reading import RunError
 from prompt_coevo.report.run import CandidateRecord, Run
-from prompt_coevo.report.visible import in_a_line
+from prompt_coevo.visible import in_a_line
 
 _SHOWN: Final = 5
 _DEPTH: Final = ("*/events.jsonl", "*/coevo/events.jsonl", "*/*/coevo/events.jsonl")

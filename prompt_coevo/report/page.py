@@ -15,7 +15,7 @@ from typing import Any, Final
 from prompt_coevo import __version__
 from prompt_coevo.extras import require
 from prompt_coevo.report.reading import read_run
-from prompt_coevo.report.visible import in_a_line, visible
+from prompt_coevo.visible import in_a_line, visible
 
 _TEXT: Final = 4_000
 _SHORT: Final = 300

@@ -58,6 +58,17 @@ def journal_of(folder: Path) -> Journal:
     return journal
 
 
+def check_format(event: Fields, folder: object) -> None:
+    """Of an event that begins a run or goes on with it. Raises RunError for another version's journal."""
+    if event.values.get("journal") != FORMAT:
+        wrote = event.inside("noted").maybe("versions.prompt-coevo") or "an unknown version"
+        told = event.values.get("journal", "none")
+        raise RunError(
+            f"the journal in {folder} has format {told!r}, this version reads format "
+            f"{FORMAT}; use the prompt-coevo that wrote it ({wrote})"
+        )
+
+
 class _Reader:
     """Takes events in the order of their writing."""
 
@@ -124,7 +135,7 @@ class _Reader:
 
     def _begins(self, event: Fields) -> None:
         """From its beginning, whatever the folder held before: of that the calls count, as costs."""
-        self._check_format(event)
+        check_format(event, self._run.folder)
         old = self._run
         if old.attempts:
             self._run = Run(
@@ -141,19 +152,10 @@ class _Reader:
         self._attempt(event)
 
     def _resumed(self, event: Fields) -> None:
-        self._check_format(event)
+        check_format(event, self._run.folder)
         if self._run.attempts:
             self._undo(event.at)
         self._attempt(event)
-
-    def _check_format(self, event: Fields) -> None:
-        if event.values.get("journal") != FORMAT:
-            wrote = event.inside("noted").maybe("versions.prompt-coevo") or "an unknown version"
-            told = event.values.get("journal", "none")
-            raise RunError(
-                f"the journal in {self._run.folder} has format {told!r}, this version reads format "
-                f"{FORMAT}; use the prompt-coevo that wrote it ({wrote})"
-            )
 
     def _attempt(self, event: Fields) -> None:
         run, at = self._run, event.at

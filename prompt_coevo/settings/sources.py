@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,26 +15,12 @@ from pydantic_settings.exceptions import SettingsError as SourceError
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.registry import DISABLE_PLUGINS_VARIABLE, RETRIEVAL_TOKEN_VARIABLE
-from prompt_coevo.settings.mistakes import did_you_mean, near_choice, near_names
+from prompt_coevo.settings.mistakes import did_you_mean, near_names
+from prompt_coevo.settings.presets import preset_text
 
 ENV_PREFIX: Final = "PROMPT_COEVO_"
 # These are read elsewhere.
 _NO_SETTINGS: Final = {DISABLE_PLUGINS_VARIABLE, RETRIEVAL_TOKEN_VARIABLE}
-
-
-def preset_names() -> list[str]:
-    """The presets that come with the package."""
-    files = (resources.files("prompt_coevo") / "presets").iterdir()
-    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
-
-
-def preset_text(name: str) -> str:
-    """The TOML text of a preset. Raises SettingsError if there is none of that name."""
-    if name not in preset_names():
-        raise SettingsError(
-            f"there is no preset {name!r}{near_choice(name, preset_names(), 'known presets')}"
-        )
-    return (resources.files("prompt_coevo") / "presets" / f"{name}.toml").read_text("utf-8")
 
 
 def read_preset(name: Any) -> dict[str, Any]:

@@ -138,3 +138,9 @@ def test_a_chain_of_a_thousand_parents_is_drawn(tmp_path: Path) -> None:
     circle = checked("0000", "text 0", parents=["1199"])
     text = page(write(tmp_path, [circle, *chain]))
     assert text.count('<details class="card"') == 200
+
+
+def test_numbers_of_candidates_are_named_in_the_plural(pages: dict[str, Path]) -> None:
+    names = re.findall(r"<dt>Candidates (.*?)</dt>", "".join(map(Path.read_text, pages.values())))
+    assert "lost their trial" in names
+    assert not [name for name in names if "its trial" in name]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
-from prompt_coevo.settings.sources import preset_text
+from prompt_coevo.settings.presets import preset_text
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 _TRAINERS = {"openrlhf", "verl"}

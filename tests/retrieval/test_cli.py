@@ -111,6 +111,17 @@ def test_a_known_error_is_one_sentence(
     assert found.stderr.count("\n") == 1
 
 
+def test_what_a_corpus_and_a_query_hold_does_not_act_on_a_terminal(tmp_path: Path) -> None:
+    passage = {"id": "a", "contents": '"river"\nA river \x1b]0;owned\x07\x9b2J flows.'}
+    (tmp_path / "corpus.jsonl").write_text(json.dumps(passage) + "\n")
+    assert run("build", tmp_path / "corpus.jsonl", "--out", tmp_path / "index").returncode == 0
+    shown = run("search", tmp_path / "index", "river\x9b2J")
+    assert "A river ⟨U+001B⟩]0;owned⟨U+0007⟩⟨U+009B⟩2J flows." in shown.stdout
+    told = run("search", tmp_path / "index", "river\x9b2J", "--json")
+    assert json.loads(told.stdout)["hits"][0]["contents"] == passage["contents"]
+    assert not {"\x1b", "\x9b"} & {*shown.stdout, *told.stdout}
+
+
 def test_progress_is_shown_on_a_terminal(built: Path, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     command = [*COMMAND, "build", str(built / "corpus.jsonl"), "--out", str(tmp_path / "index")]

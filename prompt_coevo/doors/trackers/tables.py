@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from prompt_coevo.doors.trackers.lineage import USED, Row
+from prompt_coevo.visible import visible
 
 Cells: TypeAlias = list[str | int]
 
@@ -81,28 +81,12 @@ def escaped(text: str) -> str:
     return _PUNCTUATION.sub(r"\\\1", line)
 
 
-def visible(text: str) -> str:
-    """Without characters that steer a terminal or a page, or that no file can hold: by their numbers."""
-    return "".join(map(_visible, text))
-
-
-def _visible(character: str) -> str:
-    if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs"):
-        return character
-    return f"\\u{ord(character):04x}"
-
-
-def _cut(text: str, longest: int) -> str:
-    text = visible(text)
-    return text if len(text) <= longest else f"{text[:longest]} [{len(text) - longest} more]"
-
-
 def _used_cells(row: Row, is_best: bool) -> Cells:
     best = "best" if is_best else ""
-    return [row.kind, best, row.id, row.evidence, _cut(row.text, _LONG)]
+    return [row.kind, best, row.id, row.evidence, visible(row.text, _LONG)]
 
 
 def _lineage_cells(row: Row) -> Cells:
-    reason = _cut(row.reason, _SHORT)
-    text = _cut(row.text, _SHORT)
+    reason = visible(row.reason, _SHORT)
+    text = visible(row.text, _SHORT)
     return [row.id, row.kind, row.parent, row.born, row.fate, reason, row.evidence, text]

@@ -12,8 +12,8 @@ from prompt_coevo.doors.trackers.lineage import Lineage
 from prompt_coevo.doors.trackers.tables import Tables
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.markers import PROJECT
-from prompt_coevo.preflight.page import visible
 from prompt_coevo.redact import redact
+from prompt_coevo.visible import in_a_line
 
 logger = logging.getLogger(PROJECT)
 
@@ -101,5 +101,5 @@ class Writing:
                 "%s takes no texts (%s: %s); training goes on, and its metrics are not concerned",
                 name,
                 type(error).__name__,
-                visible(redact(str(error))),
+                in_a_line(redact(str(error)), 1_000),
             )

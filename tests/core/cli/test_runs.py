@@ -90,6 +90,13 @@ def test_the_latest_events_are_told_a_line_each(waves: Path) -> None:
     assert shown[-1].startswith("0.9  training_ended")
 
 
+def test_what_is_no_event_is_told_as_such(tmp_path: Path) -> None:
+    folder = write(tmp_path, [])
+    (folder / "events.jsonl").write_text('{"event": ["a list"]}\n[]\n{"event": "summ\n')
+    shown = run("tail", tmp_path, "--no-follow")
+    assert shown.stdout.splitlines() == ["?  unreadable  a line that is no event"] * 3
+
+
 def test_a_run_that_goes_on_is_followed_until_it_ends(tmp_path: Path) -> None:
     folder = write(tmp_path, [checked("a", "x")])
     tail = subprocess.Popen([*COMMAND, "tail", tmp_path], stdout=subprocess.PIPE, text=True)
@@ -181,7 +188,7 @@ def test_what_is_no_run_is_refused_with_what_to_give(tmp_path: Path) -> None:
     assert "no event that can be read" in refused("explain", tmp_path / "arm", "x")
     header = {"event": "run_begins", "journal": 99, "noted": {"versions.prompt-coevo": "9.0"}}
     (tmp_path / "arm" / "coevo" / "events.jsonl").write_text(json.dumps(header) + "\n")
-    for command in (["best"], ["explain", "x"], ["diff", "x", "y"]):
+    for command in (["best"], ["explain", "x"], ["diff", "x", "y"], ["tail", "--no-follow"]):
         told = refused(command[0], tmp_path / "arm", *command[1:])
         assert "has format 99" in told
         assert "(9.0)" in told
@@ -193,7 +200,7 @@ def test_half_a_journal_is_read_and_the_loss_is_told(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-7])
     shown = run("best", tmp_path)
     assert shown.returncode == 0
-    assert shown.stderr.startswith("note: 1 lines of the journal cannot be read")
+    assert shown.stderr.startswith("note: 1 line of the journal cannot be read; this is")
     assert "template " in shown.stdout
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from prompt_coevo import Coevolution
-from prompt_coevo.demo.arms import ARMS, FIRST_INSTRUCTION, SUITES, arm, first_instruction
+from prompt_coevo.demo.arms import ARMS, FIRST_INSTRUCTION, arm, first_instruction
 from prompt_coevo.demo.facts.teacher import CLAUSE
 from prompt_coevo.demo.facts.world import World
+from prompt_coevo.demo.names import ARM_NAMES, SUITES
 from prompt_coevo.demo.results import ArmResult, Cracked, Share, WordScore
 from prompt_coevo.errors import SettingsError
 
@@ -90,3 +91,7 @@ def test_a_curve_is_the_mean_over_words_however_often_they_are_asked_about() -> 
 def test_the_area_is_the_mean_over_the_budget() -> None:
     by_hand = (0.5 * 0.25 * 100 + 0.5 * (0.25 + 0.5) * 200 + 0.5 * 100) / 400
     assert RESULT.area("hard") == pytest.approx(by_hand, abs=0.003)
+
+
+def test_the_names_that_the_command_line_shows_are_those_of_the_arms() -> None:
+    assert tuple(ARMS) == ARM_NAMES

@@ -54,5 +54,5 @@ def test_an_error_of_the_host_is_one_sentence_too() -> None:
         raise FileNotFoundError("no file\nat \x1b[31mthis path")
 
     assert status(prepare) == (
-        "error: model or dataset cannot be read: FileNotFoundError: no file at \\u001b[31mthis path"
+        "error: model or dataset cannot be read: FileNotFoundError: no file at ⟨U+001B⟩[31mthis path"
     )

@@ -17,6 +17,7 @@ import pytest
 from helpers.answering import MAGIC, answer, sums
 from prompt_coevo.cli import main
 from prompt_coevo.endpoint import evolving
+from prompt_coevo.report.reading import read_run
 from standins.openai_server import Server, openai_server
 
 KEY = "sk-test-0123456789"
@@ -193,6 +194,7 @@ def test_a_budget_that_pays_no_first_pass_is_an_error(command: Any) -> None:
     said = command("--max-total-tokens", 1500, code=2)
     assert "before a search could begin, " in said
     assert not (command.out / "result.json").exists()
+    assert read_run(command.out / "coevo").ended
 
 
 def test_the_least_budget_that_is_taken_begins_a_search(command: Any) -> None:
@@ -214,9 +216,11 @@ def test_a_budget_that_ends_the_search_says_so_and_a_larger_one_goes_on(
     assert "the search ends" in logged
     assert "training goes on" not in logged
     assert "evolve_every" not in logged
+    assert read_run(command.out / "coevo").ended  # or the report would say that it still runs
     paid = len(command.server.requests)
     command("--max-calls", 1000)
     again = command.result
+    assert read_run(command.out / "coevo").ended
     assert (again["stopped"], again["unfinished"]) == ("the evolutions are over", False)
     assert again["cost"]["calls"] == len(command.server.requests) > paid
     command.out = command.folder / "whole"

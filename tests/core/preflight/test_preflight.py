@@ -17,7 +17,7 @@ from helpers.misbehaviour import KEY, KEY_SHOWN
 from prompt_coevo import Coevolution, Settings, Workload, hookimpl, hookspecs
 from prompt_coevo.errors import HostError, OutOfStep, PreflightError
 from prompt_coevo.preflight import reflection_call
-from prompt_coevo.preflight.page import Line, Page, visible
+from prompt_coevo.preflight.page import Line, Page
 from prompt_coevo.types import Question, Summary
 from standins.openai_server import Raw, Slow, openai_server
 
@@ -539,7 +539,7 @@ def test_a_page_for_people_and_for_programs() -> None:
     page = Page((Line("ok", "settings", "p2o"), Line("problem", "x", "a\nb\x1b[2J" + " word" * 40)))
     assert all(len(line) <= 100 for line in page.text().splitlines())
     assert "\x1b" not in page.text()
-    assert "a b\\u001b[2J" in page.text()
+    assert "a b⟨U+001B⟩[2J" in page.text()
     assert page.text().endswith("1 problem, 0 warnings")
     shown = json.loads(json.dumps(page.to_json()))
     assert not shown["ok"]
@@ -547,7 +547,7 @@ def test_a_page_for_people_and_for_programs() -> None:
 
 
 def test_a_terminal_is_not_obeyed() -> None:
-    assert visible("a\r\nb\u202ec\ud800") == "a b\\u202ec\\ud800"
+    assert Line("ok", "x", "a\r\nb\u202ec\ud800").text == "a b⟨U+202E⟩c⟨U+D800⟩"
 
 
 def summaries(folder: Path) -> Iterator[dict[str, Any]]:

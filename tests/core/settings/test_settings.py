@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import Settings, parse_section
-from prompt_coevo.settings.sources import preset_names, preset_text
+from prompt_coevo.settings.presets import preset_names, preset_text
 
 
 def test_the_defaults_are_the_papers_values_but_for_the_search() -> None:

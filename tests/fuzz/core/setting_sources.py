@@ -17,7 +17,8 @@ from prompt_coevo.doors.sent_settings import received, sent
 from prompt_coevo.doors.versions import check_version
 from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.settings import setting_fields
-from prompt_coevo.settings.sources import preset_text, read_file
+from prompt_coevo.settings.presets import preset_text
+from prompt_coevo.settings.sources import read_file
 
 _TOML: Final = preset_text("both").encode()
 _YAML: Final = b"p2o:\n  tau: 0.1\nseed: 3\nalgorithms: [p2o]\nplacement: {instruction: prefix}\n"

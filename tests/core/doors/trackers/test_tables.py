@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prompt_coevo.doors.trackers.lineage import Row
-from prompt_coevo.doors.trackers.tables import Tables, escaped, fenced, visible
+from prompt_coevo.doors.trackers.tables import Tables, escaped, fenced
 
 HOSTILE = "# big\n```\n<script>alert(1)</script> | [x](http://evil)\x1b[31m\u202e ````"
 
@@ -33,8 +33,8 @@ def test_a_long_run_is_cut_and_says_so() -> None:
 
 def test_long_texts_are_cut() -> None:
     tables = Tables.of([row("a", text="x" * 5_000)], None)
-    assert str(tables.lineage[0][-1]).endswith("x [4800 more]")
-    assert str(tables.in_use[0][-1]).endswith("x [1000 more]")
+    assert str(tables.lineage[0][-1]).endswith("x [4800 characters more]")
+    assert str(tables.in_use[0][-1]).endswith("x [1000 characters more]")
 
 
 def test_a_hostile_text_stays_a_text() -> None:
@@ -42,6 +42,7 @@ def test_a_hostile_text_stays_a_text() -> None:
     page = tables.in_use_markdown()
     assert "\x1b" not in page
     assert "\u202e" not in page
+    assert "⟨U+001B⟩[31m⟨U+202E⟩" in page
     opening = page.split("\n\n", 1)[1].split("\n")[0]
     assert opening == "`````"  # longer than any run within
     table = tables.lineage_markdown()
@@ -52,7 +53,6 @@ def test_a_hostile_text_stays_a_text() -> None:
 def test_the_pieces() -> None:
     assert fenced("a ``` b") == "````\na ``` b\n````"
     assert escaped("a\nb *c* <d>") == "a b \\*c\\* &lt;d&gt;"
-    assert visible("a\x00\ud800\n") == "a\\u0000\\ud800\n"
 
 
 def test_tables_travel_as_json() -> None:

@@ -1,8 +1,10 @@
-"""Texts of a model as they may be shown: nothing in them can act on a terminal or on a page."""
+"""Texts from outside as they may be shown: nothing in them can act on a terminal or on a page."""
 
 from __future__ import annotations
 
+import logging
 import re
+import traceback
 import unicodedata
 from typing import Final
 
@@ -27,6 +29,20 @@ def in_a_line(text: object, most: int | None = None) -> str:
     """The same without line feeds and tabs."""
     told = text if isinstance(text, str) else str(text)
     return visible(" ".join(told.split()), most)
+
+
+def visible_record(record: logging.LogRecord) -> bool:
+    """A filter for a logger: what a log line quotes, and the errors below it, made visible."""
+    try:
+        told = record.getMessage()
+    except Exception:  # the handler tells of a call that does not fit its arguments
+        return True
+    if (shown := visible(told)) != told:
+        record.msg, record.args = shown, ()
+    if record.exc_info and record.exc_info[1] is not None and not record.exc_text:
+        # A formatter takes this text in place of one of its own.
+        record.exc_text = visible("".join(traceback.format_exception(record.exc_info[1])).rstrip())
+    return True
 
 
 def _shown(char: str) -> str:
