@@ -45,3 +45,8 @@ def test_the_demos_time_is_that_of_the_recorded_runs() -> None:
     assert f"one of P2O {p2o[0]} to {p2o[1]}" in text
     clock = (*seconds("grpo", "seconds"), *seconds("stream", "seconds"))
     assert "by the clock {} to {} and {} to {}".format(*clock) in text
+
+
+def test_the_papers_beside_it_are_there() -> None:
+    for name in ("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "PACKAGE.md"):
+        assert (ROOT / name).stat().st_size > 300, name
