@@ -227,7 +227,7 @@ class Coevolution:
     def end(self, policy: Policy) -> None:
         """Training is over. May ask `policy` for rollouts."""
         self._plugins.each(hookspecs.coevo_train_end, policy=policy)
-        tell_what_came_of_it(self.desk)
+        tell_what_came_of_it(self.desk, self._rounds)
         self.desk.note("training_ended", metrics=self.metrics())
         self.desk.ledger.close()
         self._write_view()
