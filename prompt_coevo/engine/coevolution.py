@@ -66,7 +66,7 @@ class Coevolution:
         cls,
         settings: Settings,
         *,
-        output_dir: Path | None = None,
+        output_dir: str | Path | None = None,
         count_tokens: Callable[[str], int] = rough_token_count,
         initial_policy: str = "",
         system_message: Callable[[], str | None] = lambda: None,
@@ -85,7 +85,7 @@ class Coevolution:
         and its version, for the files. `encode` gives the ids of a prompt as the policy gets it, for the
         check before training. Raises SettingsError, PluginError or MissingExtraError.
         """
-        folder = output_dir / "coevo" if output_dir else None
+        folder = None if output_dir is None else Path(output_dir) / "coevo"
         identity = RunIdentity.of(settings, dataset, host)
         desk = Desk(
             settings, folder, identity, count_tokens, initial_policy, system_message, encode
@@ -229,7 +229,7 @@ class Coevolution:
     def end(self, policy: Policy) -> None:
         """Training is over. May ask `policy` for rollouts."""
         self._plugins.each(hookspecs.coevo_train_end, policy=policy)
-        tell_what_came_of_it(self.desk)
+        tell_what_came_of_it(self.desk, self._rounds)
         self.desk.note("training_ended", metrics=self.metrics())
         self.desk.ledger.close()
         self._write_view()

@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from prompt_coevo import registry
+from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import methods_of
 from prompt_coevo.settings.section import Section
@@ -53,7 +54,15 @@ class RunIdentity:
 
     @classmethod
     def of(cls, settings: Settings, dataset: Dataset | None, host: str) -> RunIdentity:
-        """Of a run with these settings. `host` names the trainer and its version."""
+        """Of a run with these settings. `host` names the trainer and its version.
+
+        Raises SettingsError for a mapping in place of settings: this is where they are read first.
+        """
+        if not isinstance(settings, Settings):
+            raise SettingsError(
+                f"the settings are a {type(settings).__name__}; make them by Settings(**values), which "
+                "also reads the environment and settings files"
+            )
         values = settings.model_dump(mode="json", fallback=_named)
         sections = {method.name for method in methods_of(settings).values()}
         decisive = {"algorithms", "plugins", *_MEANING, *sections} & values.keys()

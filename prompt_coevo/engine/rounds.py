@@ -35,6 +35,10 @@ class OpenRounds:
     def __init__(self) -> None:
         self._groups: dict[tuple[int, int], _OpenGroup] = {}
         self._size = 0
+        self.planned = 0
+        """Groups that were planned so far."""
+        self.came_back = 0
+        """Groups that were complete so far."""
 
     def open(self, number: int, plan: Sequence[Assignment]) -> None:
         """Remember a round; the oldest groups are forgotten if there are too many rollouts."""
@@ -42,6 +46,7 @@ class OpenRounds:
             group = self._groups.setdefault((number, planned.group), _OpenGroup())
             group.planned[planned.member] = planned
         self._size += len(plan)
+        self.planned += len({planned.group for planned in plan})
         while self._size > _KEPT_ROLLOUTS and (oldest := next(iter(self._groups)))[0] != number:
             self._forget(oldest)
 
@@ -58,6 +63,7 @@ class OpenRounds:
         groups = [self._groups[where].closed() for where in complete]
         for where in complete:
             self._forget(where)
+        self.came_back += len(groups)
         return groups
 
     def clear(self) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from prompt_coevo import hookspecs
 from prompt_coevo.engine.desk import Desk
+from prompt_coevo.engine.rounds import OpenRounds
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.types import Summary
 from prompt_coevo.visible import in_a_line
@@ -17,17 +18,31 @@ logger = logging.getLogger(PROJECT)
 _LONGEST: Final = 1_000
 
 
-def tell_what_came_of_it(desk: Desk) -> None:
+def tell_what_came_of_it(desk: Desk, rounds: OpenRounds) -> None:
     """Log, show and write down the methods' summaries, and what the reflection model did."""
     said = [*desk.plugins.by_plugin(hookspecs.coevo_summary).items()]
     told = [(name, one) for name, one in reversed(said) if isinstance(one, Summary)]
     if not told:
         return
     failures = _failures(desk)
-    text = "; ".join([*(f"{name}: {one.text}" for name, one in told), *failures])
-    for_nothing = any(one.for_nothing for _, one in told)
+    forgotten = _never_called(desk, rounds)
+    text = "; ".join([*forgotten, *(f"{name}: {one.text}" for name, one in told), *failures])
+    for_nothing = bool(forgotten) or any(one.for_nothing for _, one in told)
     desk.note("summary", text=text, for_nothing=for_nothing)
     _say(in_a_line(text, _LONGEST), for_nothing=for_nothing)
+
+
+def _never_called(desk: Desk, rounds: OpenRounds) -> list[str]:
+    """What the host left out; a trainer of one's own trains as before without it, and learns nothing."""
+    if not rounds.planned:
+        return []
+    if not rounds.came_back:
+        return [
+            f"of {rounds.planned} planned groups none came back: call observe with all rollouts of a group"
+        ]
+    if not desk.policy_version.step:
+        return ["no step ever ended: call step_end after every update of the weights"]
+    return []
 
 
 def _failures(desk: Desk) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, TypeAlias
 
+from prompt_coevo.errors import HostError
 from prompt_coevo.placement import Placement, Prompt
 from prompt_coevo.policy import Policy
 from prompt_coevo.preflight.page import Line
@@ -24,13 +25,21 @@ Shape: TypeAlias = tuple[str, ...]
 
 
 def shapes(policy: Policy) -> tuple[dict[Shape, tuple[Question, int]], int]:
-    """The first question of every shape with the count of its likes, and how many were looked at."""
+    """The first question of every shape with the count of its likes, and how many were looked at.
+
+    Raises HostError for a question that is no `Question`.
+    """
     ids = policy.question_ids()
     every = -(-len(ids) // LOOKED_AT) or 1
     found: dict[Shape, tuple[Question, int]] = {}
     looked_at = ids[::every]
     for question_id in looked_at:
         question = policy.question(question_id)
+        if not isinstance(question, Question):
+            raise HostError(
+                f"policy.question({question_id!r}) returned a {type(question).__name__}; return a "
+                "prompt_coevo.Question(id, prompt, ground_truth)"
+            )
         shape = _shape(question.prompt)
         first, count = found.get(shape, (question, 0))
         found[shape] = first, count + 1

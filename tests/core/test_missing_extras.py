@@ -6,6 +6,7 @@ Here is neither torch nor a framework, so each of these is the real thing.
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -18,9 +19,8 @@ from prompt_coevo import Coevolution, Settings
 from prompt_coevo.cli import app
 from prompt_coevo.extras import MissingExtraError, is_installed
 
-PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))[
-    "project"
-]
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 ABSENT = ("faiss", "httptools", "openrlhf", "torch", "trl", "verl")
 
 pytestmark = pytest.mark.skipif(
@@ -120,3 +120,13 @@ def test_every_extra_that_a_sentence_names_exists() -> None:
 @pytest.mark.parametrize("extra", ["gepa", "trl", "verl", "openrlhf"])
 def test_what_asks_a_language_model_brings_litellm(extra: str) -> None:
     assert "prompt-coevo[llm]" in PROJECT["optional-dependencies"][extra]
+
+
+def test_what_the_report_brings_is_imported_by_it() -> None:
+    """An extra whose packages nobody imports promises something that is not there."""
+    brought = {re.split(r"[<>=]", one)[0] for one in PROJECT["optional-dependencies"]["report"]}
+    folder = ROOT / "prompt_coevo" / "report"
+    code = "\n".join(path.read_text("utf-8") for path in folder.glob("*.py"))
+    imported = set(re.findall(r"^ *(?:import|from) (\w+)", code, re.MULTILINE))
+    assert brought == {"jinja2", "matplotlib"}
+    assert brought <= imported

@@ -70,6 +70,7 @@ def test_the_same_runs_give_the_same_picture_and_lines_are_told_apart_without_co
         draw({"hard words": lines, "easy words": lines[1:]}, tmp_path / name, "accuracy")
     one = (tmp_path / "one.svg").read_bytes()
     assert one == (tmp_path / "two.svg").read_bytes()
+    assert b"<!-- accuracy -->" in one  # what the axis shows
     # Dashes are written down for all lines but the solid one.
     assert one.count(b"stroke-dasharray") >= 4
     for name in names:

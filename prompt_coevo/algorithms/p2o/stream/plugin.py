@@ -252,6 +252,8 @@ class Stream:
         if joined:
             in_use = len(self._library.in_state("in use")) - 1
             return Summary(f"{joined} templates came into use, {in_use} are at the end")
+        # More groups than questions: some came again, and nobody told of an epoch's end.
+        met_once = met_once and self._groups_of_this_epoch <= len(self._measured)
         if met_once and not self._settings.first_sight:
             text = "no template was ever used, because the run met no question twice"
             return Summary(f"{text} (p2o.first_sight is false)", for_nothing=True)

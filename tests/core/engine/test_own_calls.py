@@ -1,0 +1,96 @@
+"""What a trainer of one's own gets wrong at first, and the sentence that it gets for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prompt_coevo import Coevolution, Question, Rollout, Settings
+from prompt_coevo.errors import HostError, SettingsError
+
+REFLECTION = {"function": lambda prompt: "<template>Think.</template>"}
+
+
+class Policy:
+    """Two questions that nobody answers."""
+
+    def question(self, question_id: str) -> Question:
+        return Question(question_id, f"what is {question_id}?", "42")
+
+    def question_ids(self) -> list[str]:
+        return ["one", "two"]
+
+    def rollout(self, requests: Any) -> list[Rollout]:
+        return [Rollout(request.assignment, "no", 0.0) for request in requests]
+
+
+class Rows(Policy):
+    def question(self, question_id: str) -> Any:
+        return {"prompt": question_id}
+
+
+def summary(folder: Path | str, *calls: str, rounds: int = 4) -> dict[str, Any]:
+    """The summary of a run that makes these calls and no others."""
+    engine, policy = (
+        Coevolution.from_settings(Settings(reflection=REFLECTION), output_dir=folder),
+        Policy(),
+    )
+    engine.begin(policy)
+    for _ in range(rounds):
+        plan = engine.plan(policy.question_ids(), 2)
+        if "observe" in calls:
+            engine.observe([Rollout(one, "no", 0.0) for one in plan])
+        if "step_end" in calls:
+            engine.step_end(policy)
+    engine.end(policy)
+    lines = (Path(folder) / "coevo" / "events.jsonl").read_text("utf-8").splitlines()
+    (event,) = [one for line in lines if (one := json.loads(line))["event"] == "summary"]
+    return event
+
+
+def test_settings_as_a_mapping() -> None:
+    with pytest.raises(SettingsError, match=r"are a dict; make them by Settings\(\*\*values\)"):
+        Coevolution.from_settings({"reflection": REFLECTION})  # type: ignore[arg-type]
+
+
+def test_questions_as_rows() -> None:
+    engine = Coevolution.from_settings(Settings(reflection=REFLECTION))
+    with pytest.raises(
+        HostError, match=r"policy.question\('one'\) returned a dict; return a prompt"
+    ):
+        engine.begin(Rows())
+
+
+def test_a_folder_may_be_a_text(tmp_path: Path) -> None:
+    assert summary(str(tmp_path), "observe", "step_end")
+
+
+@pytest.mark.parametrize(
+    ("calls", "sentence"),
+    [
+        (("step_end",), "of 8 planned groups none came back: call observe with all rollouts"),
+        (("observe",), "no step ever ended: call step_end after every update"),
+    ],
+)
+def test_a_call_that_was_left_out_is_named_in_the_end(
+    calls: tuple[str, ...], sentence: str, tmp_path: Path
+) -> None:
+    event = summary(tmp_path, *calls)
+    assert event["for_nothing"]
+    assert event["text"].startswith(sentence)
+
+
+def test_nothing_is_missed_where_all_is_called(tmp_path: Path) -> None:
+    text = summary(tmp_path, "observe", "step_end")["text"]
+    assert text.startswith("p2o: ")
+
+
+@pytest.mark.parametrize(("rounds", "once"), [(1, True), (4, False)])
+def test_a_question_that_came_again_is_not_said_to_have_come_once(
+    rounds: int, once: bool, tmp_path: Path
+) -> None:
+    text = summary(tmp_path, "observe", rounds=rounds)["text"]
+    assert ("met no question twice" in text) == once
