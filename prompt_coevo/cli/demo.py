@@ -66,10 +66,10 @@ def demo(
     require("trl", "matplotlib", extra="demo", purpose="the demo")
     folder = _new_folder(out)
     _check_file(json_file)
+    from prompt_coevo.demo.job import Job
     from prompt_coevo.demo.leavings import WIDTH, leave, show
     from prompt_coevo.demo.show import as_json
     from prompt_coevo.demo.side_by_side import run_all
-    from prompt_coevo.demo.train import Job
 
     jobs = [
         Job(
