@@ -26,6 +26,25 @@ settings.register_profile(
 settings.load_profile("any machine")
 
 
+LONG = (
+    "tests/demo/test_demo.py",
+    "tests/trl/test_soak.py",
+    "tests/trl/test_search.py",
+    "tests/demo/test_notebook.py",
+    "tests/trl/test_ranks.py",
+    "tests/laws/verl/",
+    "tests/laws/openrlhf/",
+    "tests/verl/test_search.py",
+    "tests/openrlhf/test_search.py",
+    "tests/openrlhf/test_resume.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take minutes begin first, lest one process works at the last while others have nothing."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+
+
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):

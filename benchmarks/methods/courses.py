@@ -23,8 +23,8 @@ from prompt_coevo.demo.facts.splits import training_tasks
 from prompt_coevo.demo.facts.teacher import FactsTeacher
 from prompt_coevo.demo.facts.world import World, clause, reward
 from prompt_coevo.demo.held_out import HeldOut
+from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.results import ArmResult
-from prompt_coevo.demo.train import Job
 from prompt_coevo.demo.trainer import quieten, trainer_values
 from prompt_coevo.demo.under_templates import UnderTemplates
 from prompt_coevo.demo.world import spell

@@ -266,7 +266,7 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
     import torch
     from courses import COURSES
 
-    from prompt_coevo.demo.train import Job
+    from prompt_coevo.demo.job import Job
 
     torch.set_num_threads(1)
     studied = ARMS[arm]

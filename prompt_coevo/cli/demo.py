@@ -69,10 +69,10 @@ def demo(
     _check_file(json_file)
     from rich.console import Console
 
+    from prompt_coevo.demo.job import Job
     from prompt_coevo.demo.leavings import WIDTH, leave, show
     from prompt_coevo.demo.show import as_json
     from prompt_coevo.demo.side_by_side import run_all
-    from prompt_coevo.demo.train import Job
     from prompt_coevo.engine.state import write_json
 
     jobs = [

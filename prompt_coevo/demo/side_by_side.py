@@ -14,8 +14,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.results import ArmResult
-from prompt_coevo.demo.train import Job, train
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,9 @@ def run_all(jobs: Sequence[Job], workers: int, console: Console) -> list[ArmResu
 
 
 def _train(job: Job, run: int, news: queue.Queue[_News]) -> ArmResult:
+    # Not needed by the process that starts the others, and a third of what a short demo computes.
+    from prompt_coevo.demo.train import train
+
     return train(job, lambda spent, hard: news.put(_News(run, spent, hard)))
 
 

@@ -10,8 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -19,44 +17,23 @@ from transformers import TrainerCallback
 
 from prompt_coevo.adapters.trl import CoevoCallback
 from prompt_coevo.demo.arms import (
-    BUDGET,
     GROUP_SIZE,
     LEARNING_RATE,
     POINTS,
     QUESTIONS,
     ROLLOUTS_PER_STEP,
-    Arm,
 )
 from prompt_coevo.demo.facts.base_policy import base_path
 from prompt_coevo.demo.facts.splits import training_tasks
 from prompt_coevo.demo.facts.world import World, reward
 from prompt_coevo.demo.held_out import HeldOut
+from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.results import ArmResult
 from prompt_coevo.demo.trainer import build_trainer, quieten
 from prompt_coevo.demo.under_templates import UnderTemplates
 from prompt_coevo.doors.patching import swapped
 
 _SHOWN: Final = 8
-
-
-@dataclass(frozen=True)
-class Job:
-    """An arm with a seed, in a draw of the world whose base policy is in the folder `base`."""
-
-    arm: str
-    spec: Arm
-    seed: int
-    out: Path
-    draw: int = 0
-    base: Path | None = None
-    budget: int = BUDGET
-    reflection: Mapping[str, Any] | None = None
-    """The section of the settings, in place of the built-in teacher."""
-
-    @property
-    def rollouts(self) -> int:
-        return int(self.budget * self.spec.budgets)
-
 
 Report = Callable[[int, float | None], None]
 """Told all rollouts so far, after every step; after an evaluation also the accuracy on hard questions."""

@@ -14,6 +14,8 @@ import pytest
 from prompt_coevo.demo.facts.teacher import FactsTeacher
 from standins.openai_server import openai_server
 
+FAILED = "reflection_error"
+
 
 def run_demo(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PROMPT_COEVO_")}
@@ -87,28 +89,40 @@ def test_it_shows_a_table_templates_and_where_the_files_are(demo: Any) -> None:
 
 
 def test_another_reflection_model_takes_the_teachers_place(tmp_path: Path) -> None:
-    """A local server that speaks the OpenAI protocol, with the teacher behind it."""
-    teacher = FactsTeacher()
-    with openai_server(lambda body: teacher(body["messages"][0]["content"])) as server:
+    """A local server that speaks the OpenAI protocol, with the teacher behind it.
+
+    28 steps: what comes of many more under the teacher itself is asserted above.
+    """
+    teacher, replies = FactsTeacher(), []
+
+    def answer(body: dict[str, Any]) -> str:
+        replies.append(teacher(body["messages"][0]["content"]))
+        return replies[-1]
+
+    with openai_server(answer) as server:
         run = run_demo(
             tmp_path,
-            *("--quick", "--arms", "stream", "--out", "out", "--json", "numbers.json"),
+            *("--budget", "5376", "--arms", "stream", "--out", "out", "--json", "numbers.json"),
             *("--reflection-lm", "openai/any", "--api-base", server.base),
             PROMPT_COEVO_PREFLIGHT__REFLECTION="off",
         )
     assert run.returncode == 0, run.stderr[-4000:]
     numbers = json.loads((tmp_path / "numbers.json").read_text())
     assert numbers["summary"]["stream"]["calls"] == len(server.requests) > 0
-    assert numbers["summary"]["stream"]["hard"] > 0.15
+    (p2o,) = numbers["runs"]
+    assert len(p2o["cracked"]) >= 2  # what nobody could answer was answered under its templates
+    for item in p2o["cracked"]:
+        assert any(item["template"] in reply for reply in replies)
     assert set(server.keys) == {"Bearer sk-of-the-test"}
     for path in (tmp_path / "out").rglob("*"):
         assert path.is_dir() or b"sk-of-the-test" not in path.read_bytes()
 
 
 def test_a_reflection_model_out_of_reach_leaves_grpo(tmp_path: Path) -> None:
+    """18 steps, two of them behind the first epoch."""
     run = run_demo(
         tmp_path,
-        *("--budget", "6144", "--out", "out", "--json", "numbers.json"),
+        *("--budget", "3456", "--out", "out", "--json", "numbers.json"),
         *("--reflection-lm", "openai/any", "--api-base", "http://127.0.0.1:9/v1"),
         PROMPT_COEVO_REFLECTION__TOTAL_TIMEOUT_S="0.5",
         PROMPT_COEVO_PREFLIGHT__REFLECTION="off",
@@ -117,6 +131,9 @@ def test_a_reflection_model_out_of_reach_leaves_grpo(tmp_path: Path) -> None:
     numbers = json.loads((tmp_path / "numbers.json").read_text())
     grpo, p2o = (run["words"] for run in numbers["runs"])
     assert p2o == grpo  # to the last answer: failed calls leave no trace in training
+    lines = (tmp_path / "out" / "stream-seed0" / "coevo" / "events.jsonl").read_text().splitlines()
+    failed = [event["step"] for event in map(json.loads, lines) if event["event"] == FAILED]
+    assert min(failed) < 9  # and there was training after them
 
 
 def test_inspo_beats_a_static_instruction(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ def transformer(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module, with a budget of two steps."""
     monkeypatch.syspath_prepend(str(FOLDER))
     module = importlib.import_module("transformer")
-    train = importlib.import_module("prompt_coevo.demo.train")
-    monkeypatch.setattr(train, "Job", partial(train.Job, budget=2 * STEP))
+    work = importlib.import_module("prompt_coevo.demo.job")
+    monkeypatch.setattr(work, "Job", partial(work.Job, budget=2 * STEP))
     return module
 
 

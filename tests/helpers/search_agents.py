@@ -1,14 +1,17 @@
 """A world to search, a policy that can use the tags, and a server, for the tests of the search agents.
 
-World and policy are made on the spot, once for all tests of a process, and so is the index; the server
-is the real command in a process of its own.
+World and index are made on the spot, once for all tests of a process. The policy is trained once for all
+sessions: it is kept in pytest's cache, under a hash of what it is made from (`--cache-clear` clears it).
+The server is the real command in a process of its own.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import functools
+import hashlib
 import itertools
 import os
 import shutil
@@ -22,15 +25,18 @@ import urllib.error
 import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from helpers.retrieval_server import free_port
+from prompt_coevo import demo, retrieval, rng
 from prompt_coevo.demo.search_examples import FIRST_INSTRUCTION as FIRST
 from prompt_coevo.demo.search_world import SearchQuestion, SearchWorld
 from prompt_coevo.retrieval.agent.episode import INVALID_TURN
 
 _STEPS = 400
+_KEPT = Path(__file__).parents[2] / ".pytest_cache" / "d" / "search-policy"
 _COMMAND = "from prompt_coevo.cli import main; main()"
 QUESTIONS = SearchWorld().questions(8)
 GOLD = {question.text: question.answer for question in QUESTIONS}
@@ -43,10 +49,37 @@ def search_folder() -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     SearchWorld().write_corpus(folder / "corpus.jsonl")
     _run("retrieval", "build", str(folder / "corpus.jsonl"), "--out", str(folder / "index"))
-    policy = ("prompt_coevo.demo.search_policy", "--out", str(folder / "policy"))
-    command = [sys.executable, "-P", "-m", *policy, "--steps", str(_STEPS)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=_environment())
+    shutil.copytree(_policy(), folder / "policy")
     return folder
+
+
+def _policy() -> Path:
+    """The trained policy; whoever needs it first trains it, and the others wait."""
+    kept = _KEPT / _made_from()
+    _KEPT.mkdir(parents=True, exist_ok=True)
+    with (_KEPT / f"{kept.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            # Renamed when it is whole, so that a training that was killed leaves nothing that looks so.
+            part = Path(tempfile.mkdtemp(dir=_KEPT))
+            module = ("-m", "prompt_coevo.demo.search_policy", "--out", str(part / "policy"))
+            command = [sys.executable, "-P", *module, "--steps", str(_STEPS)]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=_environment())
+            (part / "policy").rename(kept)
+            part.rmdir()
+    return kept
+
+
+def _made_from() -> str:
+    """A hash of the installed sources that can have a part in it, of torch's version, and of the steps.
+
+    The frameworks pin other versions of transformers; a policy that one wrote, all can read.
+    """
+    folders = [Path(package.__path__[0]) for package in (demo, retrieval)]
+    files = sorted(path for folder in folders for path in folder.rglob("*.py"))
+    parts = [Path(file).read_bytes() for file in (*files, rng.__file__)]
+    parts.append(f"{version('torch')} {_STEPS}".encode())
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:20]
 
 
 def rows(questions: tuple[SearchQuestion, ...] = QUESTIONS) -> list[dict[str, Any]]:

@@ -1,13 +1,31 @@
-"""A script in two processes with gloo, as torchrun starts them."""
+"""A script in two processes with gloo, as torchrun starts them.
+
+torchrun and both processes are forks of one that has imported the heavy libraries, on which they would else
+spend most of their time, see `helpers.warm_python`.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
+from helpers.ray_run import warm_server
+from helpers.warm_python import client_command
+
 TESTS = Path(__file__).parents[1]
+_MODULES = (
+    "accelerate", "datasets", "numpy", "torch", "torch.distributed.run", "transformers",
+    "transformers.models.llama.modeling_llama", "transformers.trainer",
+    "trl.trainer.grpo_trainer", "trl.trainer.rloo_trainer",
+)  # fmt: skip
+_IMPORT_SETTINGS = {
+    "ACCELERATE_USE_CPU": "true",
+    "CI": "1",
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+    "TRL_EXPERIMENTAL_SILENCE": "1",
+}
 
 
 def on_two_ranks(script: Path, *arguments: str) -> str:
@@ -15,14 +33,14 @@ def on_two_ranks(script: Path, *arguments: str) -> str:
     the end of what they wrote to stderr."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PROMPT_COEVO_")}
     environment |= {
-        "ACCELERATE_USE_CPU": "true",
+        **_IMPORT_SETTINGS,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")])),
-        "OMP_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "lo",
     }
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    python = client_command(warm_server(_MODULES, tuple(_IMPORT_SETTINGS.items()))).split()
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "--no-python"]
     run = subprocess.run(
-        [*command, str(script), *arguments],
+        [*python, *torchrun, *python, str(script), *arguments],
         env=environment,
         capture_output=True,
         text=True,
