@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import logging
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from prompt_coevo.engine.before import clear_for_training, look_before
 from prompt_coevo.engine.desk import Desk
 from prompt_coevo.engine.identity import Dataset, RunIdentity, digest_of
 from prompt_coevo.engine.journal import FORMAT
+from prompt_coevo.engine.metrics import Metrics
 from prompt_coevo.engine.planning import Planner, check_claims
 from prompt_coevo.engine.riders import Riders, check_wanted
 from prompt_coevo.engine.rounds import OpenRounds
@@ -59,7 +59,7 @@ class Coevolution:
         """Epochs that `epoch_end` has closed."""
         self._rounds = OpenRounds()
         self._riders = Riders(desk.policy_version.attempt)
-        self._colliding: set[str] = set()
+        self._metrics = Metrics(self._plugins, desk)
 
     @classmethod
     def from_settings(
@@ -279,17 +279,7 @@ class Coevolution:
 
     def metrics(self) -> dict[str, float]:
         """Finite numbers for the host's own logger. Of two that share a name the first one counts."""
-        merged: dict[str, float] = {}
-        for plugin, values in self._plugins.by_plugin(hookspecs.coevo_metrics).items():
-            for name, value in self._numbers(plugin, values).items():
-                if name in merged:
-                    self._warn_of_collision(name, plugin)
-                else:
-                    merged[name] = value
-        if self.desk.model is not None:
-            totals = self.desk.ledger.totals
-            merged.update({f"reflection_{name}": float(value) for name, value in totals.items()})
-        return {f"coevo/{name}": value for name, value in merged.items()}
+        return self._metrics.collect()
 
     # Inside
 
@@ -308,21 +298,6 @@ class Coevolution:
                     f"{where} holds no state of {method.name!r}, which would start anew in the middle of "
                     "the run; resume from another checkpoint, or start without this one"
                 )
-
-    def _numbers(self, plugin: str, values: Any) -> dict[str, float]:
-        """The finite ones; a plugin that answers something else is reported."""
-        try:
-            numbers = {str(name): float(value) for name, value in values.items()}
-        except (AttributeError, TypeError, ValueError, OverflowError) as error:
-            self._plugins.report(plugin, "coevo_metrics", error)
-            return {}
-        return {name: number for name, number in numbers.items() if math.isfinite(number)}
-
-    def _warn_of_collision(self, name: str, plugin: str) -> None:
-        if name not in self._colliding:
-            self._colliding.add(name)
-            logger.warning("the metric %r of the plugin %r is another one's already", name, plugin)
-            self.desk.note("metric_collides", metric=name, plugin=plugin)
 
     def _check_run(self, saved: Mapping[str, Any], where: str) -> None:
         differences = self.desk.identity.differences(saved)

@@ -1,0 +1,52 @@
+"""The numbers of a run, of all its plugins, for the host's own logger."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any
+
+from prompt_coevo import hookspecs
+from prompt_coevo.engine.desk import Desk
+from prompt_coevo.engine.plugins import Plugins
+from prompt_coevo.markers import PROJECT
+
+logger = logging.getLogger(PROJECT)
+
+
+class Metrics:
+    """What the plugins answer to `coevo_metrics`, and the sums of the ledger."""
+
+    def __init__(self, plugins: Plugins, desk: Desk) -> None:
+        self._plugins = plugins
+        self._desk = desk
+        self._colliding: set[str] = set()
+
+    def collect(self) -> dict[str, float]:
+        """Finite numbers by their names, each with `coevo/` in front."""
+        merged: dict[str, float] = {}
+        for plugin, values in self._plugins.by_plugin(hookspecs.coevo_metrics).items():
+            for name, value in self._numbers(plugin, values).items():
+                if name in merged:
+                    self._warn_of_collision(name, plugin)
+                else:
+                    merged[name] = value
+        if self._desk.model is not None:
+            totals = self._desk.ledger.totals
+            merged.update({f"reflection_{name}": float(value) for name, value in totals.items()})
+        return {f"coevo/{name}": value for name, value in merged.items()}
+
+    def _numbers(self, plugin: str, values: Any) -> dict[str, float]:
+        """The finite ones; a plugin that answers something else is reported."""
+        try:
+            numbers = {str(name): float(value) for name, value in values.items()}
+        except (AttributeError, TypeError, ValueError, OverflowError) as error:
+            self._plugins.report(plugin, "coevo_metrics", error)
+            return {}
+        return {name: number for name, number in numbers.items() if math.isfinite(number)}
+
+    def _warn_of_collision(self, name: str, plugin: str) -> None:
+        if name not in self._colliding:
+            self._colliding.add(name)
+            logger.warning("the metric %r of the plugin %r is another one's already", name, plugin)
+            self._desk.note("metric_collides", metric=name, plugin=plugin)
