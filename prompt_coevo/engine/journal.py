@@ -166,10 +166,11 @@ class Journal:
         """What JSON can say of a value; all texts in it, also those of other objects, are free of keys."""
         if value is None or isinstance(value, int | float):
             return value
-        if isinstance(value, Mapping):
-            return {self._plain(key): self._writable(item) for key, item in value.items()}
+        # Lists and texts first: a step has thousands, and to be no Mapping takes long to find out.
         if isinstance(value, list | tuple):
             return [self._writable(item) for item in value]
+        if not isinstance(value, str) and isinstance(value, Mapping):
+            return {self._plain(key): self._writable(item) for key, item in value.items()}
         return self._cut(self._plain(value))
 
     def _plain(self, value: Any) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
+from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -441,3 +443,26 @@ def test_a_state_with_a_number_beyond_all_counting_is_refused(name: str) -> None
     assert unseal(seal(body)).attempt == 0
     with pytest.raises(StateError, match=f"not one that prompt_coevo wrote .{name}: "):
         unseal(seal({**body, name: int("9" * 4300)}))
+
+
+def test_a_step_of_many_ids_is_written_without_a_search_in_each(tmp_path: Path) -> None:
+    """Thousands of ids a step hold no address, and to look for one in each was most of the cost."""
+    uses = [[f"{number:016x}", "5c3be911", 6, 0.5] for number in range(500)]
+    called: Counter[str] = Counter()
+
+    def count(frame: Any, event: str, function: Any) -> None:
+        if event in ("call", "c_call"):
+            called[frame.f_code.co_name if event == "call" else function.__name__] += 1
+
+    journal = Journal(tmp_path)
+    sys.setprofile(count)
+    try:
+        journal.write([{"event": "rewards", "uses": uses, "at": "http://me:secret@host/x?key=1"}])
+    finally:
+        sys.setprofile(None)
+    assert called["_writable"] > 2_000  # it does count
+    assert called["sub"] == 2  # in the one address: its user, and its query
+    assert called["__instancecheck__"] < 50
+    (event,) = journal.read()
+    assert event["uses"] == uses
+    assert event["at"] == "http://host/x?[query]"
