@@ -104,7 +104,7 @@ class CoevoCallback(TrainerCallback):
         for callback in [one for one in there if one is self or one is self._seat]:
             self._trainer.remove_callback(callback)
         if self.engine is not None:
-            self.engine.abandon()
+            self.engine.desk.abandon()
 
     # Moments of the training loop
 

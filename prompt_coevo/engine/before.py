@@ -50,6 +50,15 @@ def look_before(
     return page
 
 
+def print_before(desk: Desk, policy: Policy, workload: Workload | None) -> Page:
+    """The page of a dry run, printed also if its rollouts end it all."""
+
+    def show(page: Page) -> None:
+        print(page.text(), flush=True)
+
+    return look_before(desk, policy, workload, roll_out=True, show=show)
+
+
 def clear_for_training(settings: Settings, page: Page) -> None:
     """Log what a user should know. Raises PreflightError for a reflection model that does not answer, if
     the settings want that."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from prompt_coevo import hookspecs
 from prompt_coevo.candidates.gates import rough_token_count
-from prompt_coevo.engine.before import clear_for_training, look_before
+from prompt_coevo.engine.before import clear_for_training, look_before, print_before
 from prompt_coevo.engine.desk import Desk
 from prompt_coevo.engine.identity import Dataset, RunIdentity, digest_of
 from prompt_coevo.engine.journal import FORMAT
@@ -132,11 +132,7 @@ class Coevolution:
 
     def dry_run(self, policy: Policy, workload: Workload | None = None) -> int:
         """`preflight` with rollouts, its page printed; returns the exit status, 0 or 1."""
-
-        def show(page: Page) -> None:
-            print(page.text(), flush=True)
-
-        return look_before(self.desk, policy, workload, roll_out=True, show=show).exit_status
+        return print_before(self.desk, policy, workload).exit_status
 
     def begin(self, policy: Policy, workload: Workload | None = None) -> None:
         """Training begins, after a state was loaded if there is one. May ask `policy` for rollouts.
@@ -233,15 +229,6 @@ class Coevolution:
         self.desk.note("training_ended", metrics=self.metrics())
         self.desk.ledger.close()
         self._write_view()
-
-    def abandon(self, within: float = 5.0) -> None:
-        """The host gives the run up, where it stands or after its end: the reflection model is asked
-        nothing more, calls under way are waited for `within` seconds, and their account is closed.
-        """
-        if self.desk.model is not None:
-            self.desk.model.close(within)
-        if self._under_way:
-            self.desk.ledger.close()
 
     def state_dict(self) -> dict[str, Any]:
         """The whole state as JSON values, for the host's checkpoint."""

@@ -189,6 +189,16 @@ class Desk:
             )
         return parse_section(model, f"plugins.{plugin}", self.settings.plugins.get(plugin, {}))
 
+    # For doors
+
+    def abandon(self, within: float = 5.0) -> None:
+        """The host gives the run up, where it stands or after its end: the reflection model is asked
+        nothing more, calls under way are waited for `within` seconds, and their account is closed."""
+        if self.model is not None:
+            self.model.close(within)
+        if self.ledger.is_open:
+            self.ledger.close()
+
     # Inside
 
     def stamped(self, event: str, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -73,6 +73,8 @@ class Ledger:
         self._last_call = 0
         self._own = 1
         """The first call of this attempt."""
+        self.is_open = False
+        """Whether `open` was called."""
         self.damaged = 0
         """Lines that `open` could not read."""
         self._account = _Account()
@@ -106,6 +108,7 @@ class Ledger:
                 self._last_call = max(self._last_call, since)
             self._own = self._last_call + 1
             self._sort_replies(since, under_way)
+            self.is_open = True
             if known is None or latest != run or known.ended:
                 self._begin(run, run if continues is None and known else continues)
 
