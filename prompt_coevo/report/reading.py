@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from prompt_coevo.engine.journal import FORMAT, Journal
+from prompt_coevo.engine.saved_states import SavedStates
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.report.fields import Fields, Unreadable, is_whole, number
 from prompt_coevo.report.run import (
@@ -76,8 +77,7 @@ class _Reader:
         self._run = Run(folder)
         self._texts: dict[str, str] = {}
         self._trial_scores: list[tuple[Moment, str, str, float]] = []
-        self._saved: dict[int, int] = {}
-        """By step: the place of the event that its state was saved."""
+        self._states = SavedStates()
         self._handlers: dict[str, Callable[[Fields], None]] = {
             "run_begins": self._begins,
             "resumed": self._resumed,
@@ -148,7 +148,7 @@ class _Reader:
                 lost=old.lost,
                 calls=old.calls,
             )
-            self._trial_scores, self._saved = [], {}
+            self._trial_scores, self._states = [], SavedStates()
         self._attempt(event)
 
     def _resumed(self, event: Fields) -> None:
@@ -166,22 +166,18 @@ class _Reader:
         run.attempts.append(at)
 
     def _state_saved(self, event: Fields) -> None:
-        self._saved[event.at.step] = event.at.place
+        self._states.saved(event.at.step, event.at.place)
 
     def _undo(self, at: Moment) -> None:
         """The run went on from here: what came after is not what happened."""
-        run, saved = self._run, self._saved.get(at.step)
+        run, still = self._run, self._states.resumed(at.step)
 
         def counts(when: Moment) -> bool:
-            if when.step != at.step:
-                return when.step < at.step
-            # Without its state, what was decided before the first step is decided once more.
-            return when.place <= saved if saved is not None else at.step > 0
+            return still(when.step, when.place)
 
         run.steps = {number: step for number, step in run.steps.items() if number <= at.step}
         run.empty_replies = [one for one in run.empty_replies if counts(one.at)]
         self._trial_scores = [one for one in self._trial_scores if counts(one[0])]
-        self._saved = {step: place for step, place in self._saved.items() if step <= at.step}
         for candidate in run.candidates.values():
             candidate.checks = [one for one in candidate.checks if counts(one.at)]
             candidate.trials = [one for one in candidate.trials if counts(one.at)]

@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from prompt_coevo.engine.saved_states import SavedStates
+
 USED: Final = "in use"
 _CHANGES: Final = ("population_changed", "templates_assigned", "search_skipped", "search_failed")
 _SMALL_CHANGES: Final = ("template_joined", "template_dropped")
@@ -66,14 +68,20 @@ class Lineage:
     def replay(self, events: Iterable[Mapping[str, Any]]) -> None:
         """What earlier attempts of the run wrote. What came after the checkpoint that an attempt went on
         from is left out; damaged events are passed over."""
-        kept: list[Mapping[str, Any]] = []
-        for event in events:
-            if event.get("event") == "resumed":
-                step = event.get("step", 0)
-                kept = [one for one in kept if one.get("step", 0) <= step]
-            elif event.get("event") in self._takes:
-                kept.append(event)
-        for event in kept:
+        kept: list[tuple[int, Mapping[str, Any]]] = []
+        states = SavedStates()
+        for place, event in enumerate(events):
+            name = event.get("event")
+            if name == "state_saved":
+                states.saved(_step(event), place)
+            elif name == "resumed":
+                counts = states.resumed(_step(event))
+                kept = [(at, one) for at, one in kept if counts(_step(one), at)]
+            elif name == "run_begins":
+                kept, states = [], SavedStates()
+            elif name in self._takes:
+                kept.append((place, event))
+        for _, event in kept:
             self.follow(event)
 
     # The events
@@ -155,6 +163,11 @@ class Lineage:
                 born=int(event.get("step", 0)),
             )
         return self.rows[name]
+
+
+def _step(event: Mapping[str, Any]) -> int:
+    step = event.get("step")
+    return step if isinstance(step, int) else 0
 
 
 def _mean(numbers: Iterable[float]) -> float:

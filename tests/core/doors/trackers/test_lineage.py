@@ -94,6 +94,7 @@ def test_a_resumed_run_knows_what_the_attempts_before_it_did_up_to_its_checkpoin
     events = [
         {"event": "run_begins"},
         checked("of another run"),
+        {"event": "state_saved", "step": 4},
         {"event": "run_begins"},
         checked("kept", step=2),
         {"event": "templates_assigned"},  # damaged
@@ -104,6 +105,20 @@ def test_a_resumed_run_knows_what_the_attempts_before_it_did_up_to_its_checkpoin
     lineage = Lineage()
     lineage.replay(events)
     assert list(lineage.rows) == ["kept", "new"]
+
+
+def test_what_a_step_decided_after_its_state_was_saved_is_done_again() -> None:
+    """As the report tells it."""
+    lineage = Lineage()
+    lineage.replay(
+        [
+            checked("before", step=4),
+            {"event": "state_saved", "step": 4},
+            checked("after", step=4),
+            {"event": "resumed", "step": 4},
+        ]
+    )
+    assert list(lineage.rows) == ["before"]
 
 
 def test_an_event_of_another_form_is_an_error_that_the_caller_catches() -> None:
