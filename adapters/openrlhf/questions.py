@@ -79,7 +79,7 @@ class CoevoPromptDataset(PromptDataset):
             prompt=self.prompt,
             content=lambda row: content_id(self.prompt(row), self.label(row)),
         )
-        self._handed_on.check(self._rows, questions)
+        self._handed_on.check(questions)
         return questions
 
     def prompt_limit(self) -> PromptLimit:

@@ -75,11 +75,12 @@ def index_named(
     prompt: Callable[[Row], Prompt],
     usual_truth: Callable[[Row], object],
     check: Callable[[Row, int], None] = lambda row, number: None,
+    scan: Iterable[Row] | None = None,
 ) -> QuestionIndex:
     """The questions of a dataset that has a place of its own for what the settings name.
 
     `look_up(row, column, setting)` finds it, or raises DatasetError. `usual_truth` reads the right answer
-    with `ground_truth_column = "auto"`. The rest, and what is raised, is QuestionIndex's.
+    with `ground_truth_column = "auto"`. The rest, `scan` too, and what is raised, is QuestionIndex's.
     """
     own_id, truth = settings.question_id_column, settings.ground_truth_column
 
@@ -97,6 +98,7 @@ def index_named(
             name: look_up(row, name, "row_columns") for name in settings.row_columns
         },
         check=check,
+        scan=scan,
     )
 
 
