@@ -2,9 +2,10 @@
 
     python benchmarks/index.py [--rows 10000 100000 1000000] [--json FILE]
 
-Needs VeRL's environment. Rows are chats of 61 words, drawn by Zipf's law from 30 000, in a parquet file. `lookups` is
-what reading every row through the dataset's own `__getitem__` costs, without anything done with it. Times are CPU
-seconds of this process, memory is the peak of the process; every number has a process of its own.
+Needs VeRL's environment. Rows are chats of 61 words, drawn by Zipf's law from 30 000, in a parquet
+file. `lookups alone` is what reading every row through the dataset's own `__getitem__` costs, without
+anything done with it. Times are CPU seconds; memory is the peak of the process, with what it imports.
+Every number has a process of its own.
 """
 
 from __future__ import annotations
