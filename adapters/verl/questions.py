@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from verl.utils.dataset.rl_dataset import RLHFDataset
 
 from prompt_coevo.doors.columns import index_named, missing_column
-from prompt_coevo.doors.questions import QuestionIndex, Row
-from prompt_coevo.doors.rows import rows_of
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.doors.rows import Row, rows_of
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.settings import Settings
 

@@ -6,7 +6,8 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from prompt_coevo.doors.questions import QuestionIndex, Row, check_dataset, check_text_only
+from prompt_coevo.doors.questions import QuestionIndex, check_dataset, check_text_only
+from prompt_coevo.doors.rows import Row
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.placement import Prompt
 from prompt_coevo.settings import Settings

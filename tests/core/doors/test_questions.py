@@ -4,13 +4,8 @@ from typing import Any
 
 import pytest
 
-from prompt_coevo.doors.questions import (
-    QuestionIndex,
-    Row,
-    check_question,
-    check_text_only,
-    content_id,
-)
+from prompt_coevo.doors.questions import QuestionIndex, check_question, check_text_only, content_id
+from prompt_coevo.doors.rows import Row
 from prompt_coevo.errors import DatasetError
 
 ROWS = [
