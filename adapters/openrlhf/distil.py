@@ -9,7 +9,7 @@ from typing import Any
 from prompt_coevo.adapters.openrlhf.host import Response
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.doors.distill import TokenRow
-from prompt_coevo.doors.questions import Row
+from prompt_coevo.doors.rows import Row
 from prompt_coevo.tokens import encode
 from prompt_coevo.types import Assignment
 

@@ -26,7 +26,7 @@ from prompt_coevo.doors.length_gate import check_questions
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.patching import swapped
 from prompt_coevo.doors.progress import Progress
-from prompt_coevo.doors.questions import Row
+from prompt_coevo.doors.rows import Row
 from prompt_coevo.doors.sent_settings import received
 from prompt_coevo.doors.stateful_loader import StatefulLoader
 from prompt_coevo.doors.trackers.texts import Texts

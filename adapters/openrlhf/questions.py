@@ -9,7 +9,8 @@ from prompt_coevo.doors.columns import index_columns
 from prompt_coevo.doors.handed_on import HandedOn
 from prompt_coevo.doors.length_gate import PromptLimit, tokens_needed
 from prompt_coevo.doors.placed_text import PlacedPrompt
-from prompt_coevo.doors.questions import QuestionIndex, Row, content_id
+from prompt_coevo.doors.questions import QuestionIndex, content_id
+from prompt_coevo.doors.rows import Row
 from prompt_coevo.placement import Prompt
 from prompt_coevo.settings import Settings
 from prompt_coevo.tokens import encode
@@ -79,7 +80,7 @@ class CoevoPromptDataset(PromptDataset):
             prompt=self.prompt,
             content=lambda row: content_id(self.prompt(row), self.label(row)),
         )
-        self._handed_on.check(self._rows, questions)
+        self._handed_on.check(questions)
         return questions
 
     def prompt_limit(self) -> PromptLimit:

@@ -18,9 +18,10 @@ from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Generated, Ids, Trai
 from prompt_coevo.adapters.trl.policy import Answered, TrlPolicy
 from prompt_coevo.adapters.trl.ratio import DistilRatio
 from prompt_coevo.doors.patching import swapped, wrap
-from prompt_coevo.doors.questions import QuestionIndex, Row
+from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.ranked_engine import RankedEngine, RankedPlan
 from prompt_coevo.doors.ranked_policy import Scored
+from prompt_coevo.doors.rows import Row
 from prompt_coevo.doors.texts import Completion, completion_text
 from prompt_coevo.placement import Prompt
 from prompt_coevo.settings import Settings

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import torch
 
-from prompt_coevo.doors.questions import Row
+from prompt_coevo.doors.rows import Row
 from prompt_coevo.placement import Prompt
 
 if TYPE_CHECKING:

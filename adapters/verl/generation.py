@@ -13,7 +13,8 @@ from verl.utils import tensordict_utils as tu
 
 from prompt_coevo.adapters.verl.distil import COLUMN, NAME, LoopName, pack
 from prompt_coevo.doors.evaluation import evaluation_assignment
-from prompt_coevo.doors.questions import QuestionIndex, Row
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.doors.rows import Row
 from prompt_coevo.doors.under_way import UnderWay
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.types import Assignment, RolloutRequest, Sampling

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from verl.utils.dataset.rl_dataset import RLHFDataset
 
 from prompt_coevo.doors.columns import index_named, missing_column
-from prompt_coevo.doors.questions import QuestionIndex, Row
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.doors.rows import Row, rows_of
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.settings import Settings
 
@@ -37,7 +38,24 @@ def index_questions(
         prompt=lambda row: list(row["raw_prompt"]),
         usual_truth=_truth,
         check=check,
+        scan=_rows(dataset),
     )
+
+
+def _rows(dataset: RLHFDataset) -> Iterator[Row] | None:
+    """The rows without what VeRL adds to each for its own use, which costs ten times as much. None for a
+    dataset class of the user's (`data.custom_cls`), whose rows are what it says.
+    """
+    if type(dataset) is not RLHFDataset:
+        return None
+    media = [dataset.image_key, dataset.video_key, dataset.audio_key]
+
+    def rows() -> Iterator[Row]:
+        for number, row in enumerate(rows_of(dataset.dataframe)):
+            has_media = any(row.get(key) for key in media)
+            yield dataset[number] if has_media else {**row, "raw_prompt": row[dataset.prompt_key]}
+
+    return rows()
 
 
 def _truth(row: Row) -> object:

@@ -17,7 +17,7 @@ from uuid import uuid4
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 
 from prompt_coevo.adapters.verl.distil import STATUS
-from prompt_coevo.doors.questions import Row
+from prompt_coevo.doors.rows import Row
 from prompt_coevo.retrieval.agent.reward import score
 from prompt_coevo.retrieval.agent.rollout import SearchRollout
 from prompt_coevo.retrieval.agent.scoring import golds_of

@@ -6,7 +6,8 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from prompt_coevo.doors.questions import QuestionIndex, Row, check_dataset, check_text_only
+from prompt_coevo.doors.questions import QuestionIndex, check_dataset, check_text_only
+from prompt_coevo.doors.rows import Row
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.placement import Prompt
 from prompt_coevo.settings import Settings
@@ -75,11 +76,12 @@ def index_named(
     prompt: Callable[[Row], Prompt],
     usual_truth: Callable[[Row], object],
     check: Callable[[Row, int], None] = lambda row, number: None,
+    scan: Iterable[Row] | None = None,
 ) -> QuestionIndex:
     """The questions of a dataset that has a place of its own for what the settings name.
 
     `look_up(row, column, setting)` finds it, or raises DatasetError. `usual_truth` reads the right answer
-    with `ground_truth_column = "auto"`. The rest, and what is raised, is QuestionIndex's.
+    with `ground_truth_column = "auto"`. The rest, `scan` too, and what is raised, is QuestionIndex's.
     """
     own_id, truth = settings.question_id_column, settings.ground_truth_column
 
@@ -97,6 +99,7 @@ def index_named(
             name: look_up(row, name, "row_columns") for name in settings.row_columns
         },
         check=check,
+        scan=scan,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from prompt_coevo.doors.questions import QuestionIndex, Row, content_id
+from prompt_coevo.doors.questions import QuestionIndex, content_id
 from prompt_coevo.errors import DatasetError
 
 
@@ -20,12 +20,11 @@ class HandedOn:
         """The row with these parts, of equal ones the last. Raises KeyError."""
         return self._numbers[content_id(*parts)]
 
-    def check(self, rows: Iterable[Row], questions: QuestionIndex) -> None:
-        """Raise DatasetError unless the parts say which question it is."""
-        ids = [questions.id_of(row) for row in rows]
+    def check(self, questions: QuestionIndex) -> None:
+        """Raise DatasetError unless the parts say which question it is. The index is of the same rows."""
         for number, key in enumerate(self._keys):
             other = self._numbers[key]
-            if ids[other] != ids[number]:
+            if questions.id_at(other) != questions.id_at(number):
                 raise DatasetError(
                     f"rows {number} and {other} of the training dataset have the same {self._names} but "
                     "different question ids, and no more of a row is handed on to tell them apart by: "

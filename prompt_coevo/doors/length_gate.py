@@ -17,8 +17,6 @@ from prompt_coevo.types import Candidate
 if TYPE_CHECKING:
     from prompt_coevo.algorithms.p2o.cover import TemplateCover
 
-LONGEST_LOOKED_AT = 32  # by characters; among them is, as good as certainly, the longest in tokens
-
 
 @dataclass(frozen=True)
 class PromptLimit:
@@ -97,7 +95,7 @@ class PromptLengthGate:
 
     @cached_property
     def _longest_prompts(self) -> list[Prompt]:
-        return self._questions.longest_prompts(LONGEST_LOOKED_AT)
+        return self._questions.longest_prompts()
 
 
 def check_questions(questions: QuestionIndex, limit: PromptLimit) -> None:
@@ -105,7 +103,7 @@ def check_questions(questions: QuestionIndex, limit: PromptLimit) -> None:
 
     For hosts that cut a long prompt off: it could not be exchanged for another one afterwards.
     """
-    needed, room = limit.needed(questions.longest_prompts(LONGEST_LOOKED_AT)), limit.tokens()
+    needed, room = limit.needed(questions.longest_prompts()), limit.tokens()
     if room is not None and needed > room:
         raise HostError(
             f"the longest question needs {needed} tokens, {limit.name} {room}; raise it, or leave such "

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import heappush, heappushpop
+from typing import Any, Final
 
+from prompt_coevo.doors.rows import Row, rows_of
 from prompt_coevo.engine.identity import Dataset
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.placement import Placement, Prompt, system_message
 from prompt_coevo.types import Question
 
-Row: TypeAlias = Mapping[str, Any]
+LONGEST_KEPT: Final = 32
+"""By characters; among them is, as good as certainly, the longest in tokens."""
 
 
 class QuestionIndex:
@@ -20,7 +23,8 @@ class QuestionIndex:
 
     `dataset` has a length and rows that can be looked up by number. `prompt` and `truth` read a row,
     and so does `own_id`, if questions bring an id; without it the id is a hash of prompt and ground
-    truth. `columns` reads what else methods may see of a row. Raises DatasetError if the dataset is
+    truth. `columns` reads what else methods may see of a row. The rows are gone over once, as `scan`
+    gives them, where that costs less than to look each one up. Raises DatasetError if the dataset is
     empty, cannot be looked up, or has one id for two different questions.
     """
 
@@ -33,6 +37,7 @@ class QuestionIndex:
         own_id: Callable[[Row], Any] | None = None,
         columns: Callable[[Row], Mapping[str, Any]] = lambda row: {},
         check: Callable[[Row, int], None] = lambda row, number: None,
+        scan: Iterable[Row] | None = None,
     ) -> None:
         check_dataset(dataset)
         self._dataset = dataset
@@ -41,23 +46,42 @@ class QuestionIndex:
         self._own_id = own_id
         self._columns = columns
         self._rows: dict[str, int] = {}
+        self._id_at: list[str] = []
+        self._longest: list[tuple[int, int]] = []
+        self._system_messages: set[str | None] = set()
+        self.identity = self._go_over(rows_of(dataset) if scan is None else scan, check)
+        """What a run that goes on has to be given again."""
+
+    def _go_over(self, rows: Iterable[Row], check: Callable[[Row, int], None]) -> Dataset:
         fingerprints: dict[str, str] = {}
-        for number in range(len(dataset)):
-            row = dataset[number]
+        shapes: set[object] = set()
+        for number, row in enumerate(rows):
             check(row, number)
-            check_question(prompt(row), number)
-            columns(row)  # one that is missing shows before training
-            question_id = self.id_of(row)
-            fingerprint = self._fingerprint(row)
+            prompt = self._prompt(row)
+            if (shape := _shape(prompt)) not in shapes:
+                check_question(prompt, number)
+                shapes.add(shape)
+            self._columns(row)  # one that is missing shows before training
+            written = _written(prompt)
+            fingerprint = _hash_of(written, _written(self._truth(row)))
+            question_id = fingerprint if self._own_id is None else str(self._own_id(row))
             if fingerprints.setdefault(question_id, fingerprint) != fingerprint:
                 raise DatasetError(
                     f"the question id {question_id!r} stands for two different questions, in rows "
                     f"{self._rows[question_id]} and {number} of the training dataset; "
                     "give every question an id of its own"
                 )
-            self._rows.setdefault(question_id, number)
-        self.identity = Dataset.of(list(fingerprints.values()))
-        """What a run that goes on has to be given again."""
+            if question_id not in self._rows:
+                self._keep_longest(len(written), number)
+                if len(self._system_messages) < 2:
+                    self._system_messages.add(system_message(prompt))
+            first = self._rows.setdefault(question_id, number)
+            self._id_at.append(question_id if first == number else self._id_at[first])
+        return Dataset.of(list(fingerprints.values()))
+
+    def _keep_longest(self, length: int, number: int) -> None:
+        full = len(self._longest) == LONGEST_KEPT
+        (heappushpop if full else heappush)(self._longest, (length, number))
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -68,6 +92,10 @@ class QuestionIndex:
     def id_of(self, row: Row) -> str:
         """The question id of a dataset row."""
         return self._fingerprint(row) if self._own_id is None else str(self._own_id(row))
+
+    def id_at(self, number: int) -> str:
+        """The question id of the dataset's row with this number."""
+        return self._id_at[number]
 
     def ids_of(self, rows: Sequence[Row]) -> list[str]:
         """The ids of a batch's rows. Equal neighbours, as in a group, are looked at once."""
@@ -96,15 +124,11 @@ class QuestionIndex:
 
     def shared_system_message(self) -> str | None:
         """The system message that the prompts of all questions have, None if they differ."""
-        messages = {system_message(prompt) for prompt in self._prompts()}
-        return messages.pop() if len(messages) == 1 else None
+        return next(iter(self._system_messages)) if len(self._system_messages) == 1 else None
 
-    def longest_prompts(self, count: int) -> list[Any]:
-        """The prompts with the most characters."""
-        return sorted(self._prompts(), key=lambda prompt: len(_dumps(prompt)))[-count:]
-
-    def _prompts(self) -> list[Prompt]:
-        return [self._prompt(self._dataset[number]) for number in self._rows.values()]
+    def longest_prompts(self) -> list[Prompt]:
+        """The 32 prompts with the most characters, or all there are, the longest one last."""
+        return [self._prompt(self._dataset[number]) for _, number in sorted(self._longest)]
 
     def _identity(self, row: Row) -> tuple[Any, ...]:
         own = None if self._own_id is None else self._own_id(row)
@@ -166,8 +190,30 @@ def _is_parts(content: object) -> bool:
 
 def content_id(*parts: object) -> str:
     """An id for what is told apart by its content alone: a hash of it as JSON."""
-    content = json.dumps(list(parts), sort_keys=True, default=str)
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
+    return _hash_of(*map(_written, parts))
+
+
+_written = json.JSONEncoder(sort_keys=True, default=str).encode
+
+
+def _hash_of(*parts: str) -> str:
+    """Of parts as they are written in JSON: a list of them is hashed."""
+    return hashlib.sha256(f"[{', '.join(parts)}]".encode()).hexdigest()[:16]
+
+
+def _shape(prompt: Prompt) -> object:
+    """Prompts of one shape have room for a template, or have none, alike."""
+    if isinstance(prompt, str):
+        return None
+    return tuple(
+        [(message.get("role"), _content_shape(message.get("content"))) for message in prompt]
+    )
+
+
+def _content_shape(content: object) -> object:
+    if not isinstance(content, list):
+        return type(content)
+    return tuple([part.get("type") if isinstance(part, Mapping) else None for part in content])
 
 
 def check_dataset(dataset: Any) -> None:

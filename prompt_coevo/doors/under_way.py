@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from prompt_coevo.doors.questions import QuestionIndex, Row
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.doors.rows import Row
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Rollout

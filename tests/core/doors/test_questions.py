@@ -4,13 +4,8 @@ from typing import Any
 
 import pytest
 
-from prompt_coevo.doors.questions import (
-    QuestionIndex,
-    Row,
-    check_question,
-    check_text_only,
-    content_id,
-)
+from prompt_coevo.doors.questions import QuestionIndex, check_question, check_text_only, content_id
+from prompt_coevo.doors.rows import Row
 from prompt_coevo.errors import DatasetError
 
 ROWS = [
@@ -87,3 +82,37 @@ def test_a_question_without_text_is_refused_before_training(content: Any) -> Non
 def test_a_message_may_have_no_content() -> None:
     call = {"role": "assistant", "tool_calls": [{"name": "search"}]}
     check_text_only([{"role": "user", "content": "why?"}, call, {**call, "content": None}], 3)
+
+
+def test_one_pass_keeps_what_gates_ask_for() -> None:
+    """The longest prompts and the shared system message are known without another look at a row."""
+    prompts = [
+        [{"role": "system", "content": "s"}, {"role": "user", "content": "why? " * (n % 40)}]
+        for n in range(100)
+    ]
+    rows = [{"prompt": prompt} for prompt in prompts]
+    questions = QuestionIndex(rows, prompt=lambda row: row["prompt"], truth=lambda row: None)
+    assert questions.shared_system_message() == "s"
+    by_length = sorted(map(len, (prompt[1]["content"] for prompt in prompts[:40])))
+    assert [len(one[1]["content"]) for one in questions.longest_prompts()] == by_length[-32:]
+    rows[99] = {"prompt": [{"role": "user", "content": "another"}]}
+    questions = QuestionIndex(rows, prompt=lambda row: row["prompt"], truth=lambda row: None)
+    assert questions.shared_system_message() is None
+
+
+def test_every_shape_of_prompt_is_looked_at() -> None:
+    fine: list[Any] = ["why?", [{"role": "user", "content": "why?"}]] * 3
+    with pytest.raises(DatasetError, match="row 6 of the training dataset: .* no user message"):
+        QuestionIndex(
+            [{"prompt": one} for one in [*fine, [{"role": "assistant", "content": "why?"}]]],
+            prompt=lambda row: row["prompt"],
+            truth=lambda row: None,
+        )
+
+
+def test_rows_are_gone_over_as_they_are_scanned() -> None:
+    """And looked up in the dataset itself afterwards."""
+    scanned = [{**row, "prompt": row["prompt"].upper()} for row in ROWS]
+    questions = index(scan=scanned)
+    assert questions.ids()[0] == questions.id_at(0) == content_id("TWO AND TWO?", "4")
+    assert questions.row(questions.id_at(0)) == ROWS[0]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from prompt_coevo.doors.questions import QuestionIndex, Row
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.doors.rows import Row
 
 ROWS = [{"prompt": "one?", "solution": "1"}, {"prompt": "two?", "solution": "2"}]
 

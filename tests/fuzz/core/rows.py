@@ -49,7 +49,7 @@ def dataset(data: bytes) -> None:
     index.ids_of(rows)
     index.shared_system_message()
     index.longest_prompts(2)
-    HandedOn([[json.dumps(row, default=str)] for row in rows], "rows").check(rows, index)
+    HandedOn([[json.dumps(row, default=str)] for row in rows], "rows").check(index)
 
 
 def completion(data: bytes) -> None:

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datasets import Dataset
+from omegaconf import OmegaConf
+from verl.utils.dataset.rl_dataset import RLHFDataset
+
+from prompt_coevo.adapters.verl.questions import index_questions
+from prompt_coevo.settings import Settings
+
+LOOPS = {"single_turn_agent"}
+
+
+class Own(RLHFDataset):
+    """As `data.custom_cls` names one."""
+
+    def __getitem__(self, item: int) -> dict[str, Any]:
+        row: dict[str, Any] = super().__getitem__(item)
+        return {**row, "raw_prompt": [{"role": "user", "content": f"changed {item}"}]}
+
+
+def parquet(folder: Path) -> str:
+    rows = [
+        {
+            "prompt": [{"role": "user", "content": f"{n}?"}],
+            "reward_model": {"style": "rule", "ground_truth": str(n)},
+            "extra_info": {"index": n},
+        }
+        for n in range(30)
+    ]
+    Dataset.from_list(rows).to_parquet(path := str(folder / "train.parquet"))
+    return path
+
+
+def dataset(kind: type[RLHFDataset], folder: Path) -> RLHFDataset:
+    config = {"prompt_key": "prompt", "filter_overlong_prompts": False, "cache_dir": str(folder)}
+    return kind(parquet(folder), None, OmegaConf.create(config))
+
+
+def test_the_index_is_that_of_the_rows_that_verl_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = dataset(RLHFDataset, tmp_path)
+    given = [rows[number] for number in range(len(rows))]
+    monkeypatch.setattr(RLHFDataset, "__getitem__", lambda *_: pytest.fail("looked up"))
+    index = index_questions(rows, Settings(), LOOPS)
+    assert index.ids_of(given) == index.ids() == [index.id_at(n) for n in range(30)]
+
+
+def test_a_dataset_class_of_the_users_is_asked_for_its_rows(tmp_path: Path) -> None:
+    rows = dataset(Own, tmp_path)
+    index = index_questions(rows, Settings(), LOOPS)
+    assert index.ids_of([rows[number] for number in range(len(rows))]) == index.ids()
+    assert index.question(index.id_at(3)).prompt == [{"role": "user", "content": "changed 3"}]
