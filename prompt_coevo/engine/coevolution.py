@@ -54,7 +54,7 @@ class Coevolution:
         )
         desk.policy_version = PolicyVersion(1 + desk.journal.last_attempt())
         self._round = 0
-        self._under_way = False
+        self._under_way = self._ended = False
         self.epochs = 0
         """Epochs that `epoch_end` has closed."""
         self._rounds = OpenRounds()
@@ -146,7 +146,10 @@ class Coevolution:
         if not self._under_way:
             self._open_ledger()
             self._note_run("run_begins")
-        self._under_way = True
+        elif self._ended:  # the host trains a second time
+            digest = self.desk.identity.digest
+            self.desk.ledger.go_on(digest, continues=digest)
+        self._under_way, self._ended = True, False
         clear_for_training(self.settings, self.preflight(policy, workload))
         self._plugins.each(hookspecs.coevo_train_begin, policy=policy)
 
@@ -228,6 +231,7 @@ class Coevolution:
         tell_what_came_of_it(self.desk, self._rounds)
         self.desk.note("training_ended", metrics=self.metrics())
         self.desk.ledger.close()
+        self._ended = True
         self._write_view()
 
     def state_dict(self) -> dict[str, Any]:
