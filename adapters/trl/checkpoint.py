@@ -13,10 +13,11 @@ from prompt_coevo.engine.coevolution import Coevolution
 
 
 def carry_state(
-    trainer: Trainer, engine: Coevolution | None, epochs: Epochs
+    trainer: Trainer, engine: Coevolution | None, epochs: Epochs, before_load: Callable[[], None]
 ) -> list[Callable[[], None]]:
     """Save and load the engine, and the count of epochs, where the trainer saves and loads its optimizer.
 
+    `before_load` is called on every rank when a checkpoint is about to be loaded.
     What is returned puts the trainer's methods back.
     """
 
@@ -29,7 +30,10 @@ def carry_state(
 
     def around_load(original: Callable[[str | None], None], checkpoint: str | None) -> None:
         original(checkpoint)
-        if engine is not None and checkpoint is not None and load_state(engine, Path(checkpoint)):
+        if checkpoint is None:
+            return
+        before_load()
+        if engine is not None and load_state(engine, Path(checkpoint)):
             epochs.load(Path(checkpoint))
 
     return [

@@ -63,6 +63,7 @@ class CoevoCallback(TrainerCallback):
         )
         questions = index_columns(trainer.train_dataset, settings)
         self._questions = questions
+        self._dataset = trainer.train_dataset
         self.engine: Coevolution | None = None
         """The engine, on rank 0; None on the other ranks."""
         if ranks.is_main:
@@ -88,7 +89,7 @@ class CoevoCallback(TrainerCallback):
         if (seat := Seat.taken(trainer)) is not None:
             seat.leave()
         # The trainer loads a checkpoint before on_train_begin, so this cannot wait for it.
-        self._undo = carry_state(trainer, self.engine, self._epochs)
+        self._undo = carry_state(trainer, self.engine, self._epochs, self._look_at_dataset)
         self._seat = Seat(trainer, self, self.detach)
         trainer.add_callback(self._seat)
 
@@ -126,6 +127,7 @@ class CoevoCallback(TrainerCallback):
         if not self._is_open:
             self._undo += self._door.open()
             self._is_open = True
+        self._look_at_dataset()
         self._epochs.begin()
         workload = self._workload(state, train_dataloader)
         if self._settings.preflight.dry_run:
@@ -176,6 +178,19 @@ class CoevoCallback(TrainerCallback):
             self._writing.write(tables, step, open_trackers(self._trainer))
 
     # Inside
+
+    def _look_at_dataset(self) -> None:
+        """Learn the trainer's questions anew if it has been given another dataset. Raises DatasetError."""
+        dataset = self._trainer.train_dataset
+        if dataset is self._dataset:
+            return
+        check_trainer(self._trainer)
+        questions = index_columns(dataset, self._settings)
+        changed = questions.identity != self._questions.identity
+        self._questions.become(questions)
+        self._dataset = dataset
+        if changed and self.engine is not None:
+            self.engine.dataset_replaced(questions.identity)
 
     def _workload(self, state: TrainerState, loader: object) -> Workload:
         """What the trainer is about to train on. A loader without a length says nothing of epochs."""

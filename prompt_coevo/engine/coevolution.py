@@ -153,6 +153,20 @@ class Coevolution:
         clear_for_training(self.settings, self.preflight(policy, workload))
         self._plugins.each(hookspecs.coevo_train_begin, policy=policy)
 
+    def dataset_replaced(self, dataset: Dataset) -> None:
+        """The host trains on another dataset from now on: to be called before `begin`, or a state is loaded.
+
+        What `question_ids` of the policy does not name any more is forgotten by the methods. Checkpoints
+        belong to the new dataset. Raises StateError for a ledger that cannot be written.
+        """
+        old = self.desk.identity
+        self.desk.identity = old.on(dataset)
+        if self.desk.ledger.is_open:
+            self.desk.ledger.go_on(self.desk.identity.digest, continues=old.digest)
+        differences = self.desk.identity.differences(old.meaning)
+        self.desk.note("dataset_replaced", differences=differences)
+        logger.warning("the training dataset is another one now: %s", "; ".join(differences))
+
     def plan(self, question_ids: Sequence[str], group_size: int) -> list[Assignment]:
         """What the rollouts of the next generation round run under.
 

@@ -1,4 +1,4 @@
-"""Runs of P2O in the real GRPOTrainer on the demo's world: settings, an ideal teacher, and what they wrote."""
+"""Runs of P2O in the real GRPOTrainer on the demo's world: settings, an ideal teacher, the journal."""
 
 from __future__ import annotations
 
