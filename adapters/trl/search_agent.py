@@ -15,6 +15,7 @@ from typing import Any, Final
 import torch
 
 from prompt_coevo.adapters.trl.generation import STATUS
+from prompt_coevo.adapters.trl.host import tokenizer_of
 from prompt_coevo.doors.patching import swapped
 from prompt_coevo.retrieval.agent.rollout import SearchRollout
 from prompt_coevo.retrieval.agent.scoring import METRICS, Metric
@@ -54,7 +55,7 @@ def exact_match(column: str, metric: Metric = "em") -> Callable[..., list[float]
 
 def _play(prompts: list[Any], trainer: Any, settings: SearchAgentSettings) -> dict[str, Any]:
     prompt_ids = trainer._tokenize_prompts(prompts)[0]
-    tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
+    tokenizer = tokenizer_of(trainer)
     room = trainer.max_completion_length
     rollouts = [SearchRollout(ids, tokenizer, settings, room) for ids in prompt_ids]
     while count := _largest(trainer, sum(not one.over for one in rollouts)):

@@ -135,7 +135,7 @@ class QuestionIndex:
         return self._longest_prompts
 
     def become(self, other: QuestionIndex) -> None:
-        """Be the index of another dataset, for all who have this one: the host trains on that from now on."""
+        """Be the index of another dataset, for all who have this one."""
         vars(self).update(vars(other))
 
     def _identity(self, row: Row) -> tuple[Any, ...]:

@@ -154,7 +154,7 @@ class Coevolution:
         self._plugins.each(hookspecs.coevo_train_begin, policy=policy)
 
     def dataset_replaced(self, dataset: Dataset) -> None:
-        """The host trains on another dataset from now on: to be called before `begin`, or a state is loaded.
+        """The host trains on another dataset from now on. Call it before `begin`, or a state is loaded.
 
         What `question_ids` of the policy does not name any more is forgotten by the methods. Checkpoints
         belong to the new dataset. Raises StateError for a ledger that cannot be written.
