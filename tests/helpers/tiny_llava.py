@@ -28,7 +28,8 @@ _TEMPLATE = (
 
 
 def tiny_llava() -> tuple[Any, Any]:
-    """A model and its processor: what it says of texts is what the base policy says."""
+    """A model and its processor, always the same: what it says of texts is what the base policy says."""
+    torch.manual_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(base_policy_path())
     policy = AutoModelForCausalLM.from_pretrained(base_policy_path(), dtype=torch.float32)
     tokenizer.add_special_tokens({"additional_special_tokens": [IMAGE]})

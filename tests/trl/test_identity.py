@@ -72,6 +72,18 @@ def test_rollouts_through_vllm(policy: Any) -> None:
     assert engine.temperature == trainer.temperature
 
 
+def test_a_searchs_temperature_wins_over_that_of_the_generation_kwargs(make_trainer: Any) -> None:
+    trainer = make_trainer(generation_kwargs={"temperature": 0.7, "top_k": 5})
+    engine = use_vllm(trainer)
+    callback = attach(trainer, {"algorithms": (), "question_id_column": "id"})
+    trainer.train()
+    assert {call["temperature"] for call in engine.calls} == {0.7}
+    engine.calls.clear()
+    callback.policy.rollout([request(0), request(1, temperature=0.4)])
+    assert [call["temperature"] for call in engine.calls] == [0.0, 0.4]
+    assert engine.generation_kwargs == {"temperature": 0.7, "top_k": 5}
+
+
 def test_a_reward_of_none_is_unfit(make_trainer: Any) -> None:
     trainer = make_trainer(reward_funcs=lambda completions, **_: [None] * len(completions))
     callback = attach(trainer, {"algorithms": (), "question_id_column": "id"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
@@ -12,12 +11,27 @@ from trl import GRPOTrainer, RLOOTrainer
 from helpers.spies import Logps, Spy
 from helpers.tiny_llava import tiny_llava
 from helpers.trl_runs import EPOCHS, epoch_searches, events, settings
-from helpers.trl_world import TASKS, FixedTemplates, right_hint
+from helpers.trl_world import TASKS, FixedTemplates, right_hint, rows
 from prompt_coevo.adapters.trl import attach
 from prompt_coevo.adapters.trl.checks import prompt_limit
+from prompt_coevo.settings import Settings
 
 HINTS = {f"q{n}": [right_hint(task)] for n, task in enumerate(TASKS) if n % 2}
 LOW, HIGH = 0.05, 4.0
+
+
+def placed(trainer: Any) -> dict[tuple[int, ...], list[int]]:
+    """What every question is sampled on, by what it is trained on."""
+    place = Settings(algorithms=()).placement.build().place
+    chats = [row["prompt"] for row in rows()]
+    hints = [HINTS.get(f"q{n}", [""])[0] for n in range(len(chats))]
+    under = [
+        place(chat, None, hint) if hint else chat for chat, hint in zip(chats, hints, strict=True)
+    ]
+    pairs = zip(
+        trainer._tokenize_prompts(chats)[0], trainer._tokenize_prompts(under)[0], strict=True
+    )
+    return {tuple(bare): list(full) for bare, full in pairs}
 
 
 @pytest.mark.parametrize("trainer_class", [GRPOTrainer, RLOOTrainer])
@@ -29,12 +43,13 @@ def test_old_log_probs_are_those_that_the_mode_says(
         trainer_class, policy=tiny_llava(), max_steps=1, per_device_train_batch_size=16
     )
     assert trainer._is_vlm
-    base, spy = copy.deepcopy(trainer.model).eval(), Spy.on(trainer)
+    base, spy = tiny_llava()[0].eval(), Spy.on(trainer)
     given = {"algorithms": (), "question_id_column": "id", "distill_ratio": mode}
-    given |= {"distill_band": (LOW, HIGH)}
+    if mode == "band":
+        given["distill_band"] = (LOW, HIGH)
     attach(trainer, given, plugins={"templates": FixedTemplates(HINTS)})
     trainer.train()
-    found = Logps(spy, 0, trainer.processing_class.tokenizer, base)
+    found = Logps(spy, 0, trainer.processing_class.tokenizer, base, placed(trainer))
     assert found.templated.any()
     assert not found.templated.all()
     expected = torch.where(
