@@ -39,6 +39,12 @@ def check_trainer(trainer: Trainer) -> None:
             'save_strategy="no"'
         )
     columns = getattr(trainer.train_dataset, "column_names", None) or ()
+    hidden = sorted(set(columns) - {"prompt", "image", "images"})
+    if args.remove_unused_columns and hidden:
+        raise HostError(
+            f"remove_unused_columns=True takes {', '.join(hidden)} out of the batches, so that no question "
+            "in them would be known again; leave it out, as TRL does"
+        )
     if getattr(trainer, "_is_vlm", False) and {"image", "images"} & set(columns):
         raise HostError(
             "the training dataset has images; templates and instructions can be placed in text "

@@ -8,7 +8,7 @@ import pytest
 import torch
 from trl import GRPOTrainer, RLOOTrainer
 
-from helpers.trl_world import TASKS, right_hint, score
+from helpers.trl_world import TASKS, right_hint, rows, score
 from prompt_coevo.adapters.trl import CoevoCallback, attach
 from prompt_coevo.types import Assignment, Candidate, RolloutRequest, Sampling
 from standins.trl_vllm import use_vllm
@@ -82,6 +82,17 @@ def test_a_searchs_temperature_wins_over_that_of_the_generation_kwargs(make_trai
     callback.policy.rollout([request(0), request(1, temperature=0.4)])
     assert [call["temperature"] for call in engine.calls] == [0.0, 0.4]
     assert engine.generation_kwargs == {"temperature": 0.7, "top_k": 5}
+
+
+def test_rollouts_are_scored_with_their_own_rows_columns(make_trainer: Any) -> None:
+    """Rows of one prompt and no right answer are told apart by what the reward reads."""
+    dataset = [{"prompt": rows()[0]["prompt"], "worth": n / 8} for n in range(4)]
+    trainer = make_trainer(dataset=dataset, reward_funcs=lambda worth, **_: worth)
+    callback = attach(trainer, {"algorithms": (), "ground_truth_column": None})
+    trainer.train()
+    ids = callback.policy.question_ids()
+    rollouts = callback.policy.rollout([RolloutRequest(Assignment(one), Sampling()) for one in ids])
+    assert [one.reward for one in rollouts] == [0, 0.125, 0.25, 0.375]
 
 
 def test_a_reward_of_none_is_unfit(make_trainer: Any) -> None:
