@@ -33,10 +33,10 @@ def index_columns(
     """The questions of a dataset with the columns that the settings name.
 
     `dataset` is a Dataset or a list of rows. `prompt` reads a row's prompt, which is otherwise in the
-    column `prompt`; `content` tells questions apart where the settings name no column with an id, by
-    default prompt and truth, or where there is no truth, prompt and all other columns that can be written
-    as JSON: a reward may read them. Raises DatasetError if the dataset is empty, lacks a column, has prompts
-    that a template cannot be put into, or has one id for two different questions.
+    column `prompt`; `content` tells questions apart where the settings name no column with an id. By
+    default it is prompt and truth, or where there is no truth, prompt and all other columns that can be
+    written as JSON: a reward may read them. Raises DatasetError if the dataset is empty, lacks a column,
+    has prompts that a template cannot be put into, or has one id for two different questions.
     """
     check_dataset(dataset)
     if isinstance(dataset, Mapping) or not isinstance(dataset[0], Mapping):
