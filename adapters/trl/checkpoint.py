@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from prompt_coevo.adapters.trl.epochs import Epochs
 from prompt_coevo.adapters.trl.host import VERSIONS, Trainer
 from prompt_coevo.doors.checkpoint import load_state, save_state
 from prompt_coevo.doors.patching import wrap
 from prompt_coevo.engine.coevolution import Coevolution
 
 
-def carry_state(trainer: Trainer, engine: Coevolution | None) -> list[Callable[[], None]]:
-    """Save and load the engine where the trainer saves and loads its optimizer.
+def carry_state(
+    trainer: Trainer, engine: Coevolution | None, epochs: Epochs, before_load: Callable[[], None]
+) -> list[Callable[[], None]]:
+    """Save and load the engine, and the count of epochs, where the trainer saves and loads its optimizer.
 
+    `before_load` is called on every rank when a checkpoint is about to be loaded.
     What is returned puts the trainer's methods back.
     """
 
@@ -22,11 +26,15 @@ def carry_state(trainer: Trainer, engine: Coevolution | None) -> list[Callable[[
         original(output_dir)
         if engine is not None:
             save_state(engine, Path(output_dir))
+            epochs.save(Path(output_dir))
 
     def around_load(original: Callable[[str | None], None], checkpoint: str | None) -> None:
         original(checkpoint)
-        if engine is not None and checkpoint is not None:
-            load_state(engine, Path(checkpoint))
+        if checkpoint is None:
+            return
+        before_load()
+        if engine is not None and load_state(engine, Path(checkpoint)):
+            epochs.load(Path(checkpoint))
 
     return [
         wrap(trainer, "_save_optimizer_and_scheduler", around_save, VERSIONS),

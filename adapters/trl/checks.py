@@ -39,6 +39,12 @@ def check_trainer(trainer: Trainer) -> None:
             'save_strategy="no"'
         )
     columns = getattr(trainer.train_dataset, "column_names", None) or ()
+    hidden = sorted(set(columns) - {"prompt", "image", "images"})
+    if args.remove_unused_columns and hidden:
+        raise HostError(
+            f"remove_unused_columns=True takes {', '.join(hidden)} out of the batches, so that no question "
+            "in them would be known again; leave it out, as TRL does"
+        )
     if getattr(trainer, "_is_vlm", False) and {"image", "images"} & set(columns):
         raise HostError(
             "the training dataset has images; templates and instructions can be placed in text "
@@ -62,8 +68,7 @@ def warn_of_cut_rounds(trainer: Trainer, save_steps: float) -> None:
 def prompt_limit(trainer: Trainer) -> PromptLimit:
     """The placed prompt and a completion must fit into the model.
 
-    Nothing in TRL truncates a prompt; an overlong one fails in vLLM or runs out of positions. The
-    model's limit is looked for at the top of its configuration; one in `text_config` is not found.
+    Nothing in TRL truncates a prompt; an overlong one fails in vLLM or runs out of positions.
     """
 
     def needed(prompts: Sequence[Prompt]) -> int:
@@ -71,7 +76,10 @@ def prompt_limit(trainer: Trainer) -> PromptLimit:
         return tokens_needed(trainer.processing_class, prompts) + completion
 
     def room() -> int | None:
-        limits = [getattr(trainer.model.config, "max_position_embeddings", None)]
+        text = (
+            trainer.model.config.get_text_config()
+        )  # of a model for vision and language, its part
+        limits = [getattr(text, "max_position_embeddings", None)]
         if trainer.use_vllm:
             limits.append(getattr(trainer.args, "vllm_max_model_length", None))
         return min((limit for limit in limits if limit is not None), default=None)

@@ -78,3 +78,11 @@ class Trainer(Protocol):
     ) -> Logps: ...
 
     def _log_completion_extra(self, column: str, values: Sequence[str | None]) -> None: ...
+
+
+def tokenizer_of(trainer: Trainer) -> PreTrainedTokenizerBase:
+    """A model laid out for vision and language has a processor, with the tokenizer in it."""
+    found: PreTrainedTokenizerBase = getattr(
+        trainer.processing_class, "tokenizer", trainer.processing_class
+    )
+    return found

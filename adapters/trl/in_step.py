@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import torch
 
-from prompt_coevo.adapters.trl.host import Generated, Trainer
+from prompt_coevo.adapters.trl.host import Generated, Trainer, tokenizer_of
 from prompt_coevo.doors.patching import swapped
 from prompt_coevo.errors import OutOfStep
 from prompt_coevo.placement import Prompt
@@ -97,8 +97,7 @@ class InStep:
     def _ends_at_once(self, rows: int) -> Iterator[None]:
         """Instead of sampling; RLOOTrainer has no `rollout_func`."""
         trainer = self._trainer
-        tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
-        ended = [[tokenizer.eos_token_id]] * rows
+        ended = [[tokenizer_of(trainer).eos_token_id]] * rows
         if not hasattr(trainer, "rollout_func"):
             with swapped(trainer, "_generate_single_turn", lambda *_, **__: ended):
                 yield

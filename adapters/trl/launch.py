@@ -12,6 +12,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from prompt_coevo.adapters.trl.checkpoint import carry_state
 from prompt_coevo.adapters.trl.checks import check_trainer, prompt_limit, warn_of_cut_rounds
+from prompt_coevo.adapters.trl.epochs import Epochs
 from prompt_coevo.adapters.trl.generation import GenerationDoor
 from prompt_coevo.adapters.trl.host import Trainer
 from prompt_coevo.adapters.trl.policy import TrlPolicy
@@ -62,6 +63,7 @@ class CoevoCallback(TrainerCallback):
         )
         questions = index_columns(trainer.train_dataset, settings)
         self._questions = questions
+        self._dataset = trainer.train_dataset
         self.engine: Coevolution | None = None
         """The engine, on rank 0; None on the other ranks."""
         if ranks.is_main:
@@ -81,12 +83,13 @@ class CoevoCallback(TrainerCallback):
         engine = RankedEngine(self.engine, ranks)
         self.policy = TrlPolicy(trainer, questions, engine, settings.seed)
         self._door = GenerationDoor(trainer, settings, engine, questions, self.policy)
+        self._epochs = Epochs()
         self._is_open = False
         self._ranks = ranks
         if (seat := Seat.taken(trainer)) is not None:
             seat.leave()
         # The trainer loads a checkpoint before on_train_begin, so this cannot wait for it.
-        self._undo = carry_state(trainer, self.engine)
+        self._undo = carry_state(trainer, self.engine, self._epochs, self._look_at_dataset)
         self._seat = Seat(trainer, self, self.detach)
         trainer.add_callback(self._seat)
 
@@ -124,6 +127,8 @@ class CoevoCallback(TrainerCallback):
         if not self._is_open:
             self._undo += self._door.open()
             self._is_open = True
+        self._look_at_dataset()
+        self._epochs.begin()
         workload = self._workload(state, train_dataloader)
         if self._settings.preflight.dry_run:
             self._end_dry(workload)
@@ -136,9 +141,10 @@ class CoevoCallback(TrainerCallback):
         """The epoch before is over and another one follows: so it is never called after the last one,
         and a run resumed between two epochs makes up for the search it missed.
 
-        A second `train()` counts epochs from 0 again, so it closes none that the engine has not seen.
+        The last epoch of one `train()` is over when another one begins.
         """
-        over = int((state.epoch or 0) + 1e-6)
+        self._epochs.reached(state.epoch)
+        over = self._epochs.over
         self.policy.lead(
             lambda engine: Due(epoch_due=over > engine.epochs).settle(engine, self.policy)
         )
@@ -152,6 +158,7 @@ class CoevoCallback(TrainerCallback):
                 "prompt_coevo wraps; a subclass or a patch (Unsloth does this) has replaced them, so "
                 "nothing would be learned from templates"
             )
+        self._epochs.reached(state.epoch)
         last = state.global_step >= state.max_steps or control.should_training_stop
         self.policy.lead(lambda engine: engine.step_end(self.policy, last=last))
         if self.engine is not None:
@@ -171,6 +178,19 @@ class CoevoCallback(TrainerCallback):
             self._writing.write(tables, step, open_trackers(self._trainer))
 
     # Inside
+
+    def _look_at_dataset(self) -> None:
+        """Learn the trainer's questions anew if it has been given another dataset. Raises DatasetError."""
+        dataset = self._trainer.train_dataset
+        if dataset is self._dataset:
+            return
+        check_trainer(self._trainer)
+        questions = index_columns(dataset, self._settings)
+        changed = questions.identity != self._questions.identity
+        self._questions.become(questions)
+        self._dataset = dataset
+        if changed and self.engine is not None:
+            self.engine.dataset_replaced(questions.identity)
 
     def _workload(self, state: TrainerState, loader: object) -> Workload:
         """What the trainer is about to train on. A loader without a length says nothing of epochs."""

@@ -131,7 +131,15 @@ class TrlPolicy(RankedPolicy):
         if temperature is None:
             yield
         elif trainer.use_vllm:
-            with swapped(trainer.vllm_generation, "temperature", temperature):
+            engine = trainer.vllm_generation
+            # These are laid over all else, a temperature too.
+            kwargs = dict(getattr(engine, "generation_kwargs", None) or {})
+            if "temperature" in kwargs:
+                kwargs["temperature"] = temperature
+            with (
+                swapped(engine, "temperature", temperature),
+                swapped(engine, "generation_kwargs", kwargs),
+            ):
                 yield
         else:
             changes = {"do_sample": temperature > 0, "temperature": temperature or 1.0}

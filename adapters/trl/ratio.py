@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
-from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Ids, Logps, Trainer
+from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Ids, Logps, Trainer, tokenizer_of
 from prompt_coevo.doors.patching import swapped, wrap
 from prompt_coevo.doors.ratio_tensors import distil_ratio, left_pad
 from prompt_coevo.settings import Settings
@@ -113,7 +113,7 @@ class DistilRatio:
 
     def _logps_after(self, prompts: Ids, output: Batch) -> torch.Tensor:
         device = output["completion_ids"].device
-        ids, mask = left_pad(prompts, self._trainer.processing_class.pad_token_id)
+        ids, mask = left_pad(prompts, tokenizer_of(self._trainer).pad_token_id)
         return self._logps(ids.to(device), mask.to(device), output)
 
     def _logps(

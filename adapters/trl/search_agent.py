@@ -4,7 +4,8 @@
                           reward_funcs=exact_match("golden_answers"))
 
 All episodes of a batch take their turns together, with one request to the server per turn. Ids are kept
-as they were sampled; what the search found is masked out of the loss. TRL 1.10 or newer is needed.
+as they were sampled; what the search found is masked out of the loss. TRL 1.10 or newer is needed: before,
+`_generate_single_turn` takes another number of arguments.
 """
 
 from __future__ import annotations
@@ -13,13 +14,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
+import trl
+from packaging.version import Version
 
 from prompt_coevo.adapters.trl.generation import STATUS
+from prompt_coevo.adapters.trl.host import tokenizer_of
 from prompt_coevo.doors.patching import swapped
+from prompt_coevo.errors import HostError
 from prompt_coevo.retrieval.agent.rollout import SearchRollout
 from prompt_coevo.retrieval.agent.scoring import METRICS, Metric
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings, tool_of
 
+_OLDEST: Final = (1, 10)
 ANSWER: Final = "search_answer"
 """The argument of reward functions that has the policy's own answers, None where there is none."""
 
@@ -27,9 +33,15 @@ ANSWER: Final = "search_answer"
 def search_agent(**settings: Any) -> Callable[[list[Any], Any], dict[str, Any]]:
     """A `rollout_func` for GRPOTrainer; the settings are those of `SearchAgentSettings`.
 
-    Raises SettingsError. With vLLM, set `generation_kwargs={"stop": ["</search>", "</answer>"],
-    "include_stop_str_in_output": True}`, else every turn is sampled to its end and cut.
+    Raises SettingsError, and HostError for a TRL that is too old. With vLLM, set
+    `generation_kwargs={"stop": ["</search>", "</answer>"], "include_stop_str_in_output": True}`, else
+    every turn is sampled to its end and cut.
     """
+    if Version(trl.__version__).release < _OLDEST:
+        raise HostError(
+            f"the search agent needs TRL 1.10 or newer, and this is {trl.__version__}; run pip install "
+            "'trl>=1.10,!=1.15.0,<2'"
+        )
     checked = SearchAgentSettings(**settings)
 
     def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
@@ -54,11 +66,18 @@ def exact_match(column: str, metric: Metric = "em") -> Callable[..., list[float]
 
 def _play(prompts: list[Any], trainer: Any, settings: SearchAgentSettings) -> dict[str, Any]:
     prompt_ids = trainer._tokenize_prompts(prompts)[0]
-    tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
-    room = trainer.max_completion_length
+    tokenizer = tokenizer_of(trainer)
+    # TRL takes a completion for truncated that does not end with one of its end tokens; one that ends with
+    # an answer is whole, so an end token follows it, of which the loss sees nothing.
+    masks_truncated = trainer.mask_truncated_completions
+    room = trainer.max_completion_length - masks_truncated
     rollouts = [SearchRollout(ids, tokenizer, settings, room) for ids in prompt_ids]
     while count := _largest(trainer, sum(not one.over for one in rollouts)):
         _take_turns(trainer, rollouts, count, settings)
+    if masks_truncated:
+        for one in rollouts:
+            if one.episode.ended == "answer":
+                one.trajectory.observed([tokenizer.eos_token_id])
     log_probs = [one.trajectory.log_probs for one in rollouts]
     return {
         "prompt_ids": prompt_ids,

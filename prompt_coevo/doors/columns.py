@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from prompt_coevo.doors.questions import QuestionIndex, check_dataset, check_text_only
+from prompt_coevo.doors.questions import (
+    QuestionIndex,
+    check_dataset,
+    check_text_only,
+    content_id,
+)
 from prompt_coevo.doors.rows import Row
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.placement import Prompt
@@ -27,9 +33,10 @@ def index_columns(
     """The questions of a dataset with the columns that the settings name.
 
     `dataset` is a Dataset or a list of rows. `prompt` reads a row's prompt, which is otherwise in the
-    column `prompt`; `content` tells questions apart where the settings name no column with an id, by
-    default prompt and truth. Raises DatasetError if the dataset is empty, lacks a column, has prompts
-    that a template cannot be put into, or has one id for two different questions.
+    column `prompt`; `content` tells questions apart where the settings name no column with an id. By
+    default it is prompt and truth, or where there is no truth, prompt and all other columns that can be
+    written as JSON: a reward may read them. Raises DatasetError if the dataset is empty, lacks a column,
+    has prompts that a template cannot be put into, or has one id for two different questions.
     """
     check_dataset(dataset)
     if isinstance(dataset, Mapping) or not isinstance(dataset[0], Mapping):
@@ -47,6 +54,13 @@ def index_columns(
     for name in settings.row_columns:
         require_column(name, columns, " (row_columns)")
     truth = truth_column(settings.ground_truth_column, columns, usual_truths)
+    others = [name for name in columns if name != "prompt"]
+    if truth is None and content is None and prompt is None and others:
+
+        def content(row: Row) -> object:
+            written = {name: _as_json(row.get(name)) for name in others}
+            return content_id(read(row), None, {k: v for k, v in written.items() if v is not None})
+
     own = () if id_column is None else (id_column,)
     needed = {*(() if prompt else ("prompt",)), *own, *settings.row_columns}
 
@@ -101,6 +115,14 @@ def index_named(
         check=check,
         scan=scan,
     )
+
+
+def _as_json(value: object) -> str | None:
+    """A value as JSON; None for one that cannot be written so, such as an image."""
+    try:
+        return json.dumps(value, sort_keys=True, default=lambda array: array.tolist())
+    except (AttributeError, TypeError, ValueError):
+        return None
 
 
 def require_column(column: str, columns: Iterable[str], remark: str = "") -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from prompt_coevo.doors.questions import QuestionIndex
@@ -89,13 +88,9 @@ class PromptLengthGate:
         return self._limit.needed(
             [
                 place(prompt, texts["instruction"], texts["template"])
-                for prompt in self._longest_prompts
+                for prompt in self._questions.longest_prompts()
             ]
         )
-
-    @cached_property
-    def _longest_prompts(self) -> list[Prompt]:
-        return self._questions.longest_prompts()
 
 
 def check_questions(questions: QuestionIndex, limit: PromptLimit) -> None:

@@ -48,6 +48,7 @@ class QuestionIndex:
         self._rows: dict[str, int] = {}
         self._id_at: list[str] = []
         self._longest: list[tuple[int, int]] = []
+        self._longest_prompts: list[Prompt] | None = None
         self._system_messages: set[str | None] = set()
         self.identity = self._go_over(rows_of(dataset) if scan is None else scan, check)
         """What a run that goes on has to be given again."""
@@ -128,7 +129,14 @@ class QuestionIndex:
 
     def longest_prompts(self) -> list[Prompt]:
         """The 32 prompts with the most characters, or all there are, the longest one last."""
-        return [self._prompt(self._dataset[number]) for _, number in sorted(self._longest)]
+        if self._longest_prompts is None:
+            numbers = [number for _, number in sorted(self._longest)]
+            self._longest_prompts = [self._prompt(self._dataset[number]) for number in numbers]
+        return self._longest_prompts
+
+    def become(self, other: QuestionIndex) -> None:
+        """Be the index of another dataset, for all who have this one."""
+        vars(self).update(vars(other))
 
     def _identity(self, row: Row) -> tuple[Any, ...]:
         own = None if self._own_id is None else self._own_id(row)

@@ -54,7 +54,7 @@ class Coevolution:
         )
         desk.policy_version = PolicyVersion(1 + desk.journal.last_attempt())
         self._round = 0
-        self._under_way = False
+        self._under_way = self._ended = False
         self.epochs = 0
         """Epochs that `epoch_end` has closed."""
         self._rounds = OpenRounds()
@@ -146,9 +146,26 @@ class Coevolution:
         if not self._under_way:
             self._open_ledger()
             self._note_run("run_begins")
-        self._under_way = True
+        elif self._ended:  # the host trains a second time
+            digest = self.desk.identity.digest
+            self.desk.ledger.go_on(digest, continues=digest)
+        self._under_way, self._ended = True, False
         clear_for_training(self.settings, self.preflight(policy, workload))
         self._plugins.each(hookspecs.coevo_train_begin, policy=policy)
+
+    def dataset_replaced(self, dataset: Dataset) -> None:
+        """The host trains on another dataset from now on. Call it before `begin`, or a state is loaded.
+
+        What `question_ids` of the policy does not name any more is forgotten by the methods. Checkpoints
+        belong to the new dataset. Raises StateError for a ledger that cannot be written.
+        """
+        old = self.desk.identity
+        self.desk.identity = old.on(dataset)
+        if self.desk.ledger.is_open:
+            self.desk.ledger.go_on(self.desk.identity.digest, continues=old.digest)
+        differences = self.desk.identity.differences(old.meaning)
+        self.desk.note("dataset_replaced", differences=differences)
+        logger.warning("the training dataset is another one now: %s", "; ".join(differences))
 
     def plan(self, question_ids: Sequence[str], group_size: int) -> list[Assignment]:
         """What the rollouts of the next generation round run under.
@@ -228,6 +245,7 @@ class Coevolution:
         tell_what_came_of_it(self.desk, self._rounds)
         self.desk.note("training_ended", metrics=self.metrics())
         self.desk.ledger.close()
+        self._ended = True
         self._write_view()
 
     def state_dict(self) -> dict[str, Any]:

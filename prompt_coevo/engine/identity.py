@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
@@ -75,6 +75,11 @@ class RunIdentity:
         versions = {name: _version(name) for name in ("prompt-coevo", "torch", "transformers")}
         noted = dict(_flat({**noted, "host": host, "versions": versions}))
         return cls(dict(sorted(meaning.items())), dict(sorted(noted.items())))
+
+    def on(self, dataset: Dataset) -> RunIdentity:
+        """The same run on another dataset."""
+        meaning = {**self.meaning, **dict(_flat({"dataset": asdict(dataset)}))}
+        return replace(self, meaning=dict(sorted(meaning.items())))
 
     @property
     def digest(self) -> str:

@@ -112,6 +112,11 @@ class Ledger:
             if known is None or latest != run or known.ended:
                 self._begin(run, run if continues is None and known else continues)
 
+    def go_on(self, run: str, continues: str) -> None:
+        """The run goes on, after its end or as another one: the same account. Raises StateError."""
+        with self._lock:
+            self._begin(run, continues)
+
     def close(self) -> None:
         """The run has ended as it should: another one in its folder begins a new account."""
         with self._lock, suppress(OSError):  # then the next run is taken for this one, killed

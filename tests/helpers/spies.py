@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from transformers import AutoModelForCausalLM
+
+from prompt_coevo.demo.model import base_policy_path
 
 
 @dataclass
@@ -103,3 +106,44 @@ def manual_logps(
         inputs["completion_ids"].shape[1],
         temperature,
     )
+
+
+class Logps:
+    """Log-probs of a loss call's completions by the base policy, after x and after what was sampled on.
+
+    `base` is another policy that the run began with. `placed` has the prompts that were sampled on by those
+    trained on; without it they are found by their completions.
+    """
+
+    def __init__(
+        self,
+        spy: Spy,
+        index: int,
+        tokenizer: Any,
+        base: Any = None,
+        placed: dict[tuple[int, ...], list[int]] | None = None,
+    ) -> None:
+        base = (
+            base
+            or AutoModelForCausalLM.from_pretrained(base_policy_path(), dtype=torch.float32).eval()
+        )
+        loss = spy.losses[index]
+        sampled = {
+            tuple(completion): prompt
+            for prompts, completions in spy.sampled
+            for prompt, completion in zip(prompts, completions, strict=True)
+        }
+        plain = [prompt for prompt, _ in spy.rows(index)]
+        rolled_out = [
+            sampled[tuple(completion)] if placed is None else placed[tuple(prompt)]
+            for prompt, completion in spy.rows(index)
+        ]
+        self.loss = loss
+        self.mask = loss["completion_mask"].bool()
+        self.on_question = manual_logps(base, plain, loss, tokenizer.pad_token_id)
+        self.on_rollout = manual_logps(base, rolled_out, loss, tokenizer.pad_token_id)
+        self.templated = torch.tensor([a != b for a, b in zip(plain, rolled_out, strict=True)])
+
+    def close(self, values: torch.Tensor, expected: torch.Tensor, mask: Any = None) -> bool:
+        mask = self.mask if mask is None else mask
+        return bool((values - expected)[mask].abs().max() <= 1e-4)

@@ -17,8 +17,14 @@ class VLLMGeneration:
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
         self.temperature = trainer.temperature
+        self.generation_kwargs = trainer.args.generation_kwargs or {}
         self.calls: list[dict[str, Any]] = []
         self.syncs = 0
+
+    @property
+    def _used(self) -> float:
+        """The real one lays the `generation_kwargs` over its own parameters."""
+        return float(self.generation_kwargs.get("temperature", self.temperature))
 
     def sync_weights(self) -> None:
         self.syncs += 1
@@ -26,9 +32,7 @@ class VLLMGeneration:
     def generate(
         self, prompts: list[list[int]], images: Any, num_generations: int, profiler: Any = None
     ) -> tuple[Any, list[list[int]], list[list[list[float]]], Any]:
-        self.calls.append(
-            {"rows": len(prompts), "n": num_generations, "temperature": self.temperature}
-        )
+        self.calls.append({"rows": len(prompts), "n": num_generations, "temperature": self._used})
         completions, logps = [], []
         for prompt in prompts[::num_generations]:
             for _ in range(num_generations):
@@ -38,7 +42,7 @@ class VLLMGeneration:
         return None, completions, logps, None
 
     def _sample(self, prompt: list[int]) -> tuple[list[int], list[float]]:
-        trainer, temperature = self._trainer, self.temperature
+        trainer, temperature = self._trainer, self._used
         was_training = trainer.model.training
         trainer.model.eval()
         with torch.no_grad():

@@ -36,6 +36,7 @@ def make_trainer(tmp_path: Path) -> Callable[..., Any]:
         reward_funcs: Any = length,
         eval_dataset: Any = None,
         trainer_arguments: dict[str, Any] | None = None,
+        policy: tuple[Any, Any] | None = None,
         **config: Any,
     ) -> Any:
         torch.manual_seed(0)
@@ -55,13 +56,17 @@ def make_trainer(tmp_path: Path) -> Callable[..., Any]:
             "max_steps": 2,
         }
         arguments = (RLOOConfig if trainer is RLOOTrainer else GRPOConfig)(**(defaults | config))
+        model, processing_class = policy or (
+            AutoModelForCausalLM.from_pretrained(base_policy_path(), dtype=torch.float32),
+            AutoTokenizer.from_pretrained(base_policy_path()),
+        )
         built = trainer(
-            model=AutoModelForCausalLM.from_pretrained(base_policy_path(), dtype=torch.float32),
+            model=model,
             reward_funcs=reward_funcs,
             args=arguments,
             train_dataset=Dataset.from_list(rows() if dataset is None else dataset),
             eval_dataset=eval_dataset,
-            processing_class=AutoTokenizer.from_pretrained(base_policy_path()),
+            processing_class=processing_class,
             **(trainer_arguments or {}),
         )
         built.remove_callback(PrinterCallback)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,43 +12,11 @@ import pandas as pd
 import pytest
 from datasets import Dataset
 
-from helpers.trl_world import TASKS, WORLD, FixedTemplates, rows, score
+from helpers.trl_runs import EPOCHS, P2O, events, know_all, settings
+from helpers.trl_world import TASKS, FixedTemplates, rows
 from prompt_coevo.adapters.trl import CoevoCallback, attach
 from prompt_coevo.errors import HostError
 from standins.openai_server import openai_server
-
-# Above every reward, tau makes all questions hard, so that every epoch ends with a search.
-P2O = {
-    "search_backend": "waves",
-    "tau": 2.0,
-    "dev_size": 3,
-    "minibatch_size": 3,
-    "search_budget": 60,
-    "minibatch_temperature": 1.0,
-}
-
-
-def know_all(prompt: str) -> str:
-    clauses = [f"{word} means {skill} ." for word, skill in WORLD.meaning.items() if word in prompt]
-    return f"<template>{' '.join(clauses)}</template>"
-
-
-def settings(reply: Callable[[str], str] = know_all, **changes: Any) -> dict[str, Any]:
-    return {
-        "question_id_column": "id",
-        "p2o": P2O,
-        "reflection": {"function": reply},
-        **changes,
-    }
-
-
-def events(trainer: Any) -> list[dict[str, Any]]:
-    path = Path(trainer.args.output_dir) / "coevo" / "events.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-# An epoch: 8 questions, 2 a step, so 4 steps.
-EPOCHS = {"max_steps": -1, "num_train_epochs": 3, "reward_funcs": score, "learning_rate": 1e-4}
 
 
 def test_an_epoch_a_search_and_an_epoch_under_templates(make_trainer: Any) -> None:

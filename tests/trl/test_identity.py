@@ -8,7 +8,7 @@ import pytest
 import torch
 from trl import GRPOTrainer, RLOOTrainer
 
-from helpers.trl_world import TASKS, right_hint, score
+from helpers.trl_world import TASKS, right_hint, rows, score
 from prompt_coevo.adapters.trl import CoevoCallback, attach
 from prompt_coevo.types import Assignment, Candidate, RolloutRequest, Sampling
 from standins.trl_vllm import use_vllm
@@ -70,6 +70,29 @@ def test_rollouts_through_vllm(policy: Any) -> None:
     assert engine.calls == [{"rows": 8, "n": 1, "temperature": 0.0}]
     assert engine.syncs == 1
     assert engine.temperature == trainer.temperature
+
+
+def test_a_searchs_temperature_wins_over_that_of_the_generation_kwargs(make_trainer: Any) -> None:
+    trainer = make_trainer(generation_kwargs={"temperature": 0.7, "top_k": 5})
+    engine = use_vllm(trainer)
+    callback = attach(trainer, {"algorithms": (), "question_id_column": "id"})
+    trainer.train()
+    assert {call["temperature"] for call in engine.calls} == {0.7}
+    engine.calls.clear()
+    callback.policy.rollout([request(0), request(1, temperature=0.4)])
+    assert [call["temperature"] for call in engine.calls] == [0.0, 0.4]
+    assert engine.generation_kwargs == {"temperature": 0.7, "top_k": 5}
+
+
+def test_rollouts_are_scored_with_their_own_rows_columns(make_trainer: Any) -> None:
+    """Rows of one prompt and no right answer are told apart by what the reward reads."""
+    dataset = [{"prompt": rows()[0]["prompt"], "worth": n / 8} for n in range(4)]
+    trainer = make_trainer(dataset=dataset, reward_funcs=lambda worth, **_: worth)
+    callback = attach(trainer, {"algorithms": (), "ground_truth_column": None})
+    trainer.train()
+    ids = callback.policy.question_ids()
+    rollouts = callback.policy.rollout([RolloutRequest(Assignment(one), Sampling()) for one in ids])
+    assert [one.reward for one in rollouts] == [0, 0.125, 0.25, 0.375]
 
 
 def test_a_reward_of_none_is_unfit(make_trainer: Any) -> None:

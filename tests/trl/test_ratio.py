@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
 from trl import GRPOTrainer, RLOOTrainer
 
-from helpers.spies import Spy, manual_logps
+from helpers.spies import Logps, Spy
 from helpers.trl_world import TASKS, FixedTemplates, right_hint
 from prompt_coevo import hookimpl
 from prompt_coevo.adapters.trl import CoevoCallback, attach
-from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.types import Candidate, MemberPlan
 from standins.trl_vllm import use_vllm
 
@@ -36,30 +34,6 @@ def train(
     )
     trainer.train()
     return spy
-
-
-class Logps:
-    """Log-probs of a loss call's completions by the base policy, after x and after what was sampled on."""
-
-    def __init__(self, spy: Spy, index: int, tokenizer: Any) -> None:
-        base = AutoModelForCausalLM.from_pretrained(base_policy_path(), dtype=torch.float32).eval()
-        loss = spy.losses[index]
-        sampled = {
-            tuple(completion): prompt
-            for prompts, completions in spy.sampled
-            for prompt, completion in zip(prompts, completions, strict=True)
-        }
-        plain = [prompt for prompt, _ in spy.rows(index)]
-        placed = [sampled[tuple(completion)] for _, completion in spy.rows(index)]
-        self.loss = loss
-        self.mask = loss["completion_mask"].bool()
-        self.on_question = manual_logps(base, plain, loss, tokenizer.pad_token_id)
-        self.on_rollout = manual_logps(base, placed, loss, tokenizer.pad_token_id)
-        self.templated = torch.tensor([a != b for a, b in zip(plain, placed, strict=True)])
-
-    def close(self, values: torch.Tensor, expected: torch.Tensor, mask: Any = None) -> bool:
-        mask = self.mask if mask is None else mask
-        return bool((values - expected)[mask].abs().max() <= 1e-4)
 
 
 @pytest.mark.parametrize("config", [{}, {"num_iterations": 2}, {"loss_type": "grpo"}])

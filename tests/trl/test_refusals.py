@@ -82,6 +82,14 @@ def test_bad_settings(make_trainer: Any, settings: dict[str, Any], message: str)
     assert "\n" not in str(raised.value)
 
 
+def test_columns_that_are_hidden(make_trainer: Any) -> None:
+    trainer = make_trainer(remove_unused_columns=True)
+    with pytest.raises(HostError, match="takes answer, id out of the batches, so that no question"):
+        CoevoCallback(trainer, NOTHING)
+    trainer.train_dataset = trainer.train_dataset.select_columns(["prompt"])
+    CoevoCallback(trainer, NOTHING | {"ground_truth_column": None})
+
+
 def test_an_output_directory_that_cannot_be_written_to(make_trainer: Any, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "coevo").write_text("in the way")

@@ -33,7 +33,7 @@ from helpers.spies import Spy
 from helpers.waits import waits_take_no_time
 from prompt_coevo.adapters.trl import attach
 from prompt_coevo.adapters.trl.search_agent import exact_match, search_agent
-from prompt_coevo.errors import SettingsError
+from prompt_coevo.errors import HostError, SettingsError
 from prompt_coevo.types import Rollout
 
 PATIENCE_S = 60.0
@@ -45,7 +45,9 @@ def server() -> Iterator[IndexServer]:
         yield running
 
 
-def make_trainer(folder: Path, url: str, steps: int, **agent: Any) -> Any:
+def make_trainer(
+    folder: Path, url: str, steps: int, config: dict[str, Any] | None = None, **agent: Any
+) -> Any:
     torch.manual_seed(0)
     policy = search_folder() / "policy"
     trainer = GRPOTrainer(
@@ -68,6 +70,7 @@ def make_trainer(folder: Path, url: str, steps: int, **agent: Any) -> Any:
             save_strategy="no",
             logging_steps=1,
             disable_tqdm=True,
+            **(config or {}),
         ),
     )
     trainer.remove_callback(PrinterCallback)
@@ -127,6 +130,40 @@ def test_observations_are_out_of_the_loss_and_sampled_ids_stay(run: Any) -> None
         for row in range(len(inputs["prompt_ids"]))
     ]
     assert check_tokens(rows_of_loss, turns, trainer.processing_class) > 20
+
+
+def test_an_answer_is_no_truncated_completion(server: IndexServer, tmp_path: Path) -> None:
+    """With `mask_truncated_completions` answers are trained on; the end token behind them is not."""
+    trainer = make_trainer(
+        tmp_path, server.url, steps=1, config={"mask_truncated_completions": True}
+    )
+    spy = Spy.on(trainer)
+    trainer.train()
+    tokenizer = trainer.processing_class
+    answered = 0
+    for inputs in spy.losses:
+        fields = (
+            inputs[name].tolist() for name in ("completion_ids", "completion_mask", "tool_mask")
+        )
+        for ids, kept, own in zip(*fields, strict=True):
+            in_loss = [token for token, a, b in zip(ids, kept, own, strict=True) if a and b]
+            if in_loss:
+                answered += 1
+                whole = [token for token, a in zip(ids, kept, strict=True) if a]
+                assert whole[-1] == tokenizer.eos_token_id
+                assert "</answer>" in tokenizer.decode(in_loss[-12:])
+                assert own[len(whole) - 1] == 0
+    assert answered >= 8
+
+
+def test_a_trl_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for version, fine in (("1.9.3", False), ("1.10.0", True), ("1.10.0.dev0", True)):
+        monkeypatch.setattr("trl.__version__", version)
+        if fine:
+            search_agent(url="http://x")
+        else:
+            with pytest.raises(HostError, match="needs TRL 1.10 or newer, and this is 1.9.3; run"):
+                search_agent(url="http://x")
 
 
 def test_at_least_half_of_the_episodes_search(run: Any) -> None:

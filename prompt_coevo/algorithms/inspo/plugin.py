@@ -88,6 +88,7 @@ class Inspo:
     @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
         """Line 2, and the search before training if that is asked for."""
+        self._buffer.keep_only(set(policy.question_ids()))  # the dataset may have lost some
         if self._begun:
             return
         check_instructions(self._population.members, self._context)

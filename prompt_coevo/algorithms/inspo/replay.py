@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -51,6 +51,14 @@ class ReplayBuffer:
             self._count(rollout.question_id)
             if rollout.reward < self._solved_at:
                 self._keep(step, rollout)
+
+    def keep_only(self, known: Collection[str]) -> None:
+        """Forget rollouts of all other questions."""
+        kept = [question_id for question_id in self._questions if question_id in known]
+        failures = [failure for failure in self._failures if failure.question_id in known]
+        if len(kept) < len(self._questions) or len(failures) < len(self._failures):
+            state = {"questions": kept, "failing_step": self._failing_step, "failures": failures}
+            self.load({**state, "failures": [astuple(failure) for failure in failures]})
 
     def failures(self, count: int, rng: np.random.Generator) -> list[Experience]:
         """Up to `count` failures of the newest step that had any, drawn at random.

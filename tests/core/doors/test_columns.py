@@ -11,7 +11,7 @@ from prompt_coevo.doors.columns import (
     require_column,
     truth_column,
 )
-from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.doors.questions import QuestionIndex, content_id
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.settings import Settings
 
@@ -148,3 +148,29 @@ def test_a_door_is_told_which_setting_it_was(setting: str) -> None:
 def test_rows_of_another_form_are_refused(dataset: Any, problem: str) -> None:
     with pytest.raises(DatasetError, match=problem):
         index_columns(dataset, Settings())
+
+
+ONE_PROMPT = [{"prompt": "why?", "tests": [n], "level": 1} for n in range(2)]
+
+
+def test_without_a_truth_rows_are_told_apart_by_all_columns() -> None:
+    """A reward may read them: a question that stood for both would be scored by the first one's."""
+    questions = index_columns(ONE_PROMPT * 2, Settings(algorithms=(), ground_truth_column=None))
+    assert len(questions) == 2
+    ids = questions.ids_of(ONE_PROMPT)
+    assert [questions.row(one)["tests"] for one in ids] == [[0], [1]]
+    # A trainer may add to a row what its agents returned.
+    assert questions.ids_of([{**row, "searches": 3} for row in ONE_PROMPT]) == ids
+
+
+def test_what_is_no_json_tells_nothing_apart() -> None:
+    rows = [{"prompt": "why?", "image": object()} for _ in range(2)]
+    assert len(index_columns(rows, Settings(algorithms=(), ground_truth_column=None))) == 1
+
+
+def test_ids_by_prompt_and_truth_stay_as_they_are() -> None:
+    """They stand in journals and checkpoints: more columns change nothing where there is a truth."""
+    rows = [{"prompt": "two and two?", "answer": "4", "level": n} for n in range(2)]
+    assert index_columns(rows, Settings(algorithms=())).ids() == ["99531aebd151a400"]
+    alone = index_columns([{"prompt": "why?"}], Settings(algorithms=(), ground_truth_column=None))
+    assert alone.ids() == [content_id("why?", None)]

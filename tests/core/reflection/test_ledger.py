@@ -169,6 +169,15 @@ def test_a_run_that_ended_well_is_over(path: Path) -> None:
     assert opened(path, resumed=False).totals["calls"] == 0
 
 
+def test_a_run_that_ended_may_go_on_with_its_account(path: Path) -> None:
+    ledger = opened(path, resumed=False)
+    ledger.answered(calls(ledger, "a")[0], FINE, 1.0)
+    ledger.close()
+    ledger.go_on("run", continues="run")
+    ledger.answered(calls(ledger, "b")[0], FINE, 1.0)
+    assert opened(path, resumed=False).totals["calls"] == 2  # it was killed there
+
+
 def test_what_a_checkpoint_knows_and_the_file_does_not_is_carried_over(path: Path) -> None:
     moved = opened(path)
     moved.carry_over({"calls": 7, "errors": 1, "usd": 3.5, "seconds": 2.0})

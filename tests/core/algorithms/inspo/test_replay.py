@@ -155,3 +155,16 @@ def test_a_buffer_survives_json() -> None:
     assert (other.bytes, len(other)) == (made.bytes, len(made))
     assert other.failures(3, rng()) == made.failures(3, rng())
     assert other.questions(3, rng()) == made.questions(3, rng())
+
+
+def test_questions_that_are_gone_are_forgotten() -> None:
+    buffer = ReplayBuffer(max_rollouts=10, max_bytes=1000)
+    buffer.add(3, [Experience(name, f"of {name}", 0.0) for name in ("a", "b", "a", "c")])
+    buffer.keep_only({"a", "c", "d"})
+    assert len(buffer) == 3
+    assert sorted(buffer.questions(9, np.random.default_rng(0))) == ["a", "c"]
+    kept = buffer.failures(9, np.random.default_rng(0))
+    assert sorted(one.completion for one in kept) == ["of a", "of a", "of c"]
+    assert buffer.bytes == 12
+    buffer.add(3, [Experience("d", "of d", 0.0)])
+    assert len(buffer.failures(9, np.random.default_rng(0))) == 4

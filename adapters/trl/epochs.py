@@ -1,0 +1,65 @@
+"""Epochs over all calls of `trainer.train()`, because the trainer counts anew in each of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from prompt_coevo.engine.state import read_state, write_json
+from prompt_coevo.errors import StateError
+
+EPOCHS_FILE: Final = "coevo_epochs.json"
+_ROUNDING: Final = 1e-6
+_BEFORE: Final = "epochs_before"
+
+
+class Epochs:
+    """How many epochs are over, those of earlier calls of `train()` included.
+
+    A call that was interrupted, or ended in the middle of an epoch, counts as far as it came. What earlier
+    calls did travels in checkpoints: a run that is resumed within its second call needs it.
+    """
+
+    def __init__(self) -> None:
+        self._before = 0.0
+        self._here = 0.0
+        self._resumed = False
+
+    def begin(self) -> None:
+        """`train()` was called, and has loaded a checkpoint if it resumes from one."""
+        if not self._resumed:
+            self._before += self._here
+        self._resumed, self._here = False, 0.0
+
+    def reached(self, epoch: float | None) -> None:
+        """This call is so far, by the `state.epoch` of the trainer."""
+        self._here = epoch or 0.0
+
+    @property
+    def over(self) -> int:
+        """How many epochs are over."""
+        return int(self._before + self._here + _ROUNDING)
+
+    def save(self, folder: Path) -> None:
+        """Write a file into a checkpoint's folder, next to the engine's state. Raises StateError."""
+        path = folder / EPOCHS_FILE
+        try:
+            write_json(path, {_BEFORE: self._before})
+        except OSError as error:
+            raise StateError(
+                f"the count of epochs cannot be written to {path}: {error.strerror}; make room there, or "
+                "give the trainer another output directory"
+            ) from None
+
+    def load(self, folder: Path) -> None:
+        """Go on from a checkpoint with the engine's state; earlier versions wrote no file of this kind.
+
+        Raises StateError for a file that is damaged.
+        """
+        path = folder / EPOCHS_FILE
+        before = read_state(path).get(_BEFORE) if path.exists() else 0.0
+        if not isinstance(before, (int, float)) or not 0 <= before < float("inf"):
+            raise StateError(
+                f"{path} does not say how many epochs were trained before; resume from another checkpoint"
+            )
+        self._before, self._resumed = float(before), True
