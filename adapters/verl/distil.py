@@ -128,8 +128,8 @@ def _with_reward(output: AgentLoopOutput) -> AgentLoopOutput:
 
 
 @cache
-def _reporting(kind: type[AgentLoopOutput]) -> type[AgentLoopOutput]:
-    class Reporting(kind):  # type: ignore[valid-type, misc]
+def _reporting(kind: Any) -> type[AgentLoopOutput]:
+    class Reporting(kind):  # type: ignore[misc]
         def as_dict(self) -> dict[str, Any]:
             fields: dict[str, Any] = super().as_dict()
             if self.reward_score is not None:

@@ -318,7 +318,7 @@ class Stream:
         solved = rollout.reward >= self._settings.solved_at
         if solved:
             self._failures.solved(number, template.candidate.id)
-        else:
+        elif question_id in self._hard:  # reflection looks at no other's
             self._failures.add(number, template.candidate.id, rollout)
         tried = template.state == "trial" and question_id in self._hard
         if tried and concerns(template, number, self._evidence):
