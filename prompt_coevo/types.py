@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    cast,
+    get_args,
+)
 
 from prompt_coevo.errors import HostError
 from prompt_coevo.placement import Placement, Prompt
@@ -16,6 +26,7 @@ CandidateKind: TypeAlias = Literal["instruction", "template"]
 RolloutStatus: TypeAlias = Literal["ok", "tool_error", "aborted", "no_reward"]
 _STATUSES: Final[tuple[str, ...]] = get_args(RolloutStatus)
 _KINDS: Final[tuple[str, ...]] = get_args(CandidateKind)
+_LATE: Final = "_late"
 V = TypeVar("V")
 
 
@@ -184,7 +195,8 @@ class RolloutRequest:
 class Rollout:
     """One sampled completion with its reward and the version of the weights that wrote it.
 
-    A reward of another numeric type, such as numpy's, becomes a float: rewards end up in JSON.
+    A reward of another numeric type, such as numpy's, becomes a float: rewards end up in JSON. A completion
+    may be far away, and then comes when it is read; `bring_texts` brings many in one call.
     """
 
     assignment: Assignment
@@ -201,12 +213,13 @@ class Rollout:
     def scored(
         cls,
         assignment: Assignment,
-        completion: str,
+        completion: str | LateText,
         reward: float,
         version: PolicyVersion,
         reported: str | None = None,
     ) -> Rollout:
-        """A rollout as it came back. `reported` is what its agent says of it, such as `tool_error`.
+        """A rollout as it came back. `reported` is what its agent says of it, such as `tool_error`;
+        `completion` its text, or where that is.
 
         Without a report, a reward that is not finite means `no_reward`. Raises HostError for a report
         that is no status.
@@ -216,12 +229,54 @@ class Rollout:
             raise HostError(
                 f"an agent reports the unknown status {status!r}; known: {', '.join(_STATUSES)}"
             )
-        return cls(assignment, completion, reward, cast(RolloutStatus, status), version)
+        text = completion if isinstance(completion, str) else ""
+        rollout = cls(assignment, text, reward, cast(RolloutStatus, status), version)
+        if not isinstance(completion, str):
+            del rollout.__dict__["completion"]
+            rollout.__dict__[_LATE] = completion
+        return rollout
+
+    if not TYPE_CHECKING:  # it would hide misspelt names from a type checker
+
+        def __getattr__(self, name: str) -> str:
+            """What is not there: of our fields only a completion that has not come yet."""
+            if name == "completion" and _LATE in self.__dict__:
+                bring_texts([self])
+                return self.__dict__[name]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With its completion: who copies or pickles it may be far from where that comes from."""
+        bring_texts([self])
+        return self.__dict__
 
     @property
     def fit(self) -> bool:
         """Whether it may be judged by: no tool outage, no aborted sampler, a finite reward."""
         return self.status == "ok" and math.isfinite(self.reward)
+
+
+class LateText(NamedTuple):
+    """A completion that has not come yet: `source` gives those of some names, in their order."""
+
+    source: Callable[[Sequence[str]], Sequence[str]]
+    name: str
+
+
+def bring_texts(rollouts: Iterable[Rollout]) -> None:
+    """Have the completions of these rollouts brought that have not come yet: one call for each source.
+
+    Raises what a source raises.
+    """
+    late: dict[Callable[[Sequence[str]], Sequence[str]], list[tuple[Rollout, str]]] = {}
+    for rollout in rollouts:
+        if (text := rollout.__dict__.get(_LATE)) is not None:
+            late.setdefault(text.source, []).append((rollout, text.name))
+    for source, some in late.items():
+        texts = source([name for _, name in some])
+        for (rollout, _), completion in zip(some, texts, strict=True):
+            rollout.__dict__["completion"] = completion
+            rollout.__dict__.pop(_LATE, None)
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,12 @@ def _check_distillation(config: DictConfig, settings: Settings) -> None:
             f"under the template; with coevo.distill_ratio={settings.distill_ratio} they must be on the "
             "question: switch it off, or set coevo.distill_ratio=templated"
         )
+    if bypass and OmegaConf.select(config, "algorithm.use_kl_in_reward"):
+        raise HostError(
+            "algorithm.rollout_correction.bypass_mode with algorithm.use_kl_in_reward computes the KL "
+            "from the sampler's log-probs, which are under the template; with "
+            "coevo.distill_ratio=templated they must be on the question: switch one of the two off"
+        )
     if settings.distill_ratio != "clean" and not rollout.calculate_log_probs:
         raise HostError(
             f"coevo.distill_ratio={settings.distill_ratio} needs the sampler's log-probs; set "

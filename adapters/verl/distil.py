@@ -7,9 +7,11 @@ distillation.
 
 from __future__ import annotations
 
-import json
+from array import array
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
+from zlib import crc32
 
 import hydra
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, _agent_loop_registry, register
@@ -20,6 +22,10 @@ from prompt_coevo.types import Assignment
 NAME: Final = "coevo"
 COLUMN: Final = "coevo"
 """The column of a batch, and the extra field of a rollout, that are ours."""
+REWARD: Final = "coevo_reward"
+"""The extra field with a rollout's reward, where it is known when its row is written."""
+TRAINED: Final = "coevo_trained"
+"""The extra field with the fingerprint of the prompt ids that a distilled rollout is to be trained on."""
 STATUS: Final = "coevo_status"
 """The extra field in which an inner loop may report `tool_error` or `aborted`."""
 ERROR: Final = "coevo_error"
@@ -29,20 +35,39 @@ ERROR: Final = "coevo_error"
 _TOKENIZERS: Final = ("ct_build_initial_tokens", "apply_chat_template")
 
 
-class LoopName(str):
-    """This loop's name, as a type of this module: a worker that unpickles it has thereby imported the
-    module, which registers the loop."""
+class Plan:
+    """What a question's rollouts run under: a value of our column.
 
-    __slots__ = ()
+    It travels once, from the trainer to the worker that runs them; whoever unpickles it has thereby
+    imported this module, which registers the loop. VeRL copies every column of a question into each of
+    its rows, and hands it to the reward too: a plan that a rollout has run under is written as an empty
+    text.
+    """
+
+    def __init__(
+        self, inner: str, assignments: Sequence[Assignment], sampling: dict[str, Any] | None = None
+    ) -> None:
+        """`inner` names the loop that the row asked for. Rollouts outside training, which keep the
+        prompt that they ran under, bring `sampling`, which overrides the host's sampling parameters."""
+        self.inner = inner
+        self.sampling = sampling
+        self._assignments = assignments
+        self._is_used = False
+
+    def use(self, session: int) -> Assignment:
+        """What the rollout with this number runs under."""
+        self._is_used = True
+        return self._assignments[session % len(self._assignments)]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._is_used:
+            return str, ()
+        return type(self), (self.inner, self._assignments, self.sampling)
 
 
-def pack(
-    inner: str, assignments: Sequence[Assignment], sampling: dict[str, Any] | None = None
-) -> str:
-    """A group's content of our column. Rollouts outside training, which keep the prompt that they ran
-    under, bring `sampling`, which overrides the host's sampling parameters."""
-    plans = [assignment.to_json() for assignment in assignments]
-    return json.dumps({"inner": inner, "assignments": plans, "sampling": sampling})
+def fingerprint(ids: Sequence[int]) -> int:
+    """By which prompt ids are compared between an agent loop and the trainer."""
+    return crc32(array("q", ids).tobytes())
 
 
 @register(NAME)
@@ -56,25 +81,26 @@ class CoevoAgentLoop:
         self, sampling_params: dict[str, Any], **row: Any
     ) -> AgentLoopOutput | list[AgentLoopOutput]:
         """The inner loop's output, with the prompt ids to train on."""
-        task = json.loads(row.pop(COLUMN))
-        choices = task["assignments"]
-        assignment = Assignment.from_json(choices[int(row["session_id"]) % len(choices)])
+        plan: Plan = row.pop(COLUMN)
+        assignment = plan.use(int(row["session_id"]))
         question = list(row["raw_prompt"])
         rolled_out = assignment.rollout_prompt(question)
-        inner = hydra.utils.instantiate(config=_agent_loop_registry[task["inner"]], **self._parts)
+        inner = hydra.utils.instantiate(config=_agent_loop_registry[plan.inner], **self._parts)
         exchange = None
-        if assignment.distilled and task["sampling"] is None:
+        if assignment.distilled and plan.sampling is None:
             trained = assignment.train_prompt(question)
             exchange = PromptExchange(
                 inner, _TOKENIZERS, rolled_out, trained, filled=["mm_inputs_out"]
             )
-        sampling = {**sampling_params, **(task["sampling"] or {})}
+        sampling = {**sampling_params, **(plan.sampling or {})}
         output = await inner.run(sampling, **{**row, "raw_prompt": rolled_out})
-        for one in output if isinstance(output, list) else [output]:
+        outputs = output if isinstance(output, list) else [output]
+        for one in outputs:
             one.extra_fields[COLUMN] = [assignment.round, assignment.group, assignment.member]
             if exchange is not None:
                 _apply(exchange, one, type(inner).__name__)
-        return output
+        reported = [_with_reward(one) for one in outputs]
+        return reported if isinstance(output, list) else reported[0]
 
 
 def _apply(exchange: PromptExchange, output: AgentLoopOutput, loop: str) -> None:
@@ -82,9 +108,32 @@ def _apply(exchange: PromptExchange, output: AgentLoopOutput, loop: str) -> None
     ids = exchange.trained_ids(output.prompt_ids)
     if ids is not None:
         output.prompt_ids = ids
+        output.extra_fields[TRAINED] = fingerprint(ids)
         return
     output.extra_fields[ERROR] = (
         f"the agent loop {loop} does not return the prompt ids that {' or '.join(_TOKENIZERS)} built "
         "from raw_prompt, so they cannot be exchanged for those of the question; set "
         "coevo.context_distillation=False, or let it return them"
     )
+
+
+def _with_reward(output: AgentLoopOutput) -> AgentLoopOutput:
+    """The same output, which has its reward among its extra fields when VeRL writes it down.
+
+    VeRL stores a reward as a tensor as long as the response, at its last token; fetching these takes
+    half as many bytes as the responses do.
+    """
+    values = dict(output)
+    return _reporting(type(output)).model_construct(output.model_fields_set, **values)
+
+
+@cache
+def _reporting(kind: Any) -> type[AgentLoopOutput]:
+    class Reporting(kind):  # type: ignore[misc]
+        def as_dict(self) -> dict[str, Any]:
+            fields: dict[str, Any] = super().as_dict()
+            if self.reward_score is not None:
+                fields["extra_fields"][REWARD] = float(self.reward_score)
+            return fields
+
+    return Reporting

@@ -11,7 +11,7 @@ from tensordict import TensorDict
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 from verl.utils import tensordict_utils as tu
 
-from prompt_coevo.adapters.verl.distil import COLUMN, NAME, LoopName, pack
+from prompt_coevo.adapters.verl.distil import COLUMN, NAME, Plan
 from prompt_coevo.doors.evaluation import evaluation_assignment
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.rows import Row
@@ -68,9 +68,9 @@ class Dispatcher:
         loops = [self._rollout.agent.default_agent_loop] * len(batch)
         if "agent_name" in batch:
             loops = _column(batch, "agent_name")
-        packed = [pack(loop, *task) for loop, task in zip(loops, tasks, strict=True)]
-        tu.assign_non_tensor_stack(batch, COLUMN, packed)
-        tu.assign_non_tensor_stack(batch, "agent_name", [LoopName(NAME)] * len(batch))
+        plans = [Plan(loop, *task) for loop, task in zip(loops, tasks, strict=True)]
+        tu.assign_non_tensor_stack(batch, COLUMN, plans)
+        tu.assign_non_tensor_stack(batch, "agent_name", [NAME] * len(batch))
 
 
 def _rows(batch: TensorDict) -> list[Row]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import transfer_queue as tq
 from transformers import PreTrainedTokenizerBase
 
-from prompt_coevo.adapters.verl.distil import COLUMN, ERROR, STATUS
+from prompt_coevo.adapters.verl.distil import COLUMN, ERROR, REWARD, STATUS
+from prompt_coevo.doors.late_texts import LateTexts
 from prompt_coevo.doors.policy import aborted
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout
 
 _Row: TypeAlias = tuple[str, float, dict[str, Any]]
-"""Completion, reward and extra fields."""
+"""Key, reward and extra fields."""
+
+_AT_ONCE: Final = 512
+"""Responses that are fetched in one call; of 8 000 tokens each they are 33 MB."""
 
 
 def session(key: str) -> tuple[str, int]:
@@ -34,40 +38,54 @@ def collect(
     keys: Sequence[str],
     partition: str,
     planned: Mapping[str, Sequence[Assignment]],
-    tokenizer: PreTrainedTokenizerBase,
+    texts: LateTexts,
     version: PolicyVersion,
 ) -> list[Rollout]:
     """The rollouts of whole groups, in the order of `planned`: uids and their assignments.
 
     `keys` are the rows there are, in any order. The last output of a rollout holds its reward. A
-    rollout without a row was aborted. Raises HostError if a row did not run as planned.
+    rollout without a row was aborted. Completions stay where they are, until `texts` is asked for them.
+    Raises HostError if a row did not run as planned.
     """
     in_order = sorted(keys, key=lambda key: int(key.rsplit("_", 1)[1]))
     last = {session(key): key for key in in_order}
-    found = dict(zip(last, _read(list(last.values()), partition, tokenizer), strict=True))
+    found = dict(zip(last, _read(list(last.values()), partition), strict=True))
     return [
-        _rollout(assignment, found.get((uid, member)), version)
+        _rollout(assignment, found.get((uid, member)), texts, version)
         for uid, assignments in planned.items()
         for member, assignment in enumerate(assignments)
     ]
 
 
-def _read(keys: list[str], partition: str, tokenizer: PreTrainedTokenizerBase) -> list[_Row]:
+def texts_of(keys: Sequence[str], partition: str, tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    """The completions in some rows."""
+    texts: list[str] = []
+    for some in (list(keys[start : start + _AT_ONCE]) for start in range(0, len(keys), _AT_ONCE)):
+        data = tq.kv_batch_get(keys=some, partition_id=partition, select_fields=["responses"])
+        texts += tokenizer.batch_decode(data["responses"].unbind(), skip_special_tokens=True)
+    return texts
+
+
+def _read(keys: list[str], partition: str) -> list[_Row]:
     if not keys:
         return []
-    data = tq.kv_batch_get(
-        keys=keys, partition_id=partition, select_fields=["responses", "rm_scores", "extra_fields"]
-    )
-    texts = [tokenizer.decode(ids, skip_special_tokens=True) for ids in data["responses"].unbind()]
-    rewards = [float(scores.sum()) for scores in data["rm_scores"].unbind()]
+    data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=["extra_fields"])
     extras = [getattr(extra, "data", extra) for extra in data["extra_fields"]]
-    return list(zip(texts, rewards, extras, strict=True))
+    rewards = {key: extra.get(REWARD) for key, extra in zip(keys, extras, strict=True)}
+    # A reward model that shares the rollout's devices gives its rewards later.
+    if later := [key for key, reward in rewards.items() if reward is None]:
+        data = tq.kv_batch_get(keys=later, partition_id=partition, select_fields=["rm_scores"])
+        scores = data["rm_scores"].unbind()
+        rewards |= {key: float(one.sum()) for key, one in zip(later, scores, strict=True)}
+    return [(key, rewards[key], extra) for key, extra in zip(keys, extras, strict=True)]
 
 
-def _rollout(assignment: Assignment, row: _Row | None, version: PolicyVersion) -> Rollout:
+def _rollout(
+    assignment: Assignment, row: _Row | None, texts: LateTexts, version: PolicyVersion
+) -> Rollout:
     if row is None:
         return aborted(assignment, version)
-    text, reward, extra = row
+    key, reward, extra = row
     if extra.get(ERROR):
         raise HostError(extra[ERROR])
     ran_as = list(extra.get(COLUMN) or ())
@@ -77,4 +95,6 @@ def _rollout(assignment: Assignment, row: _Row | None, version: PolicyVersion) -
             f"+coevo (it reports {ran_as}); an agent loop manager that ignores agent_name cannot be "
             "served"
         )
-    return Rollout.scored(assignment, text, reward, version, extra.get(STATUS))
+    rollout = Rollout.scored(assignment, texts.late(key), reward, version, extra.get(STATUS))
+    texts.watch(rollout)
+    return rollout

@@ -9,7 +9,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from prompt_coevo.doors.hydra_group import offer_methods, read_settings
-from prompt_coevo.errors import CoevoError
+from prompt_coevo.errors import CoevoError, HostError
 from prompt_coevo.visible import in_a_line
 
 TRAINER: Final = "coevo"
@@ -53,5 +53,11 @@ def store_group() -> None:
 
 
 def _register_trainer() -> str:
-    import_module("prompt_coevo.adapters.verl.trainer")
+    try:
+        import_module("prompt_coevo.adapters.verl.trainer")
+    except ImportError as error:
+        raise HostError(
+            f"this VeRL lacks a part that +coevo needs ({error}); install a VeRL that this adapter "
+            "supports, such as 0.9.1"
+        ) from error
     return TRAINER

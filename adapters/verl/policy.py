@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -14,7 +15,8 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.dataset.rl_dataset import collate_fn
 
 from prompt_coevo.adapters.verl.generation import Dispatcher
-from prompt_coevo.adapters.verl.harvest import collect
+from prompt_coevo.adapters.verl.harvest import collect, texts_of
+from prompt_coevo.doors.late_texts import LateTexts
 from prompt_coevo.doors.patching import swapped
 from prompt_coevo.doors.policy import DoorPolicy, not_all_aborted
 from prompt_coevo.types import Assignment, Rollout, RolloutRequest
@@ -90,8 +92,12 @@ class VerlPolicy(DoorPolicy):
         try:
             if keys and self._rewards_come_later:
                 rows = self._trainer._compute_reward_colocate(rows)
-            tokenizer, version = self._trainer.tokenizer, self._version()
-            return collect(rows.keys, _PARTITION, sent, tokenizer, version)
+            texts = LateTexts(
+                partial(texts_of, partition=_PARTITION, tokenizer=self._trainer.tokenizer)
+            )
+            rollouts = collect(rows.keys, _PARTITION, sent, texts, self._version())
+            texts.close()  # all of them: the rows are about to go
+            return rollouts
         finally:
             if keys:
                 tq.kv_clear(keys=keys, partition_id=_PARTITION)

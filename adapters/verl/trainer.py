@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ, PPOTrainerSync, register_trainer
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.utils.config import omega_conf_to_dataclass
 
 from prompt_coevo.adapters.verl.checks import agent_loops, check_config, prompt_limit, workload
+from prompt_coevo.adapters.verl.contract import check_dropping, check_names
 from prompt_coevo.adapters.verl.generation import Dispatcher
-from prompt_coevo.adapters.verl.harvest import collect, distilled, session
+from prompt_coevo.adapters.verl.harvest import collect, distilled, session, texts_of
 from prompt_coevo.adapters.verl.launch import TRAINER
 from prompt_coevo.adapters.verl.policy import VerlPolicy
 from prompt_coevo.adapters.verl.questions import index_questions
-from prompt_coevo.adapters.verl.ratio import apply_ratio
+from prompt_coevo.adapters.verl.ratio import Ratio
 from prompt_coevo.adapters.verl.trackers import open_trackers
 from prompt_coevo.doors.checkpoint import load_state, save_state
 from prompt_coevo.doors.due import Due
 from prompt_coevo.doors.hydra_group import read_settings
+from prompt_coevo.doors.late_texts import LateTexts
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.patching import wrap
 from prompt_coevo.doors.policy import observe_riders
 from prompt_coevo.doors.trackers.texts import Texts, Writing
+from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Rollout
 
 _TRAIN: Final = "train"
@@ -47,15 +51,18 @@ class CoevoTrainer(PPOTrainerSync):
             config.trainer.v1.trainer_mode = "sync"
         self._settings = read_settings(config.coevo)
         check_config(config, self._settings)
+        check_names()
         self._due = Due()
         self._has_ended = False
+        self._ratio = Ratio(self._settings, config.actor_rollout_ref.rollout.calculate_log_probs)
         super().__init__(config)
 
     # Set-up
 
     def _build_replay_buffer(self) -> ReplayBuffer:
         buffer: ReplayBuffer = super()._build_replay_buffer()
-        if hasattr(buffer, "_clear_groups"):
+        if OmegaConf.select(self.config, "algorithm.filter_groups.enable"):
+            check_dropping(buffer)
             wrap(buffer, "_clear_groups", self._around_clear_groups)
         return buffer
 
@@ -102,6 +109,11 @@ class CoevoTrainer(PPOTrainerSync):
 
     def on_step_end(self) -> None:
         super().on_step_end()
+        if self._dispatcher.under_way:
+            raise HostError(
+                "VeRL ended a step without computing advantages, so +coevo never saw its rollouts; "
+                "install a VeRL that this adapter supports"
+            )
         self._due = self._due_after_step()
         if self._is_last_step():
             self._finish()
@@ -126,15 +138,15 @@ class CoevoTrainer(PPOTrainerSync):
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         batch = super()._compute_old_log_prob(batch, metrics)
-        keys = _real(batch)
-        changed = distilled(keys, self._planned(keys))
-        if changed and self.config.actor_rollout_ref.rollout.calculate_log_probs:
-            metrics.update(apply_ratio(self._settings, batch.keys, changed, batch.partition_id))
+        metrics.update(self._ratio.exchange(batch.keys, self._distilled(batch), batch.partition_id))
         return batch
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         batch = super()._compute_advantage(batch, metrics)
-        self._dispatcher.under_way.observe(self._collect(_real(batch)))
+        self._ratio.settle(self._distilled(batch))
+        texts = self._late_texts()
+        self._dispatcher.under_way.observe(self._collect(_real(batch), texts))
+        texts.close()
         return batch
 
     # Checkpoints
@@ -167,9 +179,15 @@ class CoevoTrainer(PPOTrainerSync):
         step, epochs = self.global_steps, self.config.trainer.total_epochs
         return bool(step >= self.total_training_steps or step // self.steps_per_epoch >= epochs)
 
-    def _collect(self, keys: list[str]) -> list[Rollout]:
-        version = self._engine.policy_version
-        return collect(keys, _TRAIN, self._planned(keys), self.tokenizer, version)
+    def _late_texts(self) -> LateTexts:
+        return LateTexts(partial(texts_of, partition=_TRAIN, tokenizer=self.tokenizer))
+
+    def _collect(self, keys: list[str], texts: LateTexts) -> list[Rollout]:
+        return collect(keys, _TRAIN, self._planned(keys), texts, self._engine.policy_version)
+
+    def _distilled(self, batch: KVBatchMeta) -> list[str]:
+        keys = _real(batch)
+        return distilled(keys, self._planned(keys))
 
     def _planned(self, keys: list[str]) -> dict[str, list[Assignment]]:
         return self._dispatcher.under_way.planned({session(key)[0] for key in keys})
@@ -183,7 +201,9 @@ class CoevoTrainer(PPOTrainerSync):
             finished = set(uids) & self.replay_buffer.finished_keys[partition_id]
             rows = self.replay_buffer.partitions[partition_id]
             dropped = [key for key in rows if session(key)[0] in finished]
-            self._dispatcher.under_way.came_back(self._collect(dropped))
+            texts = self._late_texts()
+            self._dispatcher.under_way.came_back(self._collect(dropped, texts))
+            texts.close()  # all of them: the rows are about to go
         return original(partition_id, uids)
 
 

@@ -21,6 +21,10 @@ class UnderWay:
         self._groups: dict[str, list[Assignment]] = {}
         self._back: list[Rollout] = []
 
+    def __bool__(self) -> bool:
+        """Whether a round was planned and not observed."""
+        return bool(self._groups)
+
     def plan(self, names: Sequence[str], rows: Sequence[Row]) -> list[list[Assignment]]:
         """One group for each row of the dataset, under the name in its place."""
         size = self._size

@@ -1,9 +1,10 @@
-"""Agent loops that do what strangers' loops may do. They build prompts as VeRL's do, without VeRL."""
+"""Agent loops that do what strangers' loops may do. They build prompts as VeRL's do."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
+
+from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
 
 
 class Loop:
@@ -21,7 +22,13 @@ class Loop:
 
     def output(self, ids: list[int], sampling_params: dict[str, Any], row: dict[str, Any]) -> Any:
         extra = {"sampling": sampling_params, "row": row, "parts": self.parts}
-        return SimpleNamespace(prompt_ids=ids, extra_fields=extra)
+        return AgentLoopOutput(
+            prompt_ids=ids,
+            response_ids=[1, 2, 3],
+            response_mask=[1, 1, 1],
+            metrics=AgentLoopMetrics(),
+            extra_fields=extra,
+        )
 
 
 class TwoOutputs(Loop):

@@ -9,22 +9,29 @@ import subprocess
 import sys
 from typing import Any
 
+import cloudpickle
 import pytest
+from tensordict import TensorDict
 from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
+from verl.utils import tensordict_utils as tu
 
 from prompt_coevo.adapters.verl.distil import (
     COLUMN,
     ERROR,
     NAME,
+    REWARD,
+    TRAINED,
     CoevoAgentLoop,
-    LoopName,
-    pack,
+    Plan,
+    fingerprint,
 )
 from prompt_coevo.adapters.verl.harvest import _rollout, session
+from prompt_coevo.doors.late_texts import LateTexts
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Candidate, PolicyVersion
 
 QUESTION = [{"role": "user", "content": "12345"}]
+TEXTS = LateTexts(lambda names: [f"text of {name}" for name in names])
 HINT = Candidate("123", "template")  # with the two line breaks behind it 5 characters more
 
 
@@ -36,8 +43,8 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(inner: str, *group: Assignment, session_id: int = 0, sampling: Any = None) -> Any:
     loop = CoevoAgentLoop(tools="the tools")
-    column = pack(inner, group or [Assignment("q", template=HINT)], sampling)
-    row = {"raw_prompt": QUESTION, "session_id": session_id, COLUMN: column, "index": 3}
+    plan = Plan(inner, group or [Assignment("q", template=HINT)], sampling)
+    row = {"raw_prompt": QUESTION, "session_id": session_id, COLUMN: plan, "index": 3}
     return asyncio.run(loop.run({"temperature": 1.0, "top_p": 0.9}, **row))
 
 
@@ -47,6 +54,7 @@ def test_it_samples_under_the_template_and_hands_back_the_question(inner: str) -
     assert output.extra_fields["row"]["raw_prompt"][0]["content"] == "123\n\n12345"
     assert output.prompt_ids == [5]
     assert output.extra_fields[COLUMN] == [0, 0, 0]
+    assert output.extra_fields[TRAINED] == fingerprint([5])
     assert ERROR not in output.extra_fields
 
 
@@ -72,19 +80,48 @@ def test_a_prompt_that_cannot_be_exchanged_ends_the_run_with_a_sentence() -> Non
     output = run("Secretive")
     assert "the agent loop Secretive does not return the prompt ids" in output.extra_fields[ERROR]
     with pytest.raises(HostError, match="set coevo.context_distillation=False, or let it return"):
-        _rollout(Assignment("q"), ("", 1.0, output.extra_fields), PolicyVersion())
+        _rollout(Assignment("q"), ("key", 1.0, output.extra_fields), TEXTS, PolicyVersion())
 
 
-def test_a_worker_that_gets_the_name_knows_the_loop() -> None:
+def test_a_worker_that_gets_a_plan_knows_the_loop() -> None:
     """In a fresh process, as VeRL's agent loop workers are."""
     code = (
-        "import pickle, sys; name = pickle.loads(bytes.fromhex(sys.argv[1]));"
+        "import pickle, sys; pickle.loads(bytes.fromhex(sys.argv[1]));"
         "from verl.experimental.agent_loop.agent_loop import _agent_loop_registry;"
-        "print(_agent_loop_registry[name]['_target_'])"
+        f"print(_agent_loop_registry[{NAME!r}]['_target_'])"
     )
-    arguments = [sys.executable, "-P", "-c", code, pickle.dumps(LoopName(NAME)).hex()]
+    arguments = [sys.executable, "-P", "-c", code, pickle.dumps(Plan("Loop", [])).hex()]
     done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=1800)
     assert done.stdout.split() == [f"{CoevoAgentLoop.__module__}.CoevoAgentLoop"]
+
+
+def test_a_plan_travels_to_a_worker_and_no_further() -> None:
+    """VeRL copies it into every row of the group, and sends it to the reward."""
+    group = [Assignment("q", member=member, template=HINT) for member in range(4)]
+    arrived = pickle.loads(pickle.dumps(Plan("Loop", group, {"temperature": 0})))
+    assert arrived.use(6) == group[2]
+    assert (arrived.inner, arrived.sampling) == ("Loop", {"temperature": 0})
+    assert pickle.loads(pickle.dumps(arrived)) == ""
+    assert arrived.use(3) == group[3]  # by a rollout that begins later
+
+
+def test_a_candidate_travels_once_however_many_run_under_it() -> None:
+    hint = Candidate("a long hint " * 1_000, "template")
+    groups = [[Assignment(f"q{n}", member=m, template=hint) for m in range(16)] for n in range(64)]
+    batch = TensorDict({}, batch_size=64)
+    tu.assign_non_tensor_stack(batch, COLUMN, [Plan("Loop", group) for group in groups])
+    assert len(cloudpickle.dumps(batch)) < len(hint.text) + 64 * 16 * 100
+
+
+def test_the_reward_is_written_down_where_it_costs_nothing_to_read() -> None:
+    """VeRL sets it after the loop returned; one that comes later still is in no row yet."""
+    output = run("Loop")
+    assert REWARD not in output.as_dict()["extra_fields"]
+    output.reward_score = 0.25
+    written = output.as_dict()
+    assert written["extra_fields"][REWARD] == 0.25
+    assert written["rm_scores"].tolist() == [0.0, 0.0, 0.25]
+    assert "routed_experts" not in written  # which was never set
 
 
 # Rows
@@ -103,12 +140,13 @@ def test_keys() -> None:
     ],
 )
 def test_statuses(reward: float, extra: dict[str, Any], status: str) -> None:
-    row = ("text", reward, {COLUMN: [0, 0, 0], **extra})
-    assert _rollout(Assignment("q"), row, PolicyVersion()).status == status
+    row = ("key", reward, {COLUMN: [0, 0, 0], **extra})
+    rollout = _rollout(Assignment("q"), row, TEXTS, PolicyVersion())
+    assert (rollout.status, rollout.completion) == (status, "text of key")
 
 
 def test_a_rollout_without_a_row_was_aborted() -> None:
-    rollout = _rollout(Assignment("q"), None, PolicyVersion())
+    rollout = _rollout(Assignment("q"), None, TEXTS, PolicyVersion())
     assert (rollout.status, rollout.fit) == ("aborted", False)
 
 
@@ -122,4 +160,4 @@ def test_a_rollout_without_a_row_was_aborted() -> None:
 )
 def test_rows_that_did_not_run_as_planned(extra: dict[str, Any], part: str) -> None:
     with pytest.raises(HostError, match=part):
-        _rollout(Assignment("q"), ("", 1.0, extra), PolicyVersion())
+        _rollout(Assignment("q"), ("key", 1.0, extra), TEXTS, PolicyVersion())

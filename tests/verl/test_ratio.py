@@ -91,3 +91,28 @@ def test_band_leaves_tokens_out_of_distilled_rows_alone(tmp_path: Path) -> None:
     assert left_out > 0
     for row in plain:
         assert row["response_mask"] == [1] * len(row["responses"])
+
+
+def test_templated_leaves_a_kl_in_the_reward_on_the_question(tmp_path: Path) -> None:
+    """All weights stay the reference's, so the KL is 0, and so is what VeRL corrects for its sampler."""
+    ref = "actor_rollout_ref.ref"
+    precisions = ("param_dtype", "reduce_dtype", "buffer_dtype")
+    result = run(
+        tmp_path,
+        "coevo.distill_ratio=templated",
+        "algorithm.use_kl_in_reward=True",
+        "algorithm.kl_ctrl.kl_coef=1.0",
+        "algorithm.rollout_correction.rollout_is=token",
+        f"{ref}.log_prob_micro_batch_size_per_gpu=16",
+        *(f"+{ref}.fsdp_config.mixed_precision.{name}=fp32" for name in precisions),
+    )
+    distilled, plain = rows(result)
+    penalties = [step["actor/reward_kl_penalty"] for step in result.metrics.values()]
+    assert penalties == pytest.approx([0.0] * len(penalties), abs=1e-4)
+    for row in distilled:
+        under = log_probs(row["under"], row["responses"])
+        assert row["old_log_probs"] == row["rollout_log_probs"] == close(under)
+        weights = row["rollout_is_weights"]
+        assert weights == pytest.approx([1.0] * len(weights), abs=1e-3)
+    for row in plain:
+        assert row["old_log_probs"] == close(log_probs(row["prompts"], row["responses"]))

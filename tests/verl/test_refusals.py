@@ -144,6 +144,14 @@ def test_a_key_of_the_host_that_is_unknown_is_hydras_business() -> None:
         ),
         (
             [
+                "algorithm.rollout_correction.bypass_mode=True",
+                "coevo.distill_ratio=templated",
+                "algorithm.use_kl_in_reward=True",
+            ],
+            "computes the KL from the sampler's log-probs, which are under the template",
+        ),
+        (
+            [
                 "coevo.distill_ratio=band",
                 "actor_rollout_ref.rollout.calculate_log_probs=False",
             ],
@@ -164,6 +172,7 @@ def test_refused_at_launch(overrides: list[str], part: str) -> None:
     [
         ["algorithm.filter_groups.enable=True"],
         ["algorithm.rollout_correction.bypass_mode=True", "coevo.distill_ratio=templated"],
+        ["algorithm.use_kl_in_reward=True", "coevo.distill_ratio=templated"],
         [
             "algorithm.rollout_correction.bypass_mode=True",
             "coevo.context_distillation=False",

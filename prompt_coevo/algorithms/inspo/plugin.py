@@ -35,7 +35,7 @@ from prompt_coevo.errors import CoevoError, HostError
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.rng import counter_rng
-from prompt_coevo.types import Candidate, Group, MemberPlan, Rollout, Summary
+from prompt_coevo.types import Candidate, Group, MemberPlan, Rollout, Summary, bring_texts
 
 BEST_FILE = "best_instruction.txt"
 _FIRST = ("user", "paraphrase")
@@ -120,7 +120,7 @@ class Inspo:
         """
         self._new_round = True
         self._schedule.observe(groups)
-        experiences = []
+        experienced = []
         for rollout in (rollout for group in groups for rollout in group.rollouts):
             instruction = rollout.assignment.instruction
             if instruction is None or rollout.assignment.templated:
@@ -130,10 +130,10 @@ class Inspo:
                 self._unfit_rollouts += not rollout.fit
             elif rollout.fit:
                 self._rewards.setdefault(instruction.id, []).append(rollout.reward)
-                experiences.append(_experience(rollout))
+                experienced.append(rollout)
             else:
                 self._unfit_rollouts += 1
-        self._buffer.add(self._step + 1, experiences)
+        self._buffer.add(self._step + 1, self._experiences(experienced))
 
     @hookimpl
     def coevo_step_end(self, policy: Policy, last: bool) -> None:
@@ -224,14 +224,27 @@ class Inspo:
             ids[place] for place in rng.permutation(len(ids))[: self._settings.verify_size]
         ]
         rows = self._evolver.roll_out(self._population.members, questions, policy)
-        experiences = []
+        experienced = []
         for rollout in (rollout for row in rows for rollout in row if rollout.fit):
             instruction = rollout.assignment.instruction
             assert instruction is not None
             self._rewards.setdefault(instruction.id, []).append(rollout.reward)
-            experiences.append(_experience(rollout))
-        self._buffer.add(-1 - number, experiences)
+            experienced.append(rollout)
+        self._buffer.add(-1 - number, self._experiences(experienced))
         self._weigh()
+
+    def _experiences(self, rollouts: Sequence[Rollout]) -> list[Experience]:
+        """The buffer keeps no completion that solved its question, so only the others' are read."""
+        solved_at = self._settings.solved_at
+        bring_texts(rollout for rollout in rollouts if rollout.reward < solved_at)
+        return [
+            Experience(
+                rollout.assignment.question_id,
+                rollout.completion if rollout.reward < solved_at else "",
+                rollout.reward,
+            )
+            for rollout in rollouts
+        ]
 
     # The result
 
@@ -341,7 +354,3 @@ class Inspo:
         if self._settings.verify == "in_training":
             numbers["trial_rollouts"] = float(self._trial_rollouts)
         return numbers
-
-
-def _experience(rollout: Rollout) -> Experience:
-    return Experience(rollout.assignment.question_id, rollout.completion, rollout.reward)

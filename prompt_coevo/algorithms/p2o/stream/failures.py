@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from prompt_coevo.types import EMPTY_TEMPLATE
+from prompt_coevo.types import EMPTY_TEMPLATE, Rollout, bring_texts
 
 _QUESTIONS: Final = 1_024
 _PER_QUESTION: Final = 3
@@ -27,6 +27,7 @@ class Failures:
 
     def __init__(self) -> None:
         self._by_question: dict[int, dict[str, Failure]] = {}
+        self._new: dict[tuple[int, str], Rollout] = {}
 
     def __contains__(self, question: int) -> bool:
         return question in self._by_question
@@ -38,11 +39,13 @@ class Failures:
         """By template id; the one that failed last is the last."""
         return self._by_question[question]
 
-    def add(self, question: int, template_id: str, completion: str, reward: float) -> None:
+    def add(self, question: int, template_id: str, rollout: Rollout) -> None:
+        """Remember a failed rollout; its completion is there after `settle`."""
         known = self._by_question.pop(question, {})
         self._by_question[question] = known  # as the one that failed last
         known.pop(template_id, None)
-        known[template_id] = Failure(_shortened(completion), reward)
+        known[template_id] = Failure("", rollout.reward)
+        self._new[question, template_id] = rollout
         while len(known) > _PER_QUESTION:
             del known[next(name for name in known if name != EMPTY_TEMPLATE.id)]
         while len(self._by_question) > _QUESTIONS:
@@ -54,6 +57,19 @@ class Failures:
         known.pop(template_id, None)
         if not known:
             self._by_question.pop(question, None)
+
+    def settle(self) -> None:
+        """Read the completions of what was added and is still there, all in one call."""
+        there = {
+            (question, name): rollout
+            for (question, name), rollout in self._new.items()
+            if name in self._by_question.get(question, {})
+        }
+        bring_texts(there.values())
+        for (question, name), rollout in there.items():
+            failure = Failure(_shortened(rollout.completion), rollout.reward)
+            self._by_question[question][name] = failure
+        self._new.clear()
 
     def to_json(self, ids: Sequence[str]) -> list[Any]:
         return [

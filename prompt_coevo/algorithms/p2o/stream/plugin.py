@@ -152,6 +152,7 @@ class Stream:
         self._last_round = round_numbers(rollouts, hard, self._settings.solved_at)
         for group in groups:
             self._learn_from([rollout for rollout in group.rollouts if rollout.fit])
+        self._failures.settle()
         judged = [group for group in groups if group.mean_reward is not None]
         self._measured.update(self._numbers[group.question_id] for group in judged)
         self._groups_of_this_epoch += len(judged)
@@ -183,6 +184,7 @@ class Stream:
         self._totals["search_rollouts"] += len(useful)
         for rollout in useful:
             self._learn_from([rollout])
+        self._failures.settle()
 
     # Last, after INSPO has weighed: evidence rests on the best instruction of this step.
     @hookimpl(trylast=True)
@@ -316,8 +318,8 @@ class Stream:
         solved = rollout.reward >= self._settings.solved_at
         if solved:
             self._failures.solved(number, template.candidate.id)
-        else:
-            self._failures.add(number, template.candidate.id, rollout.completion, rollout.reward)
+        elif question_id in self._hard:  # reflection looks at no other's
+            self._failures.add(number, template.candidate.id, rollout)
         tried = template.state == "trial" and question_id in self._hard
         if tried and concerns(template, number, self._evidence):
             template.count(number, solved)

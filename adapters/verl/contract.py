@@ -1,0 +1,93 @@
+"""What of VeRL this door leans on and VeRL never promised: looked for before a run trains, and when it
+is used.
+
+A method that VeRL renames would otherwise be overridden in vain, and the run would train on without the
+engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import torch
+import transfer_queue as tq
+from verl.trainer.ppo.v1 import PPOTrainerSync
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
+from prompt_coevo.adapters.verl.distil import TRAINED, fingerprint
+from prompt_coevo.errors import HostError
+
+_ADVICE: Final = "install a VeRL that this adapter supports, such as 0.9.1"
+LEANT_ON: Final[Mapping[type, Sequence[str]]] = {
+    PPOTrainerSync: (
+        "_build_replay_buffer",
+        "_compute_advantage",
+        "_compute_old_log_prob",
+        "_compute_reward_colocate",
+        "_consume_sync_metrics",
+        "_init_dataloader",
+        "_load_checkpoint",
+        "_save_checkpoint",
+        "fit",
+        "on_sample_begin",
+        "on_sample_end",
+        "on_step_begin",
+        "on_step_end",
+        "on_train_end",
+    ),
+    ReplayBuffer: ("sample",),
+}
+"""Methods that are overridden or called, by their classes."""
+_DROPS: Final = "_clear_groups"
+_DROPPED_FROM: Final = ("finished_keys", "partitions")
+_LOOKED_AT: Final = 64
+"""Rows of a run's first distilled round that are compared."""
+
+
+def check_names() -> None:
+    """Raise HostError if VeRL has none of a name that this door leans on."""
+    for owner, names in LEANT_ON.items():
+        for name in names:
+            if not hasattr(owner, name):
+                raise HostError(
+                    f"VeRL's {owner.__name__} has no {name}, which +coevo needs; {_ADVICE}"
+                )
+
+
+def check_dropping(buffer: ReplayBuffer) -> None:
+    """Raise HostError for a buffer whose groups cannot be seen before dynamic sampling drops them."""
+    for name in (_DROPS, *_DROPPED_FROM):
+        if not hasattr(buffer, name):
+            raise HostError(
+                f"VeRL's {type(buffer).__name__} has no {name}, without which +coevo never sees the "
+                f"groups that algorithm.filter_groups drops; switch that off, or {_ADVICE}"
+            )
+
+
+def check_distilled(keys: Sequence[str], partition: str) -> None:
+    """Raise HostError unless rows are trained on as our agent loop handed them back: on the question."""
+    fields = ["prompts", "responses", "input_ids", "extra_fields"]
+    looked_at = list(keys)[:_LOOKED_AT]
+    rows = tq.kv_batch_get(keys=looked_at, partition_id=partition, select_fields=fields)
+    if missing := sorted(set(fields) - set(rows.keys())):
+        raise HostError(
+            f"VeRL's rows have no {', '.join(missing)}, by which +coevo sees that a templated rollout is "
+            f"trained on its question; {_ADVICE}"
+        )
+    columns = [list(rows[name].unbind()) for name in fields[:-1]]
+    extras = [getattr(extra, "data", extra) for extra in rows["extra_fields"]]
+    for prompt, response, sequence, extra in zip(*columns, extras, strict=True):
+        if not _is_as_handed_back(prompt, response, sequence, extra.get(TRAINED)):
+            raise HostError(
+                "a rollout that ran under a template is not in TransferQueue with the prompt ids that "
+                f"+coevo's agent loop handed back, those of its question, so it would be trained on "
+                f"wrongly; {_ADVICE}"
+            )
+
+
+def _is_as_handed_back(
+    prompt: torch.Tensor, response: torch.Tensor, sequence: torch.Tensor, mark: Any
+) -> bool:
+    whole = torch.cat([prompt, response])
+    return fingerprint(prompt.tolist()) == mark and torch.equal(sequence, whole)

@@ -1,0 +1,237 @@
+"""What +coevo moves and computes on VeRL's driver in a step, at a cluster's size: real Ray and TransferQueue.
+
+    python benchmarks/data_plane.py [--questions N] [--rollouts N] [--tokens N] [--json FILE]
+
+The agent loop worker is VeRL's own, without a model: an agent loop answers with random tokens and a reward, and
+the worker writes it into TransferQueue as it writes any. Half of the rollouts run under one of 16 templates. Of
+the questions a tenth fails as a whole, a half is solved in part. Measured are the seconds that our code takes on
+the driver, and the bytes that go through it because of us: the plans on their way to the workers, what they
+leave in every row, and what is fetched of the rows, for a method that reads no text and for P2O (`stream`), in
+its second epoch. Beside it the bytes of the batch itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pickle
+import time
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import ray
+import torch
+import transfer_queue as tq
+from omegaconf import OmegaConf
+from random_tokens import LOOP
+from verl.trainer.ppo.v1 import AgentLoopManagerTQ
+from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+from verl.utils import tensordict_utils as tu
+
+from prompt_coevo import Coevolution, Settings, hookimpl
+from prompt_coevo.adapters.verl import harvest
+from prompt_coevo.adapters.verl.distil import COLUMN
+from prompt_coevo.adapters.verl.generation import Dispatcher
+from prompt_coevo.demo.model import base_policy_path
+from prompt_coevo.doors.late_texts import LateTexts
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.types import Candidate, MemberPlan
+
+TEXT = 2_000
+"""Characters of a template."""
+
+
+class _Worker(AgentLoopWorkerTQ.__ray_metadata__.modified_class):  # type: ignore[misc]
+    """VeRL's, without model and server."""
+
+    def __init__(self, config: Any, tokenizer: Any) -> None:
+        self.config = config
+        self.rollout_config = config.actor_rollout_ref.rollout
+        self.tokenizer, self.processor, self.hf_model_type = tokenizer, None, None
+        self.llm_client = self.dataset_cls = self.reward_loop_worker_handles = None
+        self.tools: list[Any] = []
+        self.distillation_enabled = False
+        self.background_tasks: set[Any] = set()
+        import_module("random_tokens")  # registers the agent loop in this process
+        tq.init()
+
+
+class Manager(AgentLoopManagerTQ):  # type: ignore[misc]
+    """VeRL's, with the worker above."""
+
+    def __init__(self, config: Any, tokenizer: Any, workers: int) -> None:
+        made = ray.remote(_Worker)
+        self.agent_loop_workers = [made.remote(config, tokenizer) for _ in range(workers)]
+
+
+class HalfTemplated:
+    """Templates for half of the rollouts; reads no text."""
+
+    templates = tuple(Candidate(f"{n:02} " + "hint " * (TEXT // 5), "template") for n in range(16))
+
+    @hookimpl
+    def coevo_plan_group(self, question_id: str, group_size: int) -> list[MemberPlan]:
+        half = [MemberPlan(template=self.templates[n % 16]) for n in range(group_size // 2)]
+        return [*half, *[MemberPlan()] * (group_size - len(half))]
+
+
+class Seconds:
+    """What our code took on the driver, without VeRL's own dispatch."""
+
+    def __init__(self) -> None:
+        self.fetched = 0
+        self.calls = 0
+
+    def reading(self, original: Any) -> Any:
+        def read(*args: Any, **kwargs: Any) -> Any:
+            data = original(*args, **kwargs)
+            self.calls += 1
+            self.fetched += sum(_size(data[name]) for name in data.keys())  # noqa: SIM118
+            return data
+
+        return read
+
+
+def _size(column: Any) -> int:
+    if isinstance(column, torch.Tensor):
+        values = column.values() if column.is_nested else column
+        return values.numel() * values.element_size()
+    return len(pickle.dumps([getattr(one, "data", one) for one in column]))
+
+
+def rows(questions: int, tokens: int) -> list[dict[str, Any]]:
+    """Questions of which a tenth is never solved, a half in part, the others always."""
+    chances = [0.0 if n % 10 == 0 else 0.5 if n % 2 else 1.0 for n in range(questions)]
+    return [
+        {
+            "raw_prompt": [{"role": "user", "content": f"question {number}"}],
+            "number": number,
+            "tokens": tokens,
+            "chance": chance,
+        }
+        for number, chance in enumerate(chances)
+    ]
+
+
+def engine_of(method: str, questions: QuestionIndex) -> Coevolution:
+    if method == "no texts":
+        return Coevolution.from_settings(Settings(algorithms=()), plugins={"half": HalfTemplated()})
+    settings = Settings(algorithms=("p2o",), reflection={"model": "openai/nobody"})
+    engine = Coevolution.from_settings(settings, plugins={"half": HalfTemplated()})
+    engine.begin(SimpleNamespace(question=questions.question, question_ids=questions.ids))
+    return engine
+
+
+def batch_of(data: Sequence[dict[str, Any]], step: int) -> Any:
+    columns = {
+        name: np.array([row[name] for row in data] + [None], dtype=object)[:-1] for name in data[0]
+    }
+    columns["uid"] = np.array([f"step{step}-{row['number']}" for row in data], dtype=object)
+    columns["index"] = np.array([row["number"] for row in data], dtype=object)
+    batch = tu.get_tensordict(columns)
+    tu.assign_non_tensor_data(batch, "global_steps", step)
+    return batch
+
+
+def step(
+    method: str, number: int, manager: Manager, tokenizer: Any, config: Any, options: Any
+) -> dict[str, Any]:
+    """One round: dispatched, sampled, taken in, cleared."""
+    data = rows(options.questions, options.tokens)
+    questions = QuestionIndex(data, prompt=lambda row: row["raw_prompt"], truth=lambda row: None)
+    rollout = config.actor_rollout_ref.rollout
+    engine = engine_of(method, questions)
+    batch = batch_of(data, number)
+    uids = list(batch["uid"])
+    tags = [{"is_prompt": True, "status": "pending", "global_steps": number} for _ in uids]
+    tq.kv_batch_put(keys=uids, partition_id="train", tags=tags)
+
+    own = SimpleNamespace(generate_sequences=lambda _: None)
+    dispatcher = Dispatcher(own, engine, questions, rollout)
+    began = time.perf_counter()
+    dispatcher.generate_sequences(batch)
+    planned = time.perf_counter() - began
+    plans = len(cloudpickle.dumps(batch.select(COLUMN, "agent_name")))
+    manager.generate_sequences(batch)
+    buffer = ReplayBuffer("sync", None, None, "drop", None, poll_interval=1.0)
+    found, _ = buffer.sample(number, "train", options.questions)
+    sampled = time.perf_counter() - began
+
+    seen = Seconds()
+    original = tq.kv_batch_get
+    tq.kv_batch_get = seen.reading(original)
+    began = time.perf_counter()
+    take_in(dispatcher, engine, list(found.keys), tokenizer)
+    taken_in = time.perf_counter() - began
+    tq.kv_batch_get = original
+
+    some = list(found.keys)[:: max(1, len(found.keys) // 64)]
+    stored = tq.kv_batch_get(keys=some, partition_id="train")
+    share = len(found.keys) / len(some)
+    in_rows = _size(stored[COLUMN]) * share
+    whole = sum(_size(stored[name]) for name in stored.keys() if name != COLUMN) * share  # noqa: SIM118
+    for start in range(0, len(found.keys), 1024):
+        tq.kv_clear(keys=found.keys[start : start + 1024], partition_id="train")
+    moved = plans + in_rows + seen.fetched
+    return {
+        "method": method,
+        "rollouts": len(found.keys),
+        "tokens": options.tokens,
+        "plan_s": round(planned, 3),
+        "take_in_s": round(taken_in, 3),
+        "sampling_s": round(sampled, 1),
+        "plans_bytes": plans,
+        "rows_bytes": int(in_rows),
+        "fetched_bytes": seen.fetched,
+        "fetches": seen.calls,
+        "batch_bytes": int(whole),
+        "moved_share": round(moved / whole, 5),
+    }
+
+
+def take_in(dispatcher: Dispatcher, engine: Coevolution, keys: list[str], tokenizer: Any) -> None:
+    """As the trainer does after advantages."""
+    planned = dispatcher.under_way.planned({harvest.session(key)[0] for key in keys})
+    texts = LateTexts(lambda some: harvest.texts_of(some, "train", tokenizer))
+    version = engine.policy_version
+    dispatcher.under_way.observe(harvest.collect(keys, "train", planned, texts, version))
+    texts.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--questions", type=int, default=1024)
+    parser.add_argument("--rollouts", type=int, default=16)
+    parser.add_argument("--tokens", type=int, default=8_000)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(base_policy_path())
+    agent = {"default_agent_loop": LOOP, "num_workers": 1, "agent_loop_config_path": None}
+    sampling = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "calculate_log_probs": True}
+    rollout = {"n": options.rollouts, "agent": agent, **sampling}
+    config = OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}, "data": {}})
+    here = {"env_vars": {"PYTHONPATH": str(Path(__file__).parent)}}
+    ray.init(num_cpus=8, include_dashboard=False, object_store_memory=200_000_000, runtime_env=here)
+    units = {"backend": {"SimpleStorage": {"num_data_storage_units": 2}}}
+    tq.init(OmegaConf.create(units))
+    manager = Manager(config, tokenizer, workers=1)
+    lines = []
+    for number, method in enumerate(("no texts", "p2o"), 1):
+        lines.append(step(method, number, manager, tokenizer, config, options))
+        print(json.dumps(lines[-1]), flush=True)
+    if options.json:
+        options.json.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Completions that are brought when a method reads them: long responses are much, and few are read."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from prompt_coevo.types import LateText, Rollout, bring_texts
+
+_AHEAD: Final = 64
+
+
+class LateTexts:
+    """The texts of rows that a host holds until its step is over.
+
+    `fetch` gives the texts in some rows, by the rows' names. A text that is read by itself comes with
+    those of the rows behind it, for readers that go through all of them. When the host is about to let
+    go of its rows, `close` brings the texts of the rollouts that somebody still holds.
+    """
+
+    def __init__(self, fetch: Callable[[Sequence[str]], Sequence[str]]) -> None:
+        self._fetch = fetch
+        self._places: dict[str, int] = {}
+        self._names: list[str] = []
+        self._rollouts: list[weakref.ref[Rollout]] = []
+        self._ahead: dict[str, str] = {}
+
+    def late(self, name: str) -> LateText:
+        """In place of the text in a row."""
+        self._places[name] = len(self._names)
+        self._names.append(name)
+        return LateText(self._bring, name)
+
+    def watch(self, rollout: Rollout) -> None:
+        """Bring its text by `close`, should it not have been read and still be held."""
+        self._rollouts.append(weakref.ref(rollout))
+
+    def close(self) -> None:
+        """The last moment at which texts can be brought."""
+        bring_texts([held for one in self._rollouts if (held := one()) is not None])
+        self._ahead.clear()
+
+    def _bring(self, names: Sequence[str]) -> list[str]:
+        if len(names) > 1:
+            return list(self._fetch(names))
+        (name,) = names
+        if name not in self._ahead:
+            place = self._places[name]
+            some = self._names[place : place + _AHEAD]
+            self._ahead = dict(zip(some, self._fetch(some), strict=True))
+        return [self._ahead[name]]

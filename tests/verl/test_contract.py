@@ -1,0 +1,241 @@
+"""What VeRL may rename: each name that the adapter leans on, taken away from the real classes."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from hydra import compose, initialize_config_module
+from tensordict import NonTensorStack, TensorDict
+from verl.experimental.agent_loop import agent_loop
+from verl.trainer.ppo.v1 import PPOTrainerSync
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
+from prompt_coevo.adapters.verl import contract, launch, policy, ratio, trainer
+from prompt_coevo.adapters.verl.contract import LEANT_ON, check_distilled
+from prompt_coevo.adapters.verl.distil import TRAINED, fingerprint
+from prompt_coevo.adapters.verl.ratio import Ratio
+from prompt_coevo.adapters.verl.trainer import CoevoTrainer
+from prompt_coevo.errors import HostError
+from prompt_coevo.settings import Settings
+
+PRIVATE = [(owner, name) for owner, names in LEANT_ON.items() for name in names]
+
+
+def config(*overrides: str) -> Any:
+    chosen = [
+        "+coevo=p2o",
+        "actor_rollout_ref.rollout.n=4",
+        "coevo.reflection.model=openai/teacher",
+    ]
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        return compose("ppo_trainer", overrides=[*chosen, *overrides])
+
+
+def take_away(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+    for one in owner.__mro__:
+        if name in vars(one):
+            monkeypatch.delattr(one, name)
+
+
+@pytest.mark.parametrize(("owner", "name"), PRIVATE, ids=[name for _, name in PRIVATE])
+def test_without_a_name_there_is_no_trainer(
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str
+) -> None:
+    take_away(monkeypatch, owner, name)
+    with pytest.raises(
+        HostError, match=f"{owner.__name__} has no {name}, which .coevo needs; inst"
+    ):
+        CoevoTrainer(config())
+
+
+def test_all_that_is_overridden_is_among_them() -> None:
+    """A method of ours that VeRL does not have would never be called."""
+    named = {*LEANT_ON[PPOTrainerSync], "__init__"}
+    tree = ast.parse(inspect.getsource(trainer))
+    called = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Call)
+        and getattr(node.value.func, "id", "") == "super"
+    }
+    assert called <= named
+    of_the_trainer = {
+        node.attr
+        for node in ast.walk(ast.parse(inspect.getsource(policy)))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Attribute)
+        and node.value.attr == "_trainer"
+        and node.attr.startswith("_")
+    }
+    assert of_the_trainer == {"_compute_reward_colocate"}
+    assert of_the_trainer <= named
+
+
+def buffer(monkeypatch: pytest.MonkeyPatch, *overrides: str) -> Any:
+    """The replay buffer that our trainer has VeRL build."""
+    built = object.__new__(CoevoTrainer)
+    built.config = config(*overrides)
+
+    def build(_: Any) -> ReplayBuffer:
+        return ReplayBuffer("sync", None, None, "drop", None)
+
+    monkeypatch.setattr(PPOTrainerSync, "_build_replay_buffer", build)
+    return built._build_replay_buffer()
+
+
+def test_dynamic_sampling_that_drops_groups_unseen_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(ReplayBuffer, "_clear_groups")
+    with pytest.raises(
+        HostError, match=r"_clear_groups, without which .coevo never sees the groups"
+    ):
+        buffer(monkeypatch, "algorithm.filter_groups.enable=True")
+    buffer(monkeypatch, "algorithm.filter_groups.enable=False")
+
+
+@pytest.mark.parametrize("name", ["finished_keys", "partitions"])
+def test_and_so_is_one_whose_groups_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    made = ReplayBuffer("sync", None, None, "drop", None)
+    delattr(made, name)
+    with pytest.raises(HostError, match=f"has no {name}, without which"):
+        contract.check_dropping(made)
+
+
+def test_a_part_that_cannot_be_imported_is_told_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(agent_loop, "_agent_loop_registry")
+    for name in ("trainer", "generation", "distil"):
+        monkeypatch.delitem(sys.modules, f"prompt_coevo.adapters.verl.{name}", raising=False)
+    with pytest.raises(HostError, match=r"lacks a part .*_agent_loop_registry.* such as 0\.9\.1"):
+        launch._register_trainer()
+
+
+def test_a_step_whose_rollouts_were_never_seen_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where VeRL no longer calls what is overridden."""
+    monkeypatch.setattr(PPOTrainerSync, "on_step_end", lambda _: None)
+    built = object.__new__(CoevoTrainer)
+    built._dispatcher = SimpleNamespace(under_way=["a group"])
+    with pytest.raises(HostError, match="a step without computing advantages, so .coevo never saw"):
+        built.on_step_end()
+
+
+# The first distilled round
+
+
+class Rows:
+    """In TransferQueue's place."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.fields = fields
+
+    def kv_batch_get(self, keys: list[str], partition_id: str, select_fields: list[str]) -> Any:
+        found = {name: self.fields[name] for name in select_fields if name in self.fields}
+        return TensorDict(found, batch_size=len(keys))
+
+    def kv_batch_put(self, keys: list[str], partition_id: str, fields: Any) -> None:
+        self.fields |= dict(fields.items())
+
+
+def jagged(*rows: list[float]) -> torch.Tensor:
+    return torch.nested.as_nested_tensor([torch.tensor(row) for row in rows], layout=torch.jagged)
+
+
+def distilled_rows(mark: int | None = None) -> dict[str, Any]:
+    ids = [[5, 6], [7, 8, 9]]
+    extras = [{TRAINED: fingerprint(row) if mark is None else mark} for row in ids]
+    return {
+        "prompts": jagged(*ids),
+        "responses": jagged([1], [2, 3]),
+        "input_ids": jagged([5, 6, 1], [7, 8, 9, 2, 3]),
+        "extra_fields": NonTensorStack(*extras),
+    }
+
+
+def test_rows_on_the_question_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contract, "tq", Rows(**distilled_rows()))
+    check_distilled(["a", "b"], "train")
+
+
+@pytest.mark.parametrize("name", ["prompts", "responses", "input_ids", "extra_fields"])
+def test_rows_without_a_field_that_is_compared(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    rows = distilled_rows()
+    del rows[name]
+    monkeypatch.setattr(contract, "tq", Rows(**rows))
+    with pytest.raises(HostError, match=f"VeRL's rows have no {name}, by which"):
+        check_distilled(["a", "b"], "train")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"prompts": jagged([5, 6], [7, 8, 8])},
+        {"input_ids": jagged([4, 6, 1], [7, 8, 9, 2, 3])},
+        {"extra_fields": NonTensorStack({}, {})},
+    ],
+    ids=["another prompt", "another sequence", "no mark"],
+)
+def test_rows_on_anything_else_end_the_run(
+    monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(contract, "tq", Rows(**distilled_rows() | changed))
+    with pytest.raises(HostError, match="not in TransferQueue with the prompt ids that"):
+        check_distilled(["a", "b"], "train")
+
+
+# What happens to them
+
+
+LOG_PROBS = {
+    "old_log_probs": jagged([-1.0], [-2.0, -3.0]),
+    "rollout_log_probs": jagged([-0.5], [-0.25, -0.125]),
+    "response_mask": jagged([1], [1, 1]),
+}
+
+
+def exchanged(monkeypatch: pytest.MonkeyPatch, mode: str, **fields: Any) -> tuple[Ratio, Rows]:
+    rows = Rows(**distilled_rows(), **fields)
+    for module in (ratio, contract):
+        monkeypatch.setattr(module, "tq", rows)
+    monkeypatch.setattr(ratio, "calculate_debug_metrics", lambda _: {})
+    made = Ratio(Settings(algorithms=(), distill_ratio=mode), has_sampler=True)
+    made.exchange(["a", "b"], ["a", "b"], "train")
+    return made, rows
+
+
+@pytest.mark.parametrize("name", list(LOG_PROBS))
+def test_rows_without_log_probs_end_the_run(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    fields = {one: value for one, value in LOG_PROBS.items() if one != name}
+    with pytest.raises(HostError, match=f"the rows of a templated round have no {name}"):
+        exchanged(monkeypatch, "clean", **fields)
+
+
+def test_with_templated_the_loss_alone_sees_what_the_sampler_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A KL in the reward reads `old_log_probs`, a correction both, between the two moments."""
+    made, rows = exchanged(monkeypatch, "templated", **LOG_PROBS)
+    for name in ("old_log_probs", "rollout_log_probs"):
+        assert rows.fields[name].values().tolist() == [-1.0, -2.0, -3.0]
+    made.settle(["a", "b"])
+    for name in ("old_log_probs", "rollout_log_probs"):
+        assert rows.fields[name].values().tolist() == [-0.5, -0.25, -0.125]
+
+
+def test_advantages_before_old_log_probs_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, _ = exchanged(monkeypatch, "clean", **LOG_PROBS)
+    made.settle(["a", "b"])
+    with pytest.raises(HostError, match="advantages before old log-probs"):
+        made.settle(["a"])
