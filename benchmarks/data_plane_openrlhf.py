@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 import time
@@ -25,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "standins" / "openr
 import ray
 from ray import cloudpickle
 
-from helpers.openrlhf_generator import PATH, engines, generator
+from helpers.openrlhf_generator import engines, generator, local_ray
 from prompt_coevo.adapters.openrlhf import generation
 from prompt_coevo.adapters.openrlhf.groups import Parts, join
 
@@ -104,16 +103,10 @@ if __name__ == "__main__":
     parser.add_argument("--json", type=Path)
     sizes = parser.parse_args()
     target = sizes.json and sizes.json.resolve()
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)  # workers import from where their driver is
-        ray.init(
-            num_cpus=4,
-            include_dashboard=False,
-            object_store_memory=int(sizes.store_gb * 1e9),
-            runtime_env={"env_vars": {"PYTHONPATH": PATH}},
-        )
-        result = measure(sizes, Path(folder), engines(1, sizes.tokens))
-        ray.shutdown()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with local_ray(folder, int(sizes.store_gb * 1e9)):
+            result = measure(sizes, folder, engines(1, sizes.tokens))
     text = json.dumps(result, indent=1)
     print(text)
     if target:

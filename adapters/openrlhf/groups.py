@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import ray
 
+from prompt_coevo.adapters.openrlhf.drift import ADVICE
 from prompt_coevo.errors import HostError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def numbered(asked: Asked, responses: Sequence[Response]) -> list[Response] | Pa
     if len(responses) != len(asked.numbers):
         raise HostError(
             f"OpenRLHF's vLLM actor sampled {len(responses)} responses where {len(asked.numbers)} were "
-            "asked for; install openrlhf==0.11.2"
+            f"asked for; {ADVICE}"
         )
     found: list[Response] = [
         {**response, "prompt": str(response["prompt"]), TAG: number}
@@ -93,9 +94,7 @@ def dispatch_groups(
         kwargs = {**generate_kwargs, "n_samples_per_prompt": count}
         found = dispatch([asked[part] for part in same], [labels[n] for n, _ in same], **kwargs)
         if len(found) != len(same):
-            raise HostError(
-                f"OpenRLHF dispatched {len(found)} of {len(same)} prompts; install openrlhf==0.11.2"
-            )
+            raise HostError(f"OpenRLHF dispatched {len(found)} of {len(same)} prompts; {ADVICE}")
         parts |= zip(same, found, strict=True)
     groups = [[parts[part] for part in group] for _, group in groupby(asked, key=lambda p: p[0])]
     return [group[0] if len(group) == 1 else join.remote(*group) for group in groups]

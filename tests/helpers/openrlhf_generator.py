@@ -6,6 +6,8 @@ count, so their folder has to be on the path before this is imported (`standins_
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,8 +30,7 @@ from prompt_coevo.types import Candidate, MemberPlan
 
 TEMPLATES = (Candidate("dax means reverse .", "template"), Candidate("note .", "template"))
 TESTS = Path(__file__).parents[1]
-PATH = f"{TESTS / 'standins' / 'openrlhf'}:{TESTS}"
-"""Where Ray's workers find the stand-ins."""
+_PATH = f"{TESTS / 'standins' / 'openrlhf'}:{TESTS}"
 
 
 class Executor:
@@ -107,8 +108,24 @@ def strategy(folder: Path, questions: int, size: int, tokens: int) -> SimpleName
     )
 
 
+@contextmanager
+def local_ray(folder: Path, store: int = 200_000_000) -> Iterator[None]:
+    """Ray for this process, with the stand-ins for its workers."""
+    with chdir(folder):  # workers import from where their driver is
+        ray.init(
+            num_cpus=8,  # logical
+            include_dashboard=False,
+            object_store_memory=store,
+            runtime_env={"env_vars": {"PYTHONPATH": _PATH}},
+        )
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
 def engines(number: int, tokens: int) -> list[Any]:
-    """So many vLLM actors, in a Ray that was started with `PATH` for its workers."""
+    """So many vLLM actors, in `local_ray`."""
     actor = ray.remote(num_cpus=0)(MakesUp)
     return [actor.remote(tokens) for _ in range(number)]
 
