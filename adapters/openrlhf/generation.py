@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 from openrlhf.trainer.ppo_utils.experience import Experience
@@ -16,11 +16,13 @@ from transformers import AutoConfig
 from prompt_coevo.adapters.openrlhf.checkpoint import may_be_saved
 from prompt_coevo.adapters.openrlhf.checks import workload
 from prompt_coevo.adapters.openrlhf.distil import to_train_on
+from prompt_coevo.adapters.openrlhf.drift import ADVICE, check_keys, check_part
 from prompt_coevo.adapters.openrlhf.groups import TAG, dispatch_groups
 from prompt_coevo.adapters.openrlhf.host import Dispatch, Reference, Response
 from prompt_coevo.adapters.openrlhf.policy import OpenRLHFPolicy, Sent
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.ratio import DISTILLED
+from prompt_coevo.adapters.openrlhf.weights import LockedWeights, Weights
 from prompt_coevo.doors.evaluation import evaluation_assignment
 from prompt_coevo.doors.length_gate import check_questions
 from prompt_coevo.doors.open_engine import open_engine
@@ -33,6 +35,10 @@ from prompt_coevo.doors.trackers.texts import Texts
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Rollout
 
+STALENESS: Final = "coevo/staleness"
+"""The entry of an Experience's info, which OpenRLHF logs, with how many updates older than those that it is
+trained on the weights are that sampled it. Until its batch is handed over: the version of these."""
+
 
 class CoevoSamplesGenerator(SamplesGenerator):
     """Plans where prompts are dispatched, distils and observes where responses come back."""
@@ -42,6 +48,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
     ) -> None:
         super().__init__(strategy, prompts_dataloader, *args, **kwargs)
         settings, model = received(self.args.coevo), self.args.actor.model_name_or_path
+        check_part(prompts_dataloader, "dataset", CoevoPromptDataset)
         self._dataset: CoevoPromptDataset = prompts_dataloader.dataset
         self._questions = self._dataset.index(settings)
         limit = self._dataset.prompt_limit()
@@ -62,12 +69,18 @@ class CoevoSamplesGenerator(SamplesGenerator):
             prompts_dataloader, self.engine, Progress(), may_save, Texts(self.engine)
         )
         dispatch = super()._dispatch_prompts_to_vllm
-        self._policy = OpenRLHFPolicy(self, self._dataset, self._questions, self.engine, dispatch)
+        weights = Weights(self.engine)
+        self._policy = OpenRLHFPolicy(self, self._dataset, self._questions, weights, dispatch)
         self._has_begun = self._evaluates = False
         self._asked: list[tuple[Assignment, Row, str]] = []
         """Of each rollout under way: what it runs under, its row, and this as OpenRLHF renders it."""
         self._observed: dict[int, Rollout] = {}
         self._riders: list[Sent] = []
+
+    def share(self, lock: Any) -> None:
+        """With a trainer that broadcasts at any time, but for when `lock` is held, as it is when our
+        methods for samples are called."""
+        self._policy.weights = LockedWeights(self.engine, lock)
 
     # Moments
 
@@ -80,7 +93,12 @@ class CoevoSamplesGenerator(SamplesGenerator):
         if self._has_batch_left():
             self._between_steps()
         result: tuple[Any, ...] = super().generate_samples(**generate_kwargs)
+        for name in ("_sample_buffer", "_dataloader_iter"):  # which `_has_batch_left` reads
+            if not hasattr(self, name):
+                check_part(self, name)
         samples, _, prompts, exhausted = result
+        for sample in samples:
+            sample.info[STALENESS] = self.engine.policy_version.step - sample.info[STALENESS]
         self.prompts_dataloader.progress.generated(
             prompts=prompts, trained=bool(samples), exhausted=exhausted
         )
@@ -106,12 +124,14 @@ class CoevoSamplesGenerator(SamplesGenerator):
 
     def _begin(self) -> None:
         if not self._has_begun:
+            self._policy.weights.begin(self.prompts_dataloader.progress.batches)
             self.engine.begin(self._policy, workload(self.args, len(self._dataset)))
             self._has_begun = True
 
     def _between_steps(self) -> None:
-        self._begin()
-        self.prompts_dataloader.progress.settle(self.engine, self._policy)
+        with self._policy.weights.let_go():
+            self._begin()
+            self.prompts_dataloader.progress.settle(self.engine, self._policy)
 
     # The wrapped parts of a generation
 
@@ -135,7 +155,8 @@ class CoevoSamplesGenerator(SamplesGenerator):
         rows = [dataset.raw(*pair) for pair in zip(prompts, labels, strict=True)]
         size = kwargs.get("n_samples_per_prompt", self.args.rollout.n_samples_per_prompt)
         if best is None:
-            self._between_steps()
+            if not self._asked:  # later ones replace groups of a batch that is being sampled
+                self._between_steps()
             plan = self.engine.plan(self._questions.ids_of(rows), size)
         else:
             plan = [best] * (size * len(rows))
@@ -158,12 +179,13 @@ class CoevoSamplesGenerator(SamplesGenerator):
                 return make(response, **kwargs)
             raise HostError(
                 "OpenRLHF dispatched prompts in a way that this version of prompt_coevo does not know; "
-                "install openrlhf==0.11.2"
+                + ADVICE
             )
+        check_keys(response, "prompt", "observation_tokens", "action_ranges", "rollout_log_probs")
         assignment, row, question = self._asked[number]
         if self._evaluates:  # OpenRLHF finds its data sources by the prompt
             return make({**response, "prompt": question}, **kwargs)
-        self._observed[number] = self._policy.scored(assignment, response)
+        rollout = self._observed[number] = self._policy.scored(assignment, response)
         if response.get("reward") is None:
             raise HostError(
                 "a rollout of the training batch has no reward: the reward function or server failed "
@@ -173,5 +195,18 @@ class CoevoSamplesGenerator(SamplesGenerator):
         if self.engine.may_distil or assignment.distilled:
             response = to_train_on(response, assignment, row, self._dataset)
         experience = make(response, **kwargs)
+        if assignment.distilled:
+            _check_tokens(experience, response)
         experience.info[DISTILLED] = torch.tensor([float(assignment.distilled)])
+        experience.info[STALENESS] = torch.tensor([float(rollout.policy_version.step)])
         return experience
+
+
+def _check_tokens(experience: Experience, response: Response) -> None:
+    """Raise HostError if what is trained on does not begin as the distilled response does."""
+    begins = response["action_ranges"][0][0] if response["action_ranges"] else 0
+    if experience.sequences[0, :begins].tolist() != response["observation_tokens"][:begins]:
+        raise HostError(
+            "the sequence that OpenRLHF made of a response does not begin with the question's tokens, so "
+            f"it would not be trained on the question; {ADVICE}"
+        )

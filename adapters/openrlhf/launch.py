@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 
 from prompt_coevo.adapters.openrlhf.checks import check_arguments
+from prompt_coevo.adapters.openrlhf.drift import check_names
 from prompt_coevo.adapters.openrlhf.host import Arguments
 from prompt_coevo.doors.dry_run import dry_run
 from prompt_coevo.doors.sent_settings import sent
@@ -25,6 +26,7 @@ def install(values: Mapping[str, object]) -> None:
     check_version("openrlhf", "0.11.2", "0.12")  # flags and internals change within 0.11
     settings = Settings(**values)
     Coevolution.check(settings)
+    check_names()
 
     import openrlhf.trainer.ppo_trainer as sync
     import openrlhf.trainer.ppo_trainer_async as asynchronous

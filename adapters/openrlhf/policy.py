@@ -13,9 +13,9 @@ from openrlhf.trainer.ray.vllm_engine import batch_vllm_engine_call
 
 from prompt_coevo.adapters.openrlhf.host import TOOL_ERROR, Dispatch, Reference, Response
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
+from prompt_coevo.adapters.openrlhf.weights import Weights
 from prompt_coevo.doors.policy import DoorPolicy, aborted, not_all_aborted, sampled_alike
 from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.types import Assignment, Rollout, RolloutRequest, Sampling
 
@@ -28,8 +28,7 @@ Sent: TypeAlias = tuple[Assignment, Reference]
 class OpenRLHFPolicy(DoorPolicy):
     """`prompt_coevo.policy.Policy` over the vLLM engines, between two generations.
 
-    The weights were broadcast to them already; with the asynchronous trainer the generator holds the
-    lock that keeps a broadcast out.
+    The weights were broadcast to them already; `weights` keeps others out while a batch is sampled.
     """
 
     def __init__(
@@ -37,10 +36,11 @@ class OpenRLHFPolicy(DoorPolicy):
         host: SamplesGenerator,
         dataset: CoevoPromptDataset,
         questions: QuestionIndex,
-        engine: Coevolution,
+        weights: Weights,
         dispatch: Dispatch,
     ) -> None:
-        super().__init__(questions, lambda: engine.policy_version)
+        super().__init__(questions, lambda: self.weights.version())
+        self.weights = weights
         self._host = host
         self._dataset = dataset
         self._dispatch = dispatch
@@ -58,7 +58,8 @@ class OpenRLHFPolicy(DoorPolicy):
         if self.asleep:
             batch_vllm_engine_call(self._host.vllm_engines, "wake_up")
         try:
-            return not_all_aborted(self.collect(self.send(requests)))
+            with self.weights.batch(len(requests)):
+                return not_all_aborted(self.collect(self.send(requests)))
         finally:
             if self.asleep:
                 batch_vllm_engine_call(self._host.vllm_engines, "sleep")

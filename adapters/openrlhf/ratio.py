@@ -12,8 +12,10 @@ from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 from torch import Tensor
 
+from prompt_coevo.adapters.openrlhf.drift import ADVICE
 from prompt_coevo.doors.ratio_tensors import distil_ratio
 from prompt_coevo.doors.sent_settings import received
+from prompt_coevo.errors import HostError
 from prompt_coevo.settings import Settings
 
 DISTILLED: Final = "coevo_distilled"
@@ -40,9 +42,17 @@ class CoevoExperienceMaker(RemoteExperienceMaker):
 
 
 def _apply(experience: Experience, settings: Settings) -> Tensor | None:
-    """Set the log-probs of distilled rows. Returns the tokens that stay in the loss, None for all."""
+    """Set the log-probs of distilled rows. Returns the tokens that stay in the loss, None for all.
+
+    Raises HostError if it is not known which these are.
+    """
     if experience.rollout_log_probs is None:
         return None
+    if DISTILLED not in experience.info:
+        raise HostError(
+            f"OpenRLHF has lost the entry {DISTILLED!r} of an Experience's info, which says whose "
+            f"log-probs are under a template; {ADVICE}"
+        )
     on_question = experience.action_log_probs
     corrected = distil_ratio(
         settings.distill_ratio,

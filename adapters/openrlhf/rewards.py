@@ -11,7 +11,8 @@ from typing import Any
 import openrlhf.trainer.ray.vllm_engine as engine
 from openrlhf.utils.agent import SingleTurnAgentExecutor
 
-from prompt_coevo.adapters.openrlhf.host import class_of
+from prompt_coevo.adapters.openrlhf.groups import Asked, Parts, numbered
+from prompt_coevo.adapters.openrlhf.host import Response, class_of
 from prompt_coevo.doors.patching import wrap
 from prompt_coevo.doors.placed_text import on_the_question
 
@@ -24,6 +25,16 @@ class CoevoRolloutActor(class_of(engine.RolloutRayActor)):  # type: ignore[misc]
         if isinstance(self.executor, SingleTurnAgentExecutor):
             for name in ("_fetch_rewards_via_func", "_fetch_rewards_via_http"):
                 wrap(self.executor, name, _of_the_questions)
+
+    async def generate_responses(
+        self, prompt: str | Asked, **kwargs: object
+    ) -> list[Response] | Parts:
+        """The responses to a prompt, numbered if it says how. Raises HostError, see `numbered`."""
+        if not isinstance(prompt, Asked):
+            plain: list[Response] = await super().generate_responses(prompt=prompt, **kwargs)
+            return plain
+        responses = await super().generate_responses(prompt=prompt.prompt, **kwargs)
+        return numbered(prompt, responses)
 
 
 def _of_the_questions(

@@ -8,11 +8,13 @@ import openrlhf.trainer.ppo_trainer as sync
 import openrlhf.trainer.ppo_trainer_async as asynchronous
 import ray
 
+from prompt_coevo.adapters.openrlhf.drift import check_part
 from prompt_coevo.adapters.openrlhf.generation import CoevoSamplesGenerator
 from prompt_coevo.adapters.openrlhf.host import class_of
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.ratio import CoevoExperienceMaker
 from prompt_coevo.adapters.openrlhf.trackers import open_trackers
+from prompt_coevo.adapters.openrlhf.weights import CoevoVLLMLock
 from prompt_coevo.doors.stateful_loader import METRICS, TEXTS
 from prompt_coevo.doors.trackers.tables import Tables
 from prompt_coevo.doors.trackers.texts import Writing
@@ -35,6 +37,8 @@ class _Generates(_TakesOurs):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
+        check_part(self, "samples_generator", CoevoSamplesGenerator)
+        check_part(self, "prompts_dataloader")
         # OpenRLHF saves and loads the state of `self.prompts_dataloader`, which its constructor made. Our
         # generator has put the engine's state around it since; without this line no checkpoint has that
         # state, and a resumed run starts co-evolution anew without a word.
@@ -53,6 +57,7 @@ class _Logs(_TakesOurs):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
+        check_part(self, "experience_maker", CoevoExperienceMaker)
         self._writing = Writing()
 
     def save_logs_and_checkpoints(
@@ -82,8 +87,22 @@ class CoevoTrainer(_Generates, _Logs, class_of(sync.PPOTrainer)):  # type: ignor
 class CoevoGenerateSamplesActor(_Generates, class_of(asynchronous.GenerateSamplesActor)):  # type: ignore[misc]
     """The generating half of the asynchronous trainer."""
 
+    def __init__(self, *args: object, vllm_lock: object, **kwargs: object) -> None:
+        super().__init__(*args, vllm_lock=vllm_lock, **kwargs)
+        self.samples_generator.share(vllm_lock)
 
-class CoevoTrainingActor(_Logs, class_of(asynchronous.TrainingActor)):  # type: ignore[misc]
+
+class _CountsBroadcasts(sync.BasePPOTrainer):
+    """Below OpenRLHF's training half, which holds the lock when it calls its base class's broadcast."""
+
+    vllm_lock: Any
+
+    def broadcast_to_vllm(self) -> None:
+        super().broadcast_to_vllm()
+        ray.get(self.vllm_lock.count_broadcast.remote())
+
+
+class CoevoTrainingActor(_Logs, class_of(asynchronous.TrainingActor), _CountsBroadcasts):  # type: ignore[misc]
     """The training half."""
 
 
@@ -93,6 +112,7 @@ class CoevoTrainerAsync(class_of(asynchronous.PPOTrainerAsync)):  # type: ignore
     def __init__(self, *args: object, **kwargs: object) -> None:
         asynchronous.GenerateSamplesActor = ray.remote(CoevoGenerateSamplesActor)
         asynchronous.TrainingActor = ray.remote(CoevoTrainingActor)
+        asynchronous.VLLMLock = ray.remote(num_cpus=0)(CoevoVLLMLock)
         super().__init__(*args, **kwargs)
 
     def fit(self) -> None:

@@ -17,7 +17,8 @@ Scores: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ScoredPool:
-    """Candidates and their scores on the same samples, all measured under one policy version.
+    """Candidates and their scores on the same samples, all measured under one policy version, or, where a
+    host trains on during a search, from this one on.
 
     `scores` is (M candidates x N samples); row i belongs to `candidates[i]`, column n to
     `sample_ids[n]`.

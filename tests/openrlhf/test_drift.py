@@ -1,0 +1,158 @@
+"""OpenRLHF with one of its names changed, the real classes: one sentence, and no training without us.
+
+Stand-ins: vLLM and flash-attn, of which only names count.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+import torch
+
+import standins.openrlhf
+from prompt_coevo.errors import HostError
+
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(str(Path(standins.openrlhf.__file__).parent))
+    from prompt_coevo.adapters.openrlhf import drift, generation, ratio, trainer
+
+TRAINER = "openrlhf.trainer"
+MUTANTS = [
+    "openrlhf.utils.config:hierarchize",
+    "openrlhf.datasets:PromptDataset",
+    "openrlhf.datasets:PromptDataset.collate_fn",
+    "openrlhf.utils.agent:SingleTurnAgentExecutor._fetch_rewards_via_func",
+    "openrlhf.utils.agent:SingleTurnAgentExecutor._fetch_rewards_via_http",
+    f"{TRAINER}.ray.vllm_engine:RolloutRayActor",
+    f"{TRAINER}.ray.vllm_engine:RolloutRayActor.generate_responses",
+    f"{TRAINER}.ray.vllm_engine:batch_vllm_engine_call",
+    f"{TRAINER}.ppo_utils.samples_generator:SamplesGenerator.generate_samples",
+    f"{TRAINER}.ppo_utils.samples_generator:SamplesGenerator.generate_eval_samples",
+    f"{TRAINER}.ppo_utils.samples_generator:SamplesGenerator._generate_vllm",
+    f"{TRAINER}.ppo_utils.samples_generator:SamplesGenerator._dispatch_prompts_to_vllm",
+    f"{TRAINER}.ppo_utils.samples_generator:SamplesGenerator._process_response_into_experience",
+    f"{TRAINER}.ppo_utils.experience_maker:RemoteExperienceMaker.make_experience",
+    f"{TRAINER}.ppo_utils.experience_maker:RemoteExperienceMaker.make_experience_batch",
+    f"{TRAINER}.ppo_trainer:PromptDataset",
+    f"{TRAINER}.ppo_trainer:RemoteExperienceMaker",
+    f"{TRAINER}.ppo_trainer:SamplesGenerator",
+    f"{TRAINER}.ppo_trainer:prepare_datasets",
+    f"{TRAINER}.ppo_trainer:BasePPOTrainer.broadcast_to_vllm",
+    f"{TRAINER}.ppo_trainer:BasePPOTrainer.save_logs_and_checkpoints",
+    f"{TRAINER}.ppo_trainer:PPOTrainer",
+    f"{TRAINER}.ppo_trainer_async:SamplesGenerator",
+    f"{TRAINER}.ppo_trainer_async:GenerateSamplesActor",
+    f"{TRAINER}.ppo_trainer_async:TrainingActor",
+    f"{TRAINER}.ppo_trainer_async:VLLMLock",
+    f"{TRAINER}.ppo_trainer_async:VLLMLock.acquire",
+    f"{TRAINER}.ppo_trainer_async:VLLMLock.release",
+    f"{TRAINER}.ppo_trainer_async:PPOTrainerAsync",
+]
+
+
+def test_this_openrlhf_has_all_names() -> None:
+    drift.check_names()
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_renamed_name_stops_the_run(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, _, name = mutant.partition(":")
+    owner: Any = importlib.import_module(module)
+    first, _, member = name.partition(".")
+    if member:
+        owner = getattr(owner, first)
+        owner = getattr(getattr(owner, "__ray_metadata__", None), "modified_class", owner)
+    last = member or first
+    monkeypatch.setattr(owner, f"{last}_renamed", getattr(owner, last), raising=False)
+    # Ray's class of an actor is derived from OpenRLHF's, and has some methods again.
+    for one in getattr(owner, "__mro__", (owner,)):
+        if last in vars(one):
+            monkeypatch.delattr(one, last)
+    with pytest.raises(HostError) as raised:
+        drift.check_names()
+    message = str(raised.value)
+    assert message.startswith(f"this OpenRLHF has no {module}.{first}")
+    assert message.endswith("which prompt_coevo is built on; install openrlhf==0.11.2")
+
+
+def test_a_renamed_module_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drift, "_NAMES", {"openrlhf.trainer.gone": ("Trainer",)})
+    with pytest.raises(HostError, match=r"^this OpenRLHF has no openrlhf.trainer.gone, which"):
+        drift.check_names()
+
+
+class Host:
+    """A trainer of a future OpenRLHF, whose parts have other names or are not ours."""
+
+    parts: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self) -> None:
+        vars(self).update(self.parts)
+
+
+OURS = {
+    "samples_generator": generation.CoevoSamplesGenerator.__new__(generation.CoevoSamplesGenerator),
+    "experience_maker": ratio.CoevoExperienceMaker.__new__(ratio.CoevoExperienceMaker),
+    "prompts_dataloader": object(),
+}
+
+
+@pytest.mark.parametrize(
+    ("half", "changed", "told"),
+    [
+        (trainer._Generates, {"samples_generator": None}, "has no Half.samples_generator"),
+        (
+            trainer._Generates,
+            {"samples_generator": object()},
+            "is a object and not our CoevoSamplesGenerator",
+        ),
+        (trainer._Generates, {"prompts_dataloader": None}, "has no Half.prompts_dataloader"),
+        (trainer._Logs, {"experience_maker": None}, "has no Half.experience_maker"),
+        (
+            trainer._Logs,
+            {"experience_maker": object()},
+            "is a object and not our CoevoExperienceMaker",
+        ),
+    ],
+)
+def test_a_part_that_is_not_ours_stops_the_run(
+    half: type, changed: dict[str, Any], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (trainer.sync, trainer.asynchronous):
+        for name in ("PromptDataset", "RemoteExperienceMaker", "SamplesGenerator"):
+            if hasattr(module, name):  # ours are put in their place, for this test
+                monkeypatch.setattr(module, name, getattr(module, name))
+    monkeypatch.setattr(Host, "parts", {**OURS, **changed})
+    with pytest.raises(HostError, match=told):
+        type("Half", (half, Host), {})()
+
+
+def test_a_loader_with_another_dataset_stops_the_run() -> None:
+    with pytest.raises(HostError, match="is a list and not our CoevoPromptDataset"):
+        drift.check_part(SimpleNamespace(dataset=[]), "dataset", generation.CoevoPromptDataset)
+
+
+@pytest.mark.parametrize("missing", ["prompt", "observation_tokens", "action_ranges"])
+def test_a_response_without_what_is_read_of_it_stops_the_run(missing: str) -> None:
+    response = {name: [] for name in ("prompt", "observation_tokens", "action_ranges")}
+    del response[missing]
+    with pytest.raises(HostError, match=f"a response of OpenRLHF has no '{missing}', which"):
+        drift.check_keys(response, "prompt", "observation_tokens", "action_ranges")
+
+
+def test_a_distilled_sequence_begins_with_the_question() -> None:
+    response: Any = {"observation_tokens": [4, 5, 6, 7], "action_ranges": [(2, 4)]}
+    generation._check_tokens(SimpleNamespace(sequences=torch.tensor([[4, 5, 6, 7]])), response)
+    padded = SimpleNamespace(sequences=torch.tensor([[0, 4, 5, 6, 7]]))
+    with pytest.raises(HostError, match="does not begin with the question's tokens"):
+        generation._check_tokens(padded, response)
+
+
+def test_an_experience_that_lost_its_entry_stops_the_run() -> None:
+    lost = SimpleNamespace(rollout_log_probs=torch.zeros(1, 2), info={})
+    with pytest.raises(HostError, match="has lost the entry 'coevo_distilled'"):
+        ratio._apply(lost, None)  # type: ignore[arg-type]

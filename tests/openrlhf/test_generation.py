@@ -1,0 +1,194 @@
+"""The sample generator in a real Ray, without its trainer: what it sends, once, and in which order it comes
+back; and the asynchronous trainer's lock: who may broadcast when, and what counts.
+
+Stand-ins: vLLM and flash-attn, of which only names count; the vLLM actor makes its responses up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import ray
+from ray import cloudpickle
+
+import standins.openrlhf
+from prompt_coevo.errors import HostError
+from prompt_coevo.types import PolicyVersion
+
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(str(Path(standins.openrlhf.__file__).parent))
+    from helpers.openrlhf_generator import TEMPLATES, engines, generator, local_ray
+    from prompt_coevo.adapters.openrlhf import generation, groups, trainer, weights
+    from prompt_coevo.adapters.openrlhf.generation import STALENESS
+
+QUESTIONS, SIZE, TOKENS = 6, 5, 300
+
+
+@pytest.fixture(scope="module")
+def _ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with local_ray(tmp_path_factory.mktemp("ray")):
+        yield
+
+
+@pytest.fixture(scope="module")
+def actors(_ray: None) -> list[Any]:
+    return engines(1, TOKENS)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What `dispatch_groups` hands to OpenRLHF."""
+    references: list[Any] = []
+    dispatch = generation.dispatch_groups
+
+    def spied(*arguments: Any) -> Any:
+        references.extend(found := dispatch(*arguments))
+        return found
+
+    monkeypatch.setattr(generation, "dispatch_groups", spied)
+    return references
+
+
+def test_no_response_is_sent_twice(tmp_path: Path, actors: list[Any], sent: list[Any]) -> None:
+    """A group under one prompt comes from the vLLM actor; of others only the places are joined."""
+    made = generator(tmp_path, actors, QUESTIONS, SIZE, TOKENS)
+    samples, *_ = made.generate_samples(n_samples_per_prompt=SIZE, max_new_tokens=TOKENS)
+    assert len(sent) == QUESTIONS
+    for number, reference in enumerate(sent):
+        held = ray.get(reference)
+        if number % 2:
+            assert type(held) is list
+        else:
+            assert type(held) is groups.Parts
+            assert len(held.references) == 1 + len(TEMPLATES)
+            assert len(cloudpickle.dumps(held)) < TOKENS * SIZE
+        assert [one[groups.TAG] for one in held] == list(range(number * SIZE, (number + 1) * SIZE))
+        assert {type(one["prompt"]) for one in held} == {str}
+    # Groups stand together in the batch, and were distilled to their question.
+    assert len(samples) == QUESTIONS * SIZE
+    for start in range(0, len(samples), SIZE):
+        group = samples[start : start + SIZE]
+        assert len({one.prompts[0] for one in group}) == 1
+        assert len({one.labels[0] for one in group}) == 1
+        distilled = [float(one.info["coevo_distilled"]) for one in group]
+        assert sum(distilled) in (0, 3)
+
+
+@pytest.mark.usefixtures("_ray")
+def test_a_part_that_fails_fails_its_group() -> None:
+    @ray.remote(num_cpus=0)
+    def fails() -> None:
+        raise ValueError("out of memory")
+
+    @ray.remote(num_cpus=0)
+    def comes() -> Any:
+        asked = groups.Asked("why?", (0,), whole=False)
+        return groups.numbered(asked, [{"prompt": "why?"}])  # type: ignore[typeddict-item]
+
+    with pytest.raises(ray.exceptions.RayTaskError, match="out of memory"):
+        ray.get(groups.join.remote(comes.remote(), fails.remote()))
+
+
+def test_another_number_of_responses_is_refused() -> None:
+    with pytest.raises(HostError, match=r"sampled 1 responses where 2 were asked for; install"):
+        groups.numbered(groups.Asked("why?", (0, 1), whole=True), [{"prompt": "why?"}])  # type: ignore[typeddict-item]
+
+
+def test_prompts_that_are_not_dispatched_are_refused() -> None:
+    with pytest.raises(HostError, match=r"dispatched 0 of 1 prompts; install"):
+        groups.dispatch_groups(lambda *_, **__: [], ["why?"] * 2, ["1"], {}, 0)
+
+
+@pytest.fixture(scope="module")
+def lock(_ray: None) -> Any:
+    return ray.remote(num_cpus=0)(weights.CoevoVLLMLock).remote()
+
+
+class Journal:
+    """An engine, as far as weights look at it."""
+
+    def __init__(self, step: int) -> None:
+        self.policy_version = PolicyVersion(2, step)
+        self.desk = self
+        self.notes: list[Any] = []
+
+    def note(self, event: str, **fields: Any) -> None:
+        self.notes.append((event, fields))
+
+
+def broadcast(lock: Any) -> None:
+    """As the training half does: `_CountsBroadcasts` below OpenRLHF's own method."""
+    half = trainer.CoevoTrainingActor.__new__(trainer.CoevoTrainingActor)
+    half.args = SimpleNamespace(vllm=SimpleNamespace(enable_sleep=False))
+    half.vllm_lock, half._partial_rollout = lock, False
+    half.actor_model_group = SimpleNamespace(async_run_method=lambda method_name: [])
+    half.broadcast_to_vllm()
+
+
+def test_training_broadcasts_between_two_batches_of_a_search(lock: Any) -> None:
+    """In the middle of one it could not: then the lock is held."""
+    broadcast(lock)  # the resumed run's weights
+    engine = Journal(step=4)
+    ours = weights.LockedWeights(engine, lock)  # type: ignore[arg-type]
+    ray.get(lock.acquire.remote())  # as OpenRLHF's generator does before it calls us
+    ours.begin(4)
+    assert ours.version() == (2, 4)
+    with ours.let_go():
+        with ours.batch(3):
+            assert ours.version() == (2, 4)
+        broadcast(lock)
+        assert ours.version() == (2, 4)  # of what was sampled last
+        with ours.batch(5):
+            assert ours.version() == (2, 5)
+        broadcast(lock)
+    assert ours.version() == (2, 6)
+    assert engine.notes == [("search_under_several_weights", {"rollouts": {"4": 3, "5": 5}})]
+    ray.get(lock.release.remote())
+    with ours.batch(1):  # after training nobody holds it, and nobody broadcasts
+        pass
+    broadcast(lock)
+
+
+def test_a_batch_and_a_generation_keep_broadcasts_out(lock: Any) -> None:
+    ours = weights.LockedWeights(Journal(0), lock)  # type: ignore[arg-type]
+    ray.get(lock.acquire.remote())
+    ours.begin(0)
+
+    def fails() -> None:
+        with ours.let_go():
+            with ours.batch(1):
+                late = lock.acquire.remote()
+                assert not ray.wait([late], timeout=0.2)[0]
+            ray.get(late)
+            ray.get(lock.release.remote())
+            raise RuntimeError("the search failed")
+
+    with pytest.raises(RuntimeError, match="the search failed"):
+        fails()
+    late = lock.acquire.remote()  # OpenRLHF's generator releases what it has acquired
+    assert not ray.wait([late], timeout=0.2)[0]
+    ray.get(lock.release.remote())
+    ray.get(late)
+    ray.get(lock.release.remote())
+
+
+def test_staleness_is_how_many_updates_a_batch_is_behind(
+    lock: Any, actors: list[Any], tmp_path: Path
+) -> None:
+    made: Any = generator(tmp_path, actors, 4, 3, TOKENS)
+    made.share(lock)
+    kwargs = {"n_samples_per_prompt": 3, "max_new_tokens": TOKENS}
+    ages = []
+    for updated in (False, False, True, False):
+        if updated:
+            broadcast(lock)
+        ray.get(lock.acquire.remote())
+        made._dataloader_iter = None
+        samples, *_ = made.generate_samples(**kwargs)
+        ray.get(lock.release.remote())
+        ages.append({float(sample.info[STALENESS]) for sample in samples})
+    assert ages == [{0.0}, {1.0}, {1.0}, {2.0}]
