@@ -13,6 +13,7 @@ from typing import Final
 
 import torch
 
+from prompt_coevo.adapters.trl.contract import check_names
 from prompt_coevo.adapters.trl.distil import PromptExchange
 from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Generated, Ids, Trainer
 from prompt_coevo.adapters.trl.policy import Answered, TrlPolicy
@@ -23,6 +24,7 @@ from prompt_coevo.doors.ranked_engine import RankedEngine, RankedPlan
 from prompt_coevo.doors.ranked_policy import Scored
 from prompt_coevo.doors.rows import Row
 from prompt_coevo.doors.texts import Completion, completion_text
+from prompt_coevo.errors import HostError
 from prompt_coevo.placement import Prompt
 from prompt_coevo.settings import Settings
 from prompt_coevo.types import Assignment, Candidate
@@ -52,11 +54,15 @@ class GenerationDoor:
         self._assigned: Sequence[Assignment] = []
         """What the rows run under that the trainer is generating for right now."""
         self._rolled_out: Ids = []
+        self._trained: Ids = []
+        self._reached: set[str] = set()
+        """The wrapped methods that this round went through."""
         self.rounds = 0
         """Generation rounds that came through here."""
 
     def open(self) -> list[Callable[[], None]]:
-        """Wrap the trainer's methods, only once; what is returned puts them back."""
+        """Wrap the trainer's methods, only once; what is returned puts them back. Raises HostError."""
+        check_names(self._trainer)
         return [
             wrap(self._trainer, "_generate_and_score_completions", self._around_round, VERSIONS),
             wrap(self._trainer, "_generate", self._around_generate, VERSIONS),
@@ -80,10 +86,12 @@ class GenerationDoor:
         ids, size = self._questions.ids_of(inputs), self._trainer.num_generations
         current = self._engine.plan(ids, size, "num_generations")
         with swapped(self, "_round", current), swapped(self, "_assigned", current.mine):
+            self._reached.clear()
             output = original(inputs)
+            self._check_reached(current)
             if current.distilled_somewhere:
                 distilled = [assignment.distilled for assignment in current.mine]
-                self._ratio.apply(output, self._rolled_out, distilled)
+                self._ratio.apply(output, self._rolled_out, self._trained, distilled)
         self._policy.take_along(current.riders)
         return output
 
@@ -102,14 +110,17 @@ class GenerationDoor:
         result = original(place())
         if self._round is None:
             return result
+        self._reached.add("_generate")
         self._rolled_out = [list(ids) for ids in result[0]]
-        return (self._exchange.apply(self._assigned, prompts, self._rolled_out), *result[1:])
+        self._trained = self._exchange.apply(self._assigned, prompts, self._rolled_out)
+        return (self._trained, *result[1:])
 
     def _around_single_turn(
         self, original: Callable[..., Generated], /, *args: object, **kwargs: object
     ) -> Generated:
         """A vLLM server samples every `num_generations`-th prompt that many times: right only if the
         prompts of a group are equal, which they need not be under a plan."""
+        self._reached.add("_generate_single_turn")
         trainer = self._trainer
         mixed = self._round is not None and self._round.mixed_somewhere
         if not trainer.use_vllm or not (mixed or self._policy.active is not None):
@@ -140,6 +151,7 @@ class GenerationDoor:
         else:
             per_function = calculate()
         if self._policy.active is not None or self._round is not None:
+            self._reached.add("_calculate_rewards")
             rewards = self._total(per_function)
             texts = [completion_text(completion) for completion in completions]
             reports = [row.get(STATUS) for row in inputs]
@@ -152,6 +164,17 @@ class GenerationDoor:
         return per_function
 
     # Their parts
+
+    def _check_reached(self, current: RankedPlan) -> None:
+        """Raise HostError if the round went past a wrapped method: nothing of ours was in it then."""
+        needed = {"_generate", "_calculate_rewards"}
+        if self._trainer.use_vllm and current.mixed_somewhere and not _own_rollouts(self._trainer):
+            needed.add("_generate_single_turn")
+        if past := sorted(needed - self._reached):
+            raise HostError(
+                f"the trainer generated a batch without calling {', '.join(past)}, so the plan of "
+                f"prompt_coevo was not in it; a subclass or a patch has replaced it, or {VERSIONS}"
+            )
 
     def _total(self, per_function: torch.Tensor) -> list[float]:
         """Weighted sums over the reward functions, of all ranks' rows; NaN where none gave a reward."""
@@ -167,6 +190,11 @@ class GenerationDoor:
             log = self._trainer._log_completion_extra
             log("coevo_instruction", [_text(one.instruction) for one in self._assigned])
             log("coevo_template", [_text(one.template) for one in self._assigned])
+
+
+def _own_rollouts(trainer: Trainer) -> bool:
+    """A user's `rollout_func` samples as it likes."""
+    return getattr(trainer, "rollout_func", None) is not None
 
 
 def _text(candidate: Candidate | None) -> str | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
+from prompt_coevo.adapters.trl.contract import Watched, check_batch
 from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Ids, Logps, Trainer, tokenizer_of
 from prompt_coevo.doors.patching import swapped, wrap
 from prompt_coevo.doors.ratio_tensors import distil_ratio, left_pad
@@ -37,23 +38,35 @@ class DistilRatio:
         self._mode = settings.distill_ratio
         self._band = settings.distill_band
         self._loss_mask: torch.Tensor | None = None
+        self._must_read: str | None = None
+        """The field that the next loss has to read: what is put there must reach it."""
+        self._looked = False
 
     def open(self) -> list[Callable[[], None]]:
         """Wrap what masks RLOO's loss, which has no field for it; what is returned puts it back."""
-        if self._mode != "band":
+        if self._mode == "clean":
             return []
-        logps = "_get_per_token_logps_and_entropies"
-        return [
-            wrap(self._trainer, "_compute_loss", self._around_loss, VERSIONS),
-            wrap(self._trainer, logps, self._around_logps, VERSIONS),
-        ]
+        undo = [wrap(self._trainer, "_compute_loss", self._around_loss, VERSIONS)]
+        if self._mode == "band":
+            logps = "_get_per_token_logps_and_entropies"
+            undo.append(wrap(self._trainer, logps, self._around_logps, VERSIONS))
+        return undo
 
-    def apply(self, output: Batch, rollout_prompts: Ids, distilled: list[bool]) -> None:
+    def apply(
+        self, output: Batch, rollout_prompts: Ids, trained_prompts: Ids, distilled: list[bool]
+    ) -> None:
         """Change `output` in place. Called on all ranks of a round with distilled rows on any rank.
 
-        `rollout_prompts` are the prompt ids that the sampler saw, `distilled` says which rows were
-        sampled under a template; both belong to this rank's rows.
+        `rollout_prompts` are the prompt ids that the sampler saw, `trained_prompts` those to train on;
+        `distilled` says which rows were sampled under a template. All are of this rank's rows. The first
+        batch is looked at (`contract.py`), which raises HostError.
         """
+        if not self._looked:
+            self._looked = True
+            check_batch(self._trainer, output, trained_prompts, distilled, self._logps)
+            if self._mode != "clean":
+                grpo_field = _OLD if self._mode == "templated" else "tool_mask"
+                self._must_read = _OLD_SUMS if _OLD_SUMS in output else grpo_field
         rows = torch.tensor(distilled, device=output["completion_ids"].device)
         if "importance_sampling_ratio" in output:  # it would weigh these tokens ~0
             output["importance_sampling_ratio"][rows] = 1.0
@@ -100,8 +113,14 @@ class DistilRatio:
         model: PreTrainedModel,
         inputs: Batch,
     ) -> torch.Tensor:
+        field, self._must_read = self._must_read, None
         with swapped(self, "_loss_mask", inputs.get(_LOSS_MASK)):
-            return original(model, inputs)
+            if field is None:
+                return original(model, inputs)
+            watched = Watched(inputs)
+            loss = original(model, watched)
+        watched.check(self._trainer, field)
+        return loss
 
     def _around_logps(
         self, original: Callable[..., Logps], /, *args: object, **kwargs: object

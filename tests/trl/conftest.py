@@ -37,6 +37,7 @@ def make_trainer(tmp_path: Path) -> Callable[..., Any]:
         eval_dataset: Any = None,
         trainer_arguments: dict[str, Any] | None = None,
         policy: tuple[Any, Any] | None = None,
+        like: type | None = None,
         **config: Any,
     ) -> Any:
         torch.manual_seed(0)
@@ -55,7 +56,9 @@ def make_trainer(tmp_path: Path) -> Callable[..., Any]:
             "disable_tqdm": True,
             "max_steps": 2,
         }
-        arguments = (RLOOConfig if trainer is RLOOTrainer else GRPOConfig)(**(defaults | config))
+        arguments = (RLOOConfig if RLOOTrainer in (trainer, like) else GRPOConfig)(
+            **(defaults | config)
+        )
         model, processing_class = policy or (
             AutoModelForCausalLM.from_pretrained(base_policy_path(), dtype=torch.float32),
             AutoTokenizer.from_pretrained(base_policy_path()),

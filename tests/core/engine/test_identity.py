@@ -62,6 +62,28 @@ def test_a_checkpoint_of_another_run_is_refused_with_what_differs(
     assert 'resume = "force"' in str(refused.value)
 
 
+def test_a_run_goes_on_with_another_dataset(
+    policy: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its checkpoints belong to the new one, and so does its account of calls."""
+    other = Dataset.of(["q0"])
+    run = engine(tmp_path)
+    run.begin(policy)
+    run.dataset_replaced(other)
+    (told,) = events(tmp_path, "dataset_replaced")
+    assert told["differences"][1] == "dataset.questions was 6 and is 1"
+    assert "the training dataset is another one now: dataset.fingerprint was" in caplog.text
+    state = run.state_dict()
+    engine(dataset=other).load_state_dict(state)
+    with pytest.raises(StateError, match="dataset.questions was 1 and is 6"):
+        engine().load_state_dict(state)
+    ledger = [
+        json.loads(line) for line in (tmp_path / "coevo/calls.jsonl").read_text().splitlines()
+    ]
+    first, second = (line for line in ledger if line["event"] == "run")
+    assert second["continues"] == first["run"] != second["run"]
+
+
 def test_force_names_what_it_accepts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     state = engine().state_dict()
     engine(tmp_path, seed=5, resume="force").load_state_dict(state)

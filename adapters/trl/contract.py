@@ -1,0 +1,144 @@
+"""What this door rests on in TRL and would not notice by itself, looked at in every run.
+
+Names when training begins; a batch in the first round with templates; and, where the loss has to read what
+was put into the batch, that it does. So a TRL in which one of them is another one ends the run with a
+sentence, in place of training on something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import torch
+from trl import GRPOTrainer
+
+from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Ids, Trainer
+from prompt_coevo.errors import HostError
+
+_NAMES: Final = (
+    "num_generations",
+    "num_generations_eval",
+    "num_iterations",
+    "max_completion_length",
+    "reward_funcs",
+    "reward_weights",
+    "use_vllm",
+    "log_completions",
+    "_metrics",
+    "_pending_extra_logs",
+    "_pending_metrics",
+    "_log_completion_extra",
+    "_tokenize_prompts",
+    "_get_per_token_logps_and_entropies",
+    "_compute_loss",
+)
+_GRPO_NAMES: Final = ("rollout_func", "tools", "vllm_importance_sampling_correction")
+_ROWS: Final = 2
+_FAR: Final = 0.2
+"""Mean difference of log-probs, by token, above what precision and padding make, and far below what another
+prompt does."""
+
+Logs: TypeAlias = Callable[[torch.Tensor, torch.Tensor, Batch], torch.Tensor]
+"""Log-probs of the batch's completions after prompts (ids and mask), (B, T)."""
+
+
+def check_names(trainer: Trainer) -> None:
+    """Raise HostError if the trainer lacks an attribute or a method that the door uses."""
+    names = [*_NAMES, *(_GRPO_NAMES if _is_grpo(trainer) else ())]
+    names.append("vllm_generation" if trainer.use_vllm else "generation_config")
+    missing = [name for name in names if not hasattr(trainer, name)]
+    if missing:
+        raise _drifted(trainer, f"has no {', '.join(missing)}")
+
+
+def check_batch(
+    trainer: Trainer, output: Batch, trained: Ids, distilled: Sequence[bool], logps: Logs
+) -> None:
+    """Raise HostError if a generation round's batch is not what distillation rests on.
+
+    `trained` are the prompt ids that `_generate` returned, `distilled` says which rows ran under a
+    template. Called on all ranks of a round with distilled rows on any rank, before the batch is changed.
+    """
+    missing = sorted(_expected(trainer) - output.keys())
+    if missing:
+        raise _drifted(trainer, f"makes batches without {', '.join(missing)}")
+    found = [
+        ids[mask.bool()].tolist()
+        for ids, mask in zip(output["prompt_ids"], output["prompt_mask"], strict=True)
+    ]
+    if found != [list(ids) for ids in trained]:
+        raise _drifted(trainer, "trains on other prompts than _generate returns")
+    if not _draws_at_random(trainer.model):
+        _check_old(trainer, output, distilled, logps)
+
+
+class Watched(dict[str, Any]):
+    """A batch that notes which of its fields are read."""
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        super().__init__(fields)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.read.add(name)
+        return super().get(name, default)
+
+    def check(self, trainer: Trainer, name: str) -> None:
+        """Raise HostError if this field is there and nobody read it."""
+        if name in self.keys() - self.read:
+            raise _drifted(trainer, f"has a loss that does not read {name}")
+
+
+def _expected(trainer: Trainer) -> set[str]:
+    """The fields of a batch that are there with these options."""
+    names = {"prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "advantages"}
+    if not _is_grpo(trainer):
+        return names | {"old_logps"}
+    names.add("num_items_in_batch")
+    args: Any = trainer.args
+    corrected = trainer.use_vllm and getattr(trainer, "vllm_importance_sampling_correction", False)
+    generate_every = args.steps_per_generation * trainer.num_iterations
+    if corrected or args.gradient_accumulation_steps % generate_every:
+        names.add("old_per_token_logps")
+    if corrected:
+        names |= {"importance_sampling_ratio", "sampling_per_token_logps"}
+    if getattr(trainer, "tools", None):
+        names.add("tool_mask")
+    return names
+
+
+def _check_old(trainer: Trainer, output: Batch, distilled: Sequence[bool], logps: Logs) -> None:
+    """Old log-probs are those after the questions, of a few rows, distilled ones first."""
+    old = output.get("old_per_token_logps", output.get("old_logps"))
+    if old is None:
+        return
+    order = sorted(range(len(distilled)), key=lambda row: not distilled[row])[:_ROWS]
+    few = {name: output[name][order] for name in ("completion_ids", "completion_mask")}
+    again = logps(output["prompt_ids"][order], output["prompt_mask"][order], few)
+    mask = few["completion_mask"]
+    difference = (
+        (old[order] - again) * mask if old.dim() == 2 else old[order] - (again * mask).sum(1)
+    )
+    if float(difference.abs().sum()) > _FAR * max(1, int(mask.sum())):
+        raise _drifted(trainer, "has old log-probs that are not those of the question")
+
+
+def _draws_at_random(model: torch.nn.Module) -> bool:
+    """With dropout two passes differ."""
+    return any(isinstance(one, torch.nn.Dropout) and one.p > 0 for one in model.modules())
+
+
+def _is_grpo(trainer: Trainer) -> bool:
+    return isinstance(trainer, GRPOTrainer)
+
+
+def _drifted(trainer: Trainer, what: str) -> HostError:
+    return HostError(
+        f"{type(trainer).__name__} {what}, which prompt_coevo rests on: this is another TRL, or a "
+        f"subclass or a patch has changed it; {VERSIONS}"
+    )

@@ -1,0 +1,186 @@
+"""A TRL in which something has another name ends the run with a sentence; it never goes on silently.
+
+The trainer's own source is taken, one name in it is changed, everywhere, and what comes of it trains.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from trl import GRPOTrainer, RLOOTrainer
+
+from helpers.trl_world import TASKS, FixedTemplates, right_hint
+from prompt_coevo.adapters.trl import attach
+from prompt_coevo.errors import HostError
+from standins.trl_vllm import use_vllm
+
+HINTS = {f"q{n}": [right_hint(task), "note please", "now", ""] for n, task in enumerate(TASKS)}
+MODES = ("clean", "band", "templated")
+
+
+def rewritten(trainer: type, old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The trainer's class from a source in which `old` is `new`; our door takes it for TRL's."""
+    source = inspect.getsource(sys.modules[trainer.__module__])
+    assert old in source
+    name = f"{trainer.__module__}_rewritten"
+    module = ModuleType(name)
+    module.__package__ = "trl.trainer"
+    module.__file__ = inspect.getfile(trainer)
+    monkeypatch.setitem(sys.modules, name, module)
+    exec(compile(source.replace(old, new), name, "exec"), vars(module))
+    made = getattr(module, trainer.__name__)
+    for door in ("checks", "contract"):
+        part = importlib.import_module(f"prompt_coevo.adapters.trl.{door}")
+        if hasattr(part, trainer.__name__):
+            monkeypatch.setattr(part, trainer.__name__, made)
+    return made
+
+
+def train(make_trainer: Any, made: type, kind: type, mode: str, vllm: bool) -> None:
+    trainer = make_trainer(made, max_steps=1, like=kind)
+    if vllm:
+        use_vllm(trainer)
+    settings = {"algorithms": (), "question_id_column": "id", "distill_ratio": mode}
+    attach(trainer, settings, plugins={"templates": FixedTemplates(HINTS)})
+    trainer.train()
+
+
+@pytest.mark.parametrize("kind", [GRPOTrainer, RLOOTrainer])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("vllm", [False, True])
+def test_what_is_unchanged_trains(
+    make_trainer: Any, monkeypatch: pytest.MonkeyPatch, kind: type, mode: str, vllm: bool
+) -> None:
+    made = rewritten(kind, "import copy", "import copy ", monkeypatch)
+    train(make_trainer, made, kind, mode, vllm)
+
+
+OWN = [
+    "_generate_and_score_completions",
+    "_generate_single_turn",
+    "_calculate_rewards",
+    "_tokenize_prompts",
+    "_get_per_token_logps_and_entropies",
+    "_log_completion_extra",
+    "_pending_extra_logs",
+    "_pending_metrics",
+    "self.reward_weights",
+    "self.reward_funcs",
+    "self.num_generations_eval",
+    "self.num_iterations",
+    "self.max_completion_length",
+]
+
+
+@pytest.mark.parametrize("kind", [GRPOTrainer, RLOOTrainer])
+@pytest.mark.parametrize("name", OWN)
+def test_a_renamed_method_or_attribute(
+    make_trainer: Any, monkeypatch: pytest.MonkeyPatch, kind: type, name: str
+) -> None:
+    made = rewritten(kind, name, f"{name}_renamed", monkeypatch)
+    with pytest.raises(HostError, match=f"has no (method )?{name.removeprefix('self.')}") as raised:
+        train(make_trainer, made, kind, "band", vllm=False)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", [GRPOTrainer, RLOOTrainer])
+def test_a_renamed_generate(make_trainer: Any, monkeypatch: pytest.MonkeyPatch, kind: type) -> None:
+    made = rewritten(kind, "_generate(", "_sample(", monkeypatch)
+    with pytest.raises(HostError, match="has no method _generate,"):
+        train(make_trainer, made, kind, "clean", vllm=False)
+
+
+@pytest.mark.parametrize("name", ["_save_optimizer_and_scheduler", "_load_optimizer_and_scheduler"])
+def test_a_renamed_method_of_checkpoints(
+    make_trainer: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    trainer = make_trainer()
+    for owner in (one for one in GRPOTrainer.__mro__ if name in vars(one)):
+        monkeypatch.delattr(owner, name)
+    with pytest.raises(HostError, match=f"has no method {name}"):
+        attach(trainer, {"algorithms": ()})
+
+
+FIELDS = [
+    (GRPOTrainer, "importance_sampling_ratio", "clean", True),
+    (GRPOTrainer, "sampling_per_token_logps", "clean", True),
+    (GRPOTrainer, "num_items_in_batch", "band", False),
+    (GRPOTrainer, "tool_mask", "band", False),
+    (GRPOTrainer, "old_per_token_logps", "templated", False),
+    (GRPOTrainer, "old_per_token_logps", "clean", True),
+    (GRPOTrainer, "completion_mask", "clean", False),
+    (RLOOTrainer, "old_logps", "band", False),
+    (RLOOTrainer, "old_logps", "templated", False),
+    (RLOOTrainer, "prompt_mask", "clean", False),
+]
+
+
+@pytest.mark.parametrize(("kind", "field", "mode", "vllm"), FIELDS)
+def test_a_renamed_field_of_the_batch(
+    make_trainer: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type,
+    field: str,
+    mode: str,
+    vllm: bool,
+) -> None:
+    made = rewritten(kind, f'"{field}"', f'"{field}_renamed"', monkeypatch)
+    with pytest.raises(HostError, match=f"(batches without|does not read) .*{field}") as raised:
+        train(make_trainer, made, kind, mode, vllm)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", [GRPOTrainer, RLOOTrainer])
+def test_a_batch_of_other_prompts_than_generate_returns(
+    make_trainer: Any, monkeypatch: pytest.MonkeyPatch, kind: type
+) -> None:
+    one, other = (
+        "torch.tensor(ids) for ids in prompt_ids",
+        "torch.tensor(ids[1:]) for ids in prompt_ids",
+    )
+    made = rewritten(kind, one, other, monkeypatch)
+    with pytest.raises(HostError, match="trains on other prompts than _generate returns"):
+        train(make_trainer, made, kind, "clean", vllm=False)
+
+
+@pytest.mark.parametrize(("kind", "vllm"), [(GRPOTrainer, True), (RLOOTrainer, False)])
+def test_old_log_probs_of_something_else(make_trainer: Any, kind: type, vllm: bool) -> None:
+    trainer = make_trainer(kind, max_steps=1)
+    if vllm:
+        use_vllm(trainer)
+    original, calls = trainer._get_per_token_logps_and_entropies, []
+
+    def other(model: Any, ids: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        calls.append(len(ids))
+        result = original(model, ids, *args, **kwargs)
+        return result if len(calls) > 1 else (result[0] - 1.0, *result[1:])
+
+    trainer._get_per_token_logps_and_entropies = other
+    settings = {"algorithms": (), "question_id_column": "id"}
+    attach(trainer, settings, plugins={"templates": FixedTemplates(HINTS)})
+    with pytest.raises(HostError, match="old log-probs that are not those of the question"):
+        trainer.train()
+
+
+@pytest.mark.parametrize("name", ["_generate", "_calculate_rewards"])
+def test_a_round_that_goes_past_a_wrapped_method(make_trainer: Any, name: str) -> None:
+    """As a patch may, that holds the class's own method."""
+    trainer = make_trainer(max_steps=1)
+    settings = {"algorithms": (), "question_id_column": "id"}
+    attach(trainer, settings, plugins={"templates": FixedTemplates(HINTS)})
+
+    class Patch(type(trainer.callback_handler.callbacks[0])):  # type: ignore[misc]
+        def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
+            own = getattr(type(trainer), name)
+            setattr(trainer, name, lambda *given: own(trainer, *given))
+
+    trainer.add_callback(Patch())
+    with pytest.raises(HostError, match=f"without calling {name}, so the plan"):
+        trainer.train()
