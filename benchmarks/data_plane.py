@@ -4,10 +4,10 @@
 
 The agent loop worker is VeRL's own; an agent loop answers with random tokens and a reward, and the worker
 writes it into TransferQueue as it writes any. Half of the rollouts run under one of 16 templates. Of the
-questions a tenth is never solved, four tenths always, the others in half of their rollouts. Measured are the
-seconds that our code takes on the driver, and the bytes that are moved because of us: the plans on their way
-to the workers, what they leave in all rows, and what is fetched of the rows, for a method that reads no text
-and for P2O (`stream`). Beside it the bytes of the batch itself.
+questions a tenth is never solved, four tenths always, the others in half of their rollouts. Measured are
+the seconds that our code takes on the driver, and the bytes that are moved because of us: the plans on the
+way to the workers, what they leave in all rows, and what is fetched of the rows, for a method that reads no
+text and for P2O (`stream`). Beside it the bytes of the batch itself.
 """
 
 from __future__ import annotations
