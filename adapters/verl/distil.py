@@ -134,7 +134,7 @@ def _reporting(kind: type[AgentLoopOutput]) -> type[AgentLoopOutput]:
     if kind not in _REPORTING:
         base: Any = kind
 
-        class Reporting(base):  # type: ignore[misc]
+        class Reporting(base):
             def as_dict(self) -> dict[str, Any]:
                 fields: dict[str, Any] = super().as_dict()
                 if self.reward_score is not None:
