@@ -122,7 +122,11 @@ def rows(questions: int, tokens: int) -> list[dict[str, Any]]:
 def engine_of(method: str, questions: QuestionIndex) -> Coevolution:
     if method == "no texts":
         return Coevolution.from_settings(Settings(algorithms=()), plugins={"half": HalfTemplated()})
-    settings = Settings(algorithms=("p2o",), reflection={"model": "openai/nobody"})
+    settings = Settings(
+        algorithms=("p2o",),
+        reflection={"model": "openai/nobody"},
+        preflight={"reflection": "off"},
+    )
     engine = Coevolution.from_settings(settings, plugins={"half": HalfTemplated()})
     engine.begin(SimpleNamespace(question=questions.question, question_ids=questions.ids))
     return engine
