@@ -17,12 +17,15 @@ class RandomTokens:
     def __init__(self, **parts: Any) -> None:
         self._vocabulary = len(parts["tokenizer"])
 
+    async def ct_build_initial_tokens(self, messages: Any) -> list[int]:
+        return [5 + len(message["content"]) % 5 for message in messages for _ in range(64)]
+
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
         tokens = row["tokens"]
         rng = np.random.default_rng([row["number"], row["session_id"]])
         ids = rng.integers(5, self._vocabulary, tokens).tolist()
         return AgentLoopOutput(
-            prompt_ids=[5] * 64,
+            prompt_ids=await self.ct_build_initial_tokens(row["raw_prompt"]),
             response_ids=ids,
             response_mask=[1] * tokens,
             response_logprobs=[-1.0] * tokens,

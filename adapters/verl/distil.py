@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, Final
 from zlib import crc32
 
@@ -127,13 +126,20 @@ def _with_reward(output: AgentLoopOutput) -> AgentLoopOutput:
     return _reporting(type(output)).model_construct(output.model_fields_set, **values)
 
 
-@cache
-def _reporting(kind: Any) -> type[AgentLoopOutput]:
-    class Reporting(kind):  # type: ignore[misc]
-        def as_dict(self) -> dict[str, Any]:
-            fields: dict[str, Any] = super().as_dict()
-            if self.reward_score is not None:
-                fields["extra_fields"][REWARD] = float(self.reward_score)
-            return fields
+_REPORTING: dict[type[AgentLoopOutput], type[AgentLoopOutput]] = {}
 
-    return Reporting
+
+def _reporting(kind: type[AgentLoopOutput]) -> type[AgentLoopOutput]:
+    """A subclass of a kind of output, made once."""
+    if kind not in _REPORTING:
+        base: Any = kind
+
+        class Reporting(base):
+            def as_dict(self) -> dict[str, Any]:
+                fields: dict[str, Any] = super().as_dict()
+                if self.reward_score is not None:
+                    fields["extra_fields"][REWARD] = float(self.reward_score)
+                return fields
+
+        _REPORTING[kind] = Reporting
+    return _REPORTING[kind]

@@ -15,6 +15,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
+from verl.utils.profiler import simple_timer
 
 from prompt_coevo.adapters.verl.distil import STATUS
 from prompt_coevo.doors.rows import Row
@@ -51,21 +52,27 @@ class SearchAgentLoop(AgentLoopBase):
         if self.rollout_config.name == "vllm":
             sampling |= {"stop": list(STOP_STRINGS), "include_stop_str_in_output": True}
         extra: dict[str, Any] = {}
+        seconds = {"generate_sequences": 0.0, "tool_calls": 0.0}
         while not rollout.over:
-            output = await self.server_manager.generate(
-                request_id=name,
-                prompt_ids=rollout.trajectory.ids,
-                sampling_params={**sampling, "max_tokens": rollout.turn_tokens},
-            )
+            with simple_timer("generate_sequences", seconds):
+                output = await self.server_manager.generate(
+                    request_id=name,
+                    prompt_ids=rollout.trajectory.ids,
+                    sampling_params={**sampling, "max_tokens": rollout.turn_tokens},
+                )
             # Which weights sampled: what the first turn began with, what the last one ended with.
             first = extra.get(_FIRST_WEIGHTS, output.extra_fields.get(_FIRST_WEIGHTS))
             extra = {**output.extra_fields, _FIRST_WEIGHTS: first}
             query = rollout.sampled(output.token_ids, output.log_probs or None)
             if query is not None:
-                rollout.observed(await tool.asearch(query))
-        return self._output(rollout, row, extra)
+                with simple_timer("tool_calls", seconds):
+                    found = await tool.asearch(query)
+                rollout.observed(found)
+        return self._output(rollout, row, extra, seconds)
 
-    def _output(self, rollout: SearchRollout, row: Row, extra: dict[str, Any]) -> AgentLoopOutput:
+    def _output(
+        self, rollout: SearchRollout, row: Row, extra: dict[str, Any], seconds: dict[str, float]
+    ) -> AgentLoopOutput:
         trajectory, episode = rollout.trajectory, rollout.episode
         truth = (row.get("reward_model") or {}).get("ground_truth")
         golds = golds_of(truth, "reward_model.ground_truth")
@@ -76,7 +83,7 @@ class SearchAgentLoop(AgentLoopBase):
             response_logprobs=trajectory.log_probs or None,
             reward_score=score(episode, golds, self._settings.metric),
             num_turns=2 * episode.turns,
-            metrics={"generate_sequences": 0.0, "tool_calls": 0.0},
+            metrics=seconds,
             extra_fields={
                 **extra,
                 STATUS: rollout.status,

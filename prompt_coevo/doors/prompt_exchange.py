@@ -34,10 +34,15 @@ class PromptExchange:
                 wrap(agent, name, self._around)
 
     def trained_ids(self, prompt_ids: Sequence[int]) -> list[int] | None:
-        """What to train on in place of these ids; None if no method made them of the prompt."""
-        if self._ids is None or list(prompt_ids) != self._ids[0]:
+        """What to train on in place of these ids; None if they do not begin with what a method made of the
+        prompt. What comes behind, as in the later prompts of an agent with several, stays."""
+        if self._ids is None:
             return None
-        return self._ids[1]
+        rolled_out, trained = self._ids
+        length = len(rolled_out)
+        if list(prompt_ids[:length]) != rolled_out:
+            return None
+        return [*trained, *prompt_ids[length:]]
 
     async def _around(
         self,

@@ -32,9 +32,12 @@ class Loop:
 
 
 class TwoOutputs(Loop):
+    """The second begins with all of the first."""
+
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
         one = await super().run(sampling_params, **row)
-        return [one, self.output(list(one.prompt_ids), sampling_params, row)]
+        behind = [*one.prompt_ids, *one.response_ids, 9]
+        return [one, self.output(behind, sampling_params, row)]
 
 
 class BeforeContinuousTokens(Loop):
@@ -50,9 +53,9 @@ class BeforeContinuousTokens(Loop):
 
 
 class Secretive(Loop):
-    """Adds to its prompt after it was built, so nobody knows what to exchange it for."""
+    """Puts something in front of its prompt after it was built, so nobody knows what to exchange it for."""
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
         output = await super().run(sampling_params, **row)
-        output.prompt_ids = [*output.prompt_ids, 7]
+        output.prompt_ids = [7, *output.prompt_ids]
         return output

@@ -66,12 +66,13 @@ def test_the_inner_loop_gets_its_row_and_parts_without_our_column() -> None:
 
 
 def test_every_output_of_a_rollout() -> None:
-    assert [output.prompt_ids for output in run("TwoOutputs")] == [[5], [5]]
+    """Later ones begin with the first prompt: that part alone is exchanged."""
+    assert [output.prompt_ids for output in run("TwoOutputs")] == [[5], [5, 1, 2, 3, 9]]
 
 
 def test_rollouts_outside_training_keep_their_prompt_and_have_their_own_sampling() -> None:
     output = run("Secretive", sampling={"temperature": 0})
-    assert output.prompt_ids == [10, 7]
+    assert output.prompt_ids == [7, 10]
     assert output.extra_fields["sampling"] == {"temperature": 0, "top_p": 0.9}
     assert ERROR not in output.extra_fields
 

@@ -16,6 +16,7 @@ from hydra import compose, initialize_config_dir, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import ConfigCompositionException
 
+from prompt_coevo import Method, registry
 from prompt_coevo.adapters.verl import checks
 from prompt_coevo.adapters.verl.launch import LaunchCheck
 from prompt_coevo.adapters.verl.questions import index_questions
@@ -165,6 +166,21 @@ def test_a_key_of_the_host_that_is_unknown_is_hydras_business() -> None:
 )
 def test_refused_at_launch(overrides: list[str], part: str) -> None:
     assert part in refusal(*overrides)
+
+
+@pytest.mark.parametrize("may_distil", [True, False])
+def test_what_is_refused_goes_by_what_a_method_may_do_and_not_by_its_name(may_distil: bool) -> None:
+    config = composed("actor_rollout_ref.rollout.enable_rollout_routing_replay=True")
+    registry.register("methods", "mine", Method("mine", lambda _: object(), may_distil=may_distil))
+    try:
+        settings = Settings(algorithms=("mine",))
+        if may_distil:
+            with pytest.raises(HostError, match="records the experts of every token"):
+                checks.check_config(config, settings)
+        else:
+            checks.check_config(config, settings)
+    finally:
+        registry.unregister("methods", "mine")
 
 
 @pytest.mark.parametrize(

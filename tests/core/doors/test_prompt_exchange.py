@@ -48,6 +48,16 @@ def test_ids_of_another_prompt_are_not_exchanged() -> None:
     assert exchange.trained_ids([10, 5]) is None
 
 
+def test_what_comes_behind_the_prompt_stays() -> None:
+    """The later prompts of an agent that hands back several begin with the first one."""
+    agent = Agent()
+    exchange = PromptExchange(agent, ["build"], LONG, SHORT)
+    asyncio.run(agent.build(LONG, found={}))
+    assert exchange.trained_ids([10, 3, 4]) == [5, 3, 4]
+    for others in ([3, 10], [], [9, 10]):
+        assert exchange.trained_ids(others) is None
+
+
 def test_other_agents_keep_their_methods() -> None:
     other = Agent()
     PromptExchange(Agent(), ["build"], LONG, SHORT)
