@@ -15,7 +15,7 @@ from prompt_coevo.types import Assignment, PolicyVersion, RolloutRequest, Sampli
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(standins.openrlhf.__file__).parent))
-    from prompt_coevo.adapters.openrlhf import policy
+    from prompt_coevo.adapters.openrlhf import policy, weights
 
 TOKENIZER = SimpleNamespace(decode=lambda ids, skip_special_tokens: "yes")
 ASKED = [RolloutRequest(Assignment(name), Sampling()) for name in ("raises", "has none", "a 1")]
@@ -32,7 +32,8 @@ class Policy(policy.OpenRLHFPolicy):
     def __init__(self) -> None:
         host = SimpleNamespace(args=SimpleNamespace(vllm=SimpleNamespace(enable_sleep=False)))
         engine = SimpleNamespace(policy_version=PolicyVersion(0, 3))
-        super().__init__(host, SimpleNamespace(tokenizer=TOKENIZER), None, engine, None)
+        dataset = SimpleNamespace(tokenizer=TOKENIZER)
+        super().__init__(host, dataset, None, weights.Weights(engine), None)
 
     def send(self, requests: Any) -> list[Any]:
         return [(one.assignment, one.assignment.question_id) for one in requests]
