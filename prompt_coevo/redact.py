@@ -40,8 +40,8 @@ def redact_quoted(text: str, *keys: str) -> str:
 
 
 def looks_like_a_key(value: str) -> bool:
-    """Whether the value has the shape of a provider's key."""
-    return _SHAPE_OF_A_KEY.fullmatch(value.strip()) is not None
+    """Whether the value, or what stands behind a provider's name in it, has the shape of a key."""
+    return any(_SHAPE_OF_A_KEY.fullmatch(part) for part in value.strip().split("/"))
 
 
 def without_keys(text: str, *keys: str) -> str:

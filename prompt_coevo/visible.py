@@ -8,6 +8,10 @@ import traceback
 import unicodedata
 from typing import Final
 
+# Letters, marks and a pattern that leave no trace (fillers, selectors), though they count as printable.
+_UNSEEN: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]"
+)
 _LINE_END: Final = re.compile(r"\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 
 
@@ -46,7 +50,7 @@ def visible_record(record: logging.LogRecord) -> bool:
 
 
 def _shown(char: str) -> str:
-    if char in "\n\t" or char.isprintable() or char == "\u3000":
+    if char in "\n\t" or char == "\u3000" or (char.isprintable() and not _UNSEEN.match(char)):
         return char
     # Joiners belong to emoji and to Indic scripts; alone they change nothing.
     if char in "\u200c\u200d" or unicodedata.category(char) == "Zs":

@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from prompt_coevo.doors.hydra_group import offer_methods, read_settings
 from prompt_coevo.errors import CoevoError, HostError
+from prompt_coevo.redact import redact_quoted
 from prompt_coevo.visible import in_a_line
 
 TRAINER: Final = "coevo"
@@ -36,7 +37,7 @@ class LaunchCheck(Callback):
             Coevolution.check(settings)
         except CoevoError as error:
             # Hydra turns a callback's exceptions into warnings and goes on.
-            raise SystemExit(f"error: {in_a_line(error)}") from None
+            raise SystemExit(f"error: {in_a_line(redact_quoted(str(error)))}") from None
         if settings.preflight.dry_run:
             from prompt_coevo.adapters.verl.dry_run import prepare
 

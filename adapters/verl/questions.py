@@ -43,8 +43,8 @@ def index_questions(
 
 
 def _rows(dataset: RLHFDataset) -> Iterator[Row] | None:
-    """The rows without what VeRL adds to each for its own use, which costs ten times as much. None for a
-    dataset class of the user's (`data.custom_cls`), whose rows are what it says.
+    """The rows as VeRL gives them, without what makes that cost ten times as much. None for a dataset
+    class of the user's (`data.custom_cls`), whose rows are what it says.
     """
     if type(dataset) is not RLHFDataset:
         return None
@@ -53,9 +53,21 @@ def _rows(dataset: RLHFDataset) -> Iterator[Row] | None:
     def rows() -> Iterator[Row]:
         for number, row in enumerate(rows_of(dataset.dataframe)):
             has_media = any(row.get(key) for key in media)
-            yield dataset[number] if has_media else {**row, "raw_prompt": row[dataset.prompt_key]}
+            yield dataset[number] if has_media else _with_usual_columns(row, dataset.prompt_key)
 
     return rows()
+
+
+def _with_usual_columns(row: Row, prompt_key: str) -> Row:
+    extra = row.get("extra_info") or {}
+    return {
+        **row,
+        "raw_prompt": row[prompt_key],
+        "extra_info": extra,
+        "index": extra.get("index", 0),
+        "tools_kwargs": extra.get("tools_kwargs", {}),
+        "interaction_kwargs": extra.get("interaction_kwargs", {}),
+    }
 
 
 def _truth(row: Row) -> object:

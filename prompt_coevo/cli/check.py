@@ -137,7 +137,7 @@ def _value(text: str) -> Any:
 
 def _rows(path: Path) -> list[Any]:
     try:
-        lines = path.read_text("utf-8").split("\n")
+        lines = path.read_text("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         _refuse(f"--data {path} cannot be read: {getattr(error, 'strerror', None) or error}")
     rows = []

@@ -17,7 +17,7 @@ from prompt_coevo.report.events import EventLines
 from prompt_coevo.report.explanation import explanation
 from prompt_coevo.report.reading import read_run
 from prompt_coevo.report.run import Run
-from prompt_coevo.visible import visible
+from prompt_coevo.visible import in_a_line, visible
 
 _ID: Final = typer.Argument(
     metavar="ID", help="A candidate's id, or its beginning.", show_default=False
@@ -48,7 +48,7 @@ def diff(run: Path = RUN, first: str = _ID, second: str = _ID) -> None:
     """
     record = _read(run)
     old, new = find.candidate(record, first), find.candidate(record, second)
-    show([f"[-{old.id}-] {{+{new.id}+}}"])
+    show([f"[-{in_a_line(old.id)}-] {{+{in_a_line(new.id)}+}}"])
     told = []
     for manner, text in pieces(old.text, new.text):
         before, after, colour = _MARKS[manner]

@@ -214,14 +214,14 @@ def _shape(prompt: Prompt) -> object:
     if isinstance(prompt, str):
         return None
     return tuple(
-        [(message.get("role"), _content_shape(message.get("content"))) for message in prompt]
+        [(str(message.get("role")), _content_shape(message.get("content"))) for message in prompt]
     )
 
 
 def _content_shape(content: object) -> object:
     if not isinstance(content, list):
         return type(content)
-    return tuple([part.get("type") if isinstance(part, Mapping) else None for part in content])
+    return tuple([str(part.get("type")) if isinstance(part, Mapping) else None for part in content])
 
 
 def check_dataset(dataset: Any) -> None:

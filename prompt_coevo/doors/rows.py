@@ -26,5 +26,9 @@ def rows_of(dataset: Any) -> Iterator[Row]:
 
 
 def _is_plain(dataset: Any) -> bool:
-    format_of = getattr(dataset, "format", None)
-    return isinstance(format_of, Mapping) and format_of.get("type", "") is None
+    kind = type(
+        dataset
+    )  # exactly: rows of a subclass, or of what passes its calls on, may be others
+    if (kind.__module__, kind.__name__) != ("datasets.arrow_dataset", "Dataset"):
+        return False
+    return dataset.format.get("type", "") is None

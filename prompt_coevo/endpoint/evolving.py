@@ -104,6 +104,7 @@ class Evolving:
             host=f"evolve {job.policy.model}",
         )
         self._engine.desk.when_spent = SEARCH_ENDS
+        self._engine.desk.trains = False
         self._lineage = Lineage()
         self._engine.desk.journal.listener = self._lineage.follow
         self._policy = EndpointPolicy(

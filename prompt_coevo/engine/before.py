@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from prompt_coevo.engine.desk import Desk
-from prompt_coevo.errors import PreflightError
+from prompt_coevo.errors import OutOfStep, PreflightError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.policy import Policy
 from prompt_coevo.preflight.look import Looking
@@ -43,11 +43,17 @@ def look_before(
                 )
             else:
                 lines.append(found)
-    finally:
-        page = Page(tuple(lines))
-        desk.note("preflight", **page.to_json())
-        show(page)
+    except OutOfStep:  # its line is on the page
+        _leave(desk, Page(tuple(lines)), show)
+        raise
+    page = Page(tuple(lines))
+    _leave(desk, page, show)
     return page
+
+
+def _leave(desk: Desk, page: Page, show: Callable[[Page], None]) -> None:
+    desk.note("preflight", **page.to_json())
+    show(page)
 
 
 def print_before(desk: Desk, policy: Policy, workload: Workload | None) -> Page:

@@ -75,6 +75,8 @@ class Desk:
         """What comes of a budget that is spent, as a log says it."""
         self.model: PaidReplies | None = None
         """The reflection model, once somebody has asked for it."""
+        self.trains = True
+        """Whether weights change: else no step ends."""
         self._count_tokens = count_tokens
         self._counting = threading.Lock()
         self._initial_policy = initial_policy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from prompt_coevo.errors import OutOfStep
+from prompt_coevo.errors import HostError, OutOfStep
 from prompt_coevo.policy import Policy
 from prompt_coevo.preflight.forecast import forecast
 from prompt_coevo.preflight.page import Line
@@ -80,7 +80,11 @@ class Looking:
         bare = Assignment(question_id, placement=placement)
         plan = [*[bare] * max(1, size - 1), probe]
         try:
-            rollouts = policy.rollout([RolloutRequest(one, Sampling()) for one in plan])
+            rollouts = list(policy.rollout([RolloutRequest(one, Sampling()) for one in plan]))
+            if len(rollouts) != len(plan):
+                raise HostError(
+                    f"policy.rollout gave {len(rollouts)} rollouts; give one for each request"
+                )
         except Exception as error:
             told = f"{type(error).__name__}: {error}"
             yield Line("problem", "rollout", f"a group of {len(plan)} rollouts failed: {told}")

@@ -75,9 +75,12 @@ class Ledger:
         """The first call of this attempt."""
         self.is_open = False
         """Whether `open` was called."""
+        self._has_ended = False
         self.damaged = 0
         """Lines that `open` could not read."""
         self._account = _Account()
+        self._asked_by: dict[int, _Account] = {}
+        """Of the calls of the file that are open: a late reply is in the account that asked."""
         self._replies: defaultdict[str, deque[tuple[int, Reply]]] = defaultdict(deque)
 
     def open(
@@ -118,9 +121,14 @@ class Ledger:
             self._begin(run, continues)
 
     def close(self) -> None:
-        """The run has ended as it should: another one in its folder begins a new account."""
+        """The run has ended as it should: another one in its folder begins a new account.
+
+        Once: by a second time another run may write there.
+        """
         with self._lock, suppress(OSError):  # then the next run is taken for this one, killed
-            self._write("run_ended")
+            if self.is_open and not self._has_ended:
+                self._has_ended = True
+                self._write("run_ended")
 
     @property
     def position(self) -> int:
@@ -170,7 +178,7 @@ class Ledger:
                 seconds=seconds,
                 reply=asdict(reply),
             )
-            self._settle(call.number, reply, seconds)
+            _settle(self._account, call.number, reply, seconds)
 
     def carry_over(self, totals: Mapping[str, float]) -> None:
         """Count what a checkpoint knows and this file does not, in a folder without the run's own file.
@@ -223,7 +231,7 @@ class Ledger:
         answers.clear()
 
     def _begin(self, run: str, continues: str | None) -> None:
-        self._account.ended = False
+        self._account.ended = self._has_ended = False
         try:
             self._write("run", schema=SCHEMA, run=run, continues=continues)
         except OSError as error:
@@ -247,6 +255,7 @@ class Ledger:
         self.damaged, latest = 0, None
         accounts: dict[str, _Account] = {}
         self._account = _Account()
+        self._asked_by = {}
         for record in self._records():
             if record is None:
                 self.damaged += 1
@@ -307,6 +316,7 @@ class Ledger:
                 most = plausible(Usage(**record["most"]))
                 seconds = plausible_number(record, "most_seconds")
                 self._account.open[number] = Call(number, request, place, most, seconds)
+                self._asked_by[number] = self._account
                 return
             reply = Reply(**{**record["reply"], "usage": Usage(**record["reply"]["usage"])})
             reply = Reply(reply.text, reply.finish_reason, reply.error, plausible(reply.usage))
@@ -316,20 +326,22 @@ class Ledger:
             # Made by hand: the sum was right.
             self.damaged += 1
             return
-        self._account.open.setdefault(number, Call(number, request, place))
-        call = self._settle(number, reply, plausible_number(record, "seconds"))
+        account = self._asked_by.pop(number, self._account)
+        account.open.setdefault(number, Call(number, request, place))
+        call = _settle(account, number, reply, plausible_number(record, "seconds"))
         if reply.text is not None:
-            self._account.answers.append((self._position, call, reply))
-
-    def _settle(self, number: int, reply: Reply, seconds: float) -> Call:
-        self._account.settled["calls"] += 1
-        self._account.settled["errors"] += reply.error is not None
-        _add(self._account.settled, reply.usage, seconds)
-        return self._account.open.pop(number)
+            account.answers.append((self._position, call, reply))
 
     def _carry(self, totals: Mapping[str, float]) -> None:
         for name, value in totals.items():
             self._account.settled[name] += value
+
+
+def _settle(account: _Account, number: int, reply: Reply, seconds: float) -> Call:
+    account.settled["calls"] += 1
+    account.settled["errors"] += reply.error is not None
+    _add(account.settled, reply.usage, seconds)
+    return account.open.pop(number)
 
 
 def _add(totals: dict[str, float], usage: Usage, seconds: float) -> None:

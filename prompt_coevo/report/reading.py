@@ -232,11 +232,12 @@ class _Reader:
             return
         candidate = self._described(described)
         candidate.checks.append(Check(event.at, candidate.id, parent, request, reason))
-        if reason is None:
-            _turn(candidate, event, "on trial", "it passed the gates")
-        elif not candidate.turns or candidate.fate in ("refused", "undone"):
-            # Proposed again while it is in use, it is refused as a copy, and stays.
-            _turn(candidate, event, "refused", reason)
+        # Proposed again it is what it was: in use a copy, dropped not tried once more.
+        if not candidate.turns or candidate.fate in ("refused", "undone"):
+            if reason is None:
+                _turn(candidate, event, "on trial", "it passed the gates")
+            else:
+                _turn(candidate, event, "refused", reason)
 
     def _verified(self, event: Fields) -> None:
         parent = event.text("parent")

@@ -11,8 +11,11 @@ from prompt_coevo.markers import PROJECT
 from prompt_coevo.report.differences import pieces
 from prompt_coevo.visible import in_a_line, visible
 
+ACTING = ["\x00", "\x1b", "\x7f", "\x9b", "\u202e", "\u2066"]
+UNSEEN = ["\u200b", "\u3164", "\u2800", "\U000e0101"]
 
-@pytest.mark.parametrize("char", ["\x00", "\x1b", "\x7f", "\x9b", "\u202e", "\u2066", "\u200b"])
+
+@pytest.mark.parametrize("char", [*ACTING, *UNSEEN])
 def test_what_acts_or_hides_is_written_as_its_number(char: str) -> None:
     assert visible(f"a{char}b") == f"a⟨U+{ord(char):04X}⟩b"
 

@@ -67,7 +67,9 @@ def shared_cluster(modules: tuple[str, ...], settings: tuple[tuple[str, str], ..
 if __name__ == "__main__":
     import ray
 
-    started = ray.init(**json.loads(sys.argv[2]))
+    from standins.ray_start import patiently
+
+    started = patiently(ray.init, **json.loads(sys.argv[2]))
     part = Path(sys.argv[1] + ".part")
     part.write_text(started.address_info["gcs_address"])
     part.rename(sys.argv[1])

@@ -37,3 +37,23 @@ def test_rows_are_what_looking_them_up_gives(change: Any) -> None:
 def test_rows_of_a_plain_dataset_are_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Dataset, "__getitem__", lambda *_: pytest.fail("looked up"))
     assert len(list(rows_of(Dataset.from_list(ROWS)))) == len(ROWS)
+
+
+class Wrapped:
+    """Passes on what it does not do itself."""
+
+    def __init__(self, inner: Dataset) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def __getitem__(self, number: int) -> Any:
+        return {"n": -self._inner[number]["n"]}
+
+
+def test_rows_of_what_only_looks_like_a_dataset_are_looked_up() -> None:
+    assert list(rows_of(Wrapped(Dataset.from_list(ROWS[:3])))) == [{"n": 0}, {"n": -1}, {"n": -2}]

@@ -60,7 +60,9 @@ def _steps(workload: Workload) -> int | None:
 
 
 def _dear(section: InspoSettings, workload: Workload) -> Iterator[str]:
-    """What verification comes to next to training."""
+    """What verification comes to next to training, where both are known."""
+    if workload.epochs is None and workload.steps is not None:
+        return  # the rollouts of a whole run, and training's of an epoch
     rollouts = _estimate(section, workload).rollouts
     trained = int(workload.rollouts * (workload.epochs or 1))
     if rollouts > trained > 0:

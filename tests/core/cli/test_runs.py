@@ -84,6 +84,11 @@ def test_a_difference_is_told_word_by_word(tmp_path: Path) -> None:
     assert shown == ["[-aaaa-] {+bbbb+}", "think of [-one-]{+two+} [-thing-]{+things+}"]
 
 
+def test_an_id_made_by_hand_cannot_act_on_a_terminal(tmp_path: Path) -> None:
+    write(tmp_path, [checked("aa\x1b[31m", "one"), checked("bbbb", "two")])
+    assert "\x1b" not in run("diff", tmp_path, "aa", "bb").stdout
+
+
 def test_the_latest_events_are_told_a_line_each(waves: Path) -> None:
     shown = run("tail", waves, "-n", "3").stdout.splitlines()
     assert len(shown) == 3

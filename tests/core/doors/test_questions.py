@@ -116,3 +116,11 @@ def test_rows_are_gone_over_as_they_are_scanned() -> None:
     questions = index(scan=scanned)
     assert questions.ids()[0] == questions.id_at(0) == content_id("TWO AND TWO?", "4")
     assert questions.row(questions.id_at(0)) == ROWS[0]
+
+
+def test_a_role_that_is_no_text_is_refused_as_such() -> None:
+    prompt: Any = [{"role": ["user"], "content": "why?"}]
+    with pytest.raises(DatasetError, match="row 0 of the training dataset: .* no user message"):
+        QuestionIndex(
+            [{"prompt": prompt}], prompt=lambda row: row["prompt"], truth=lambda row: None
+        )

@@ -99,6 +99,8 @@ def test_templates(command: Any) -> None:
     assert result["after"]["mean"] == 1.0
     (assigned,) = command.events("templates_assigned")
     assert assigned["cover"]
+    (summary,) = command.events("summary")
+    assert not summary["for_nothing"]
 
 
 def test_no_search_sees_a_held_out_question(command: Any) -> None:

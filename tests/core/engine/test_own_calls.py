@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,19 @@ class Rows(Policy):
         return {"prompt": question_id}
 
 
-def summary(folder: Path | str, *calls: str, rounds: int = 4) -> dict[str, Any]:
+class Broken(Policy):
+    """Gives back something else than was asked for."""
+
+    def __init__(self, rollouts: Any) -> None:
+        self._rollouts = rollouts
+
+    def rollout(self, requests: Any) -> Any:
+        return self._rollouts(requests)
+
+
+def summary(
+    folder: Path | str, *calls: str, rounds: int = 4, reward: float = 0.0
+) -> dict[str, Any]:
     """The summary of a run that makes these calls and no others."""
     engine, policy = (
         Coevolution.from_settings(Settings(reflection=REFLECTION), output_dir=folder),
@@ -42,7 +55,9 @@ def summary(folder: Path | str, *calls: str, rounds: int = 4) -> dict[str, Any]:
     for _ in range(rounds):
         plan = engine.plan(policy.question_ids(), 2)
         if "observe" in calls:
-            engine.observe([Rollout(one, "no", 0.0) for one in plan])
+            engine.observe(
+                [Rollout.scored(one, "no", reward, engine.policy_version) for one in plan]
+            )
         if "step_end" in calls:
             engine.step_end(policy)
     engine.end(policy)
@@ -94,3 +109,37 @@ def test_a_question_that_came_again_is_not_said_to_have_come_once(
 ) -> None:
     text = summary(tmp_path, "observe", rounds=rounds)["text"]
     assert ("met no question twice" in text) == once
+
+
+def test_rollouts_that_nobody_can_judge_are_the_cause_that_is_named(tmp_path: Path) -> None:
+    text = summary(tmp_path, "observe", "step_end", reward=math.nan)["text"]
+    assert "because no rollout could be judged" in text
+
+
+@pytest.mark.parametrize(
+    ("rollouts", "told"),
+    [
+        (lambda requests: None, "'NoneType' object is not iterable"),
+        (lambda requests: [Rollout(requests[0].assignment, "no", 0.0)], "gave 1 rollouts"),
+    ],
+)
+def test_a_dry_run_sees_rollouts_that_are_none(
+    rollouts: Any, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine = Coevolution.from_settings(Settings(reflection=REFLECTION))
+    assert engine.dry_run(Broken(rollouts)) == 1
+    assert told in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_dry_run_that_is_broken_off_has_no_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(requests: Any) -> None:
+        raise KeyboardInterrupt
+
+    engine = Coevolution.from_settings(Settings(reflection=REFLECTION), output_dir=tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        engine.dry_run(Broken(stop))
+    assert capsys.readouterr().out == ""
+    events = (tmp_path / "coevo" / "events.jsonl").read_text("utf-8")
+    assert '"preflight"' not in events

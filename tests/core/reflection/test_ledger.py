@@ -178,6 +178,26 @@ def test_a_run_that_ended_may_go_on_with_its_account(path: Path) -> None:
     assert opened(path, resumed=False).totals["calls"] == 2  # it was killed there
 
 
+def test_an_account_ends_once(path: Path) -> None:
+    """Whoever ends it again may do so while another run writes there."""
+    ended = opened(path, resumed=False)
+    ended.close()
+    other = opened(path, run="other", resumed=False)
+    other.answered(calls(other, "a")[0], FINE, 1.0)
+    ended.close()
+    assert opened(path, run="other").totals["calls"] == 1
+
+
+def test_a_late_reply_is_in_the_account_that_asked(path: Path) -> None:
+    ended = opened(path, resumed=False)
+    (late,) = calls(ended, "a")
+    ended.close()
+    other = opened(path, run="other", resumed=False)
+    ended.answered(late, FINE, 1.0)
+    assert opened(path, run="other").totals["calls"] == 0
+    assert other.earlier_reply("a") is None
+
+
 def test_what_a_checkpoint_knows_and_the_file_does_not_is_carried_over(path: Path) -> None:
     moved = opened(path)
     moved.carry_over({"calls": 7, "errors": 1, "usd": 3.5, "seconds": 2.0})

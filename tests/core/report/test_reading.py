@@ -159,6 +159,12 @@ def test_a_copy_that_is_refused_does_not_change_what_is_in_use(tmp_path: Path) -
     assert len(run.candidates["a"].checks) == 2
 
 
+def test_what_was_dropped_and_is_proposed_again_stays_dropped(tmp_path: Path) -> None:
+    dropped = {"event": "template_dropped", "template": "a", "tried": 4, "solved": 0}
+    run = read_run(write(tmp_path, [checked("a", "one"), dropped, checked("a", "one")]))
+    assert run.candidates["a"].fate == "dropped"
+
+
 def test_templates_that_a_later_search_does_not_choose_are_dropped(tmp_path: Path) -> None:
     pool = [{"id": "a", "kind": "template", "text": "one", "parents": [], "dev_scores": [1.0]}]
     chosen = {"event": "templates_assigned", "dev_questions": ["q"], "pool": pool, "cover": ["a"]}

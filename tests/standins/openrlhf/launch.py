@@ -16,6 +16,7 @@ from typing import Any
 import ray
 
 from standins.openrlhf import plugin
+from standins.ray_start import patiently
 
 
 def add_to_ray_init(settings: dict[str, Any]) -> None:
@@ -26,7 +27,8 @@ def add_to_ray_init(settings: dict[str, Any]) -> None:
     @functools.wraps(init)
     def with_settings(*arguments: Any, **options: Any) -> Any:
         runtime_env = {**(options.pop("runtime_env", None) or {}), **own_env}
-        return init(*arguments, **{**options, **settings, "runtime_env": runtime_env})
+        given = {**options, **settings, "runtime_env": runtime_env}
+        return patiently(init, *arguments, **given)
 
     ray.init = with_settings
 

@@ -256,6 +256,9 @@ class Stream:
             return Summary(f"{joined} templates came into use, {in_use} are at the end")
         # More groups than questions: some came again, and nobody told of an epoch's end.
         met_once = met_once and self._groups_of_this_epoch <= len(self._measured)
+        if self._observed and not self._measured:
+            text = "no template was ever used, because no rollout could be judged"
+            return Summary(f"{text} (no reward, or a tool that failed)", for_nothing=True)
         if met_once and not self._settings.first_sight:
             text = "no template was ever used, because the run met no question twice"
             return Summary(f"{text} (p2o.first_sight is false)", for_nothing=True)
