@@ -48,7 +48,7 @@ def dataset(data: bytes) -> None:
         planned.train_prompt(question.prompt)
     index.ids_of(rows)
     index.shared_system_message()
-    index.longest_prompts(2)
+    index.longest_prompts()
     HandedOn([[json.dumps(row, default=str)] for row in rows], "rows").check(index)
 
 
