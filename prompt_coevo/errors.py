@@ -11,7 +11,7 @@ class CoevoError(Exception):
 
 class SettingsError(CoevoError, ValueError):
     """Settings are unknown, out of range, or contradict each other: `problems`, a sentence each, without
-    keys that were typed in a wrong place."""
+    what has the shape of a provider's key and was typed in a wrong place."""
 
     def __init__(self, *problems: str) -> None:
         problems = tuple(map(redact_quoted, problems))

@@ -9,13 +9,12 @@ from prompt_coevo.adapters.openrlhf.checks import check_arguments
 from prompt_coevo.adapters.openrlhf.drift import check_names
 from prompt_coevo.adapters.openrlhf.host import Arguments
 from prompt_coevo.doors.dry_run import dry_run
+from prompt_coevo.doors.refused import refused
 from prompt_coevo.doors.sent_settings import sent
 from prompt_coevo.doors.versions import check_version
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import CoevoError
-from prompt_coevo.redact import redact_quoted
 from prompt_coevo.settings import Settings
-from prompt_coevo.visible import in_a_line
 
 
 def install(values: Mapping[str, object]) -> None:
@@ -44,7 +43,7 @@ def install(values: Mapping[str, object]) -> None:
         try:
             check_arguments(args, settings)
         except CoevoError as error:
-            raise SystemExit(f"error: {in_a_line(redact_quoted(str(error)))}") from None
+            raise refused(error) from None
         if settings.preflight.dry_run:
             from prompt_coevo.adapters.openrlhf.dry_run import prepare
 

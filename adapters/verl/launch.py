@@ -10,8 +10,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from prompt_coevo.doors.hydra_group import offer_methods, read_settings
 from prompt_coevo.errors import CoevoError, HostError
-from prompt_coevo.redact import redact_quoted
-from prompt_coevo.visible import in_a_line
 
 TRAINER: Final = "coevo"
 """The name that our trainer is registered under."""
@@ -28,6 +26,7 @@ class LaunchCheck(Callback):
         # Here, because VeRL loads this module in every process of every run.
         from prompt_coevo.adapters.verl.checks import check_config, check_mode
         from prompt_coevo.doors.dry_run import dry_run
+        from prompt_coevo.doors.refused import refused
         from prompt_coevo.engine.coevolution import Coevolution
 
         try:
@@ -37,7 +36,7 @@ class LaunchCheck(Callback):
             Coevolution.check(settings)
         except CoevoError as error:
             # Hydra turns a callback's exceptions into warnings and goes on.
-            raise SystemExit(f"error: {in_a_line(redact_quoted(str(error)))}") from None
+            raise refused(error) from None
         if settings.preflight.dry_run:
             from prompt_coevo.adapters.verl.dry_run import prepare
 

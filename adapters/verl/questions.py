@@ -43,7 +43,7 @@ def index_questions(
 
 
 def _rows(dataset: RLHFDataset) -> Iterator[Row] | None:
-    """The rows as VeRL gives them, without what makes that cost ten times as much. None for a dataset
+    """The rows as VeRL gives them, without what makes that dear (benchmarks/index.py). None for a dataset
     class of the user's (`data.custom_cls`), whose rows are what it says.
     """
     if type(dataset) is not RLHFDataset:

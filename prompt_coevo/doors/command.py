@@ -7,10 +7,9 @@ import sys
 from collections.abc import Callable, Mapping
 
 from prompt_coevo.doors.flags import Flags, help_text
+from prompt_coevo.doors.refused import refused
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.extras import require
-from prompt_coevo.redact import redact_quoted
-from prompt_coevo.visible import in_a_line
 
 
 def run_command(module: str, install: Callable[[Mapping[str, object]], None]) -> None:
@@ -30,6 +29,6 @@ def run_command(module: str, install: Callable[[Mapping[str, object]], None]) ->
         if flags.settings is not None:
             install(flags.settings)
     except CoevoError as error:
-        raise SystemExit(f"error: {in_a_line(redact_quoted(str(error)))}") from None
+        raise refused(error) from None
     sys.argv[1:] = flags.others
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from prompt_coevo.doors.policy import DoorPolicy
 from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.doors.refused import refused
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import CoevoError, HostError
 from prompt_coevo.preflight.page import Line, Page
@@ -36,7 +37,7 @@ def dry_run(prepare: Callable[[], Prepared]) -> NoReturn:
         policy = _Unsampled(prepared.questions, lambda: prepared.engine.policy_version)
         page = prepared.engine.preflight(policy, prepared.workload)
     except CoevoError as error:
-        raise SystemExit(f"error: {in_a_line(redact_quoted(str(error)))}") from None
+        raise refused(error) from None
     except Exception as error:  # whatever a host raises for a path or a column that is not there
         told = in_a_line(redact_quoted(f"{type(error).__name__}: {error}"), 1_000)
         raise SystemExit(f"error: model or dataset cannot be read: {told}") from None

@@ -72,12 +72,12 @@ class QuestionIndex:
                     f"{self._rows[question_id]} and {number} of the training dataset; "
                     "give every question an id of its own"
                 )
-            if question_id not in self._rows:
+            first = self._rows.setdefault(question_id, number)
+            if first == number:
                 self._keep_longest(len(written), number)
                 if len(self._system_messages) < 2:
                     self._system_messages.add(system_message(prompt))
-            first = self._rows.setdefault(question_id, number)
-            self._id_at.append(question_id if first == number else self._id_at[first])
+            self._id_at.append(self._id_at[first] if first < number else question_id)
         return Dataset.of(list(fingerprints.values()))
 
     def _keep_longest(self, length: int, number: int) -> None:

@@ -13,8 +13,9 @@ _BATCH: Final = 1_000
 def rows_of(dataset: Any) -> Iterator[Row]:
     """The rows in their order, as `dataset[number]` gives them.
 
-    Those of a `datasets.Dataset` are read in batches, at a thirtieth of the cost; one with a format or a
-    transform of its own may make other values of a batch than of a row, and is asked row by row.
+    Those of a `datasets.Dataset` are read in batches, which costs less (benchmarks/index.py); one with a
+    format or a transform of its own may make other values of a batch than of a row, and is asked row by
+    row.
     """
     if _is_plain(dataset):
         for batch in dataset.iter(_BATCH):
@@ -26,9 +27,8 @@ def rows_of(dataset: Any) -> Iterator[Row]:
 
 
 def _is_plain(dataset: Any) -> bool:
-    kind = type(
-        dataset
-    )  # exactly: rows of a subclass, or of what passes its calls on, may be others
+    # Exactly: rows of a subclass, or of what passes its calls on, may be others.
+    kind = type(dataset)
     if (kind.__module__, kind.__name__) != ("datasets.arrow_dataset", "Dataset"):
         return False
     return dataset.format.get("type", "") is None

@@ -9,6 +9,7 @@ import pytest
 
 from helpers.openrlhf_run import TASKS, Result, rows, run_openrlhf
 from helpers.openrlhf_world import INSPO, P2O, events, reflection, teach
+from helpers.probed import check_that_the_model_was_asked
 from standins.openai_server import openai_server
 
 STEPS = 6
@@ -34,14 +35,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 
 def test_the_reflection_model_was_asked_before_the_first_step(run: Result) -> None:
-    (probed,) = events(run, "reflection_probed")
-    assert (probed["calls"], probed["error"], probed["step"]) == (1, None, 0)
-    (page,) = events(run, "preflight")
-    assert page["ok"], page
-    told = [line["text"] for line in page["lines"] if line["topic"] == "reflection"]
-    assert "the reflection model 'openai/teacher' answered" in told[0]
-    names = [event["event"] for event in events(run)]
-    assert names.index("preflight") < names.index("metrics")
+    check_that_the_model_was_asked(events(run))
 
 
 def test_each_method_did_its_work(run: Result) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from helpers.probed import check_that_the_model_was_asked
 from helpers.verl_run import Result, rows, run_verl
 from helpers.verl_world import MANY, P2O, by_group, events, reflection, sampled, teach, tokens
 from standins.openai_server import openai_server
@@ -40,14 +41,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 
 def test_the_reflection_model_was_asked_before_the_first_step(run: Result) -> None:
-    (probed,) = events(run, "reflection_probed")
-    assert (probed["calls"], probed["error"], probed["step"]) == (1, None, 0)
-    (page,) = events(run, "preflight")
-    assert page["ok"], page
-    told = [line["text"] for line in page["lines"] if line["topic"] == "reflection"]
-    assert "the reflection model 'openai/teacher' answered" in told[0]
-    names = [event["event"] for event in events(run)]
-    assert names.index("preflight") < names.index("metrics")
+    check_that_the_model_was_asked(events(run))
 
 
 def test_an_epoch_a_search_and_epochs_under_templates(run: Result) -> None:

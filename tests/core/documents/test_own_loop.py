@@ -38,6 +38,11 @@ def test_the_loop_learns_what_the_plain_one_does_not(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "coevo" / "events.jsonl").exists()
 
 
+def test_the_page_says_how_long_it_is() -> None:
+    assert "in about a hundred lines" in (ROOT / "docs" / "own-loop.md").read_text("utf-8")
+    assert 90 <= len(LINES) <= 110
+
+
 def test_the_quick_start_counts_what_there_is_to_type() -> None:
     new = [line.removesuffix("# new\n").strip() for line in LINES if line.endswith("# new\n")]
     page = (ROOT / "docs" / "quickstart.md").read_text("utf-8")

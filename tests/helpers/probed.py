@@ -1,0 +1,18 @@
+"""What the journal of any host says of the look at the reflection model before the first step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def check_that_the_model_was_asked(events: Sequence[Mapping[str, Any]]) -> None:
+    """Once, before the first step, and it answered. `events` are all of the run's."""
+    (probed,) = [one for one in events if one["event"] == "reflection_probed"]
+    assert (probed["calls"], probed["error"], probed["step"]) == (1, None, 0)
+    (page,) = [one for one in events if one["event"] == "preflight"]
+    assert page["ok"], page
+    told = [line["text"] for line in page["lines"] if line["topic"] == "reflection"]
+    assert "the reflection model 'openai/teacher' answered" in told[0]
+    names = [one["event"] for one in events]
+    assert names.index("preflight") < names.index("metrics")
