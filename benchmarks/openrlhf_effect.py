@@ -2,13 +2,13 @@
 
     python benchmarks/openrlhf_effect.py --seeds 3 --json benchmarks/results/openrlhf_effect.json
 
-    [--world facts] [--arms grpo stream_riders] [--epochs 8]
+    [--world facts] [--arms grpo stream_riders] [--epochs 8] [--mode async]
 
 All arms of a world (`effect_worlds.py`) have the same data, seeds, training rollouts and OpenRLHF
 settings; `grpo` is OpenRLHF's own command, the others are the wrapper with settings of the package. The
 reflection model is the world's teacher behind an HTTP server that speaks the OpenAI protocol; vLLM,
-flash-attn and the device are the tests' stand-ins (`tests/standins`). Scores are greedy answers to
-held-out questions without any template.
+flash-attn and the device are the tests' stand-ins (`tests/standins`). With `--mode async` it is
+OpenRLHF's asynchronous trainer. Scores are greedy answers to held-out questions without any template.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from helpers.openrlhf_run import OpenRLHFRun, rows
 from standins.openai_server import openai_server
 
 WARMUP_STEPS = 5
+ASYNC = "async"
 
 
 def train(job: Job) -> effect.Run:
@@ -61,6 +62,7 @@ def train(job: Job) -> effect.Run:
 def _overrides(job: Job) -> list[str]:
     rollouts = BATCH * GROUP
     return [
+        *(["--train.async_enable"] if job.mode == ASYNC else []),
         f"--train.seed={job.seed}",
         f"--train.num_episodes={job.epochs}",
         f"--train.batch_size={rollouts}",
@@ -82,4 +84,4 @@ def _flags(job: Job, api_base: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    effect.main(__doc__, train)
+    effect.main(__doc__, train, modes=(ASYNC,))

@@ -19,6 +19,7 @@ from prompt_coevo.adapters.openrlhf.distil import to_train_on
 from prompt_coevo.adapters.openrlhf.drift import ADVICE, check_keys, check_part
 from prompt_coevo.adapters.openrlhf.groups import TAG, dispatch_groups
 from prompt_coevo.adapters.openrlhf.host import Dispatch, Reference, Response
+from prompt_coevo.adapters.openrlhf.late_texts import BatchTexts
 from prompt_coevo.adapters.openrlhf.policy import OpenRLHFPolicy, Sent
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.ratio import DISTILLED
@@ -76,6 +77,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
         """Of each rollout under way: what it runs under, its row, and this as OpenRLHF renders it."""
         self._observed: dict[int, Rollout] = {}
         self._riders: list[Sent] = []
+        self._texts = BatchTexts(self.tokenizer)
 
     def share(self, lock: Any) -> None:
         """With a trainer that broadcasts at any time, but for when `lock` is held, as it is when our
@@ -142,6 +144,8 @@ class CoevoSamplesGenerator(SamplesGenerator):
         rollouts = [self._observed[number] for number in sorted(self._observed)]
         self.engine.observe([*rollouts, *self._policy.collect(self._riders)])
         self._asked, self._observed, self._riders = [], {}, []
+        del rollouts  # else all of them were held, and their texts decoded
+        self._texts.close()
         return result
 
     def _dispatch_prompts_to_vllm(
@@ -185,7 +189,8 @@ class CoevoSamplesGenerator(SamplesGenerator):
         assignment, row, question = self._asked[number]
         if self._evaluates:  # OpenRLHF finds its data sources by the prompt
             return make({**response, "prompt": question}, **kwargs)
-        rollout = self._observed[number] = self._policy.scored(assignment, response)
+        late = self._texts.late(number)
+        rollout = self._observed[number] = self._policy.scored(assignment, response, late)
         if response.get("reward") is None:
             raise HostError(
                 "a rollout of the training batch has no reward: the reward function or server failed "
@@ -195,6 +200,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
         if self.engine.may_distil or assignment.distilled:
             response = to_train_on(response, assignment, row, self._dataset)
         experience = make(response, **kwargs)
+        self._texts.keep(number, rollout, response, experience)
         if assignment.distilled:
             _check_tokens(experience, response)
         experience.info[DISTILLED] = torch.tensor([float(assignment.distilled)])
@@ -204,8 +210,8 @@ class CoevoSamplesGenerator(SamplesGenerator):
 
 def _check_tokens(experience: Experience, response: Response) -> None:
     """Raise HostError if what is trained on does not begin as the distilled response does."""
-    begins = response["action_ranges"][0][0] if response["action_ranges"] else 0
-    if experience.sequences[0, :begins].tolist() != response["observation_tokens"][:begins]:
+    start = response["action_ranges"][0][0] if response["action_ranges"] else 0
+    if experience.sequences[0, :start].tolist() != response["observation_tokens"][:start]:
         raise HostError(
             "the sequence that OpenRLHF made of a response does not begin with the question's tokens, so "
             f"it would not be trained on the question; {ADVICE}"

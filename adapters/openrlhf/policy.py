@@ -12,12 +12,13 @@ from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from openrlhf.trainer.ray.vllm_engine import batch_vllm_engine_call
 
 from prompt_coevo.adapters.openrlhf.host import TOOL_ERROR, Dispatch, Reference, Response
+from prompt_coevo.adapters.openrlhf.late_texts import begins
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.weights import Weights
 from prompt_coevo.doors.policy import DoorPolicy, aborted, not_all_aborted, sampled_alike
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.markers import PROJECT
-from prompt_coevo.types import Assignment, Rollout, RolloutRequest, Sampling
+from prompt_coevo.types import Assignment, LateText, Rollout, RolloutRequest, Sampling
 
 logger = logging.getLogger(PROJECT)
 
@@ -81,19 +82,26 @@ class OpenRLHFPolicy(DoorPolicy):
             )
         return rollouts
 
-    def scored(self, assignment: Assignment, response: Response | None) -> Rollout:
-        """A response by the current weights as a rollout of the engine; None for one that failed."""
+    def scored(
+        self, assignment: Assignment, response: Response | None, late: LateText | None = None
+    ) -> Rollout:
+        """A response by the current weights as a rollout of the engine; None for one that failed.
+
+        Its text is decoded, unless it is said where that comes from.
+        """
         version = self._version()
         given = None if response is None else response.get("reward")
         if response is None or given is None:
             return aborted(assignment, version)
-        tokens, ranges = response["observation_tokens"], response["action_ranges"]
-        start = ranges[0][0] if ranges else len(tokens)
-        text = self._dataset.tokenizer.decode(tokens[start:], skip_special_tokens=True)
+        text = late or self._decoded(response)
         # A number, a tensor, or, from a reward server, a list.
         reward = float(torch.as_tensor(given).flatten()[0])
         failed = float((response.get("extra_logs") or {}).get(TOOL_ERROR, 0.0)) > 0
         return Rollout.scored(assignment, text, reward, version, "tool_error" if failed else None)
+
+    def _decoded(self, response: Response) -> str:
+        own = response["observation_tokens"][begins(response) :]
+        return str(self._dataset.tokenizer.decode(own, skip_special_tokens=True))
 
     def _sent(self, requests: Sequence[RolloutRequest], sampling: Sampling) -> list[Sent]:
         assignments = [request.assignment for request in requests]

@@ -72,7 +72,8 @@ class TokenRow(NamedTuple):
         """The row as if it had been sampled under the prompt `trained`.
 
         Raises HostError, with `advice`, if it does not begin with `rolled_out`, the prompt that it was
-        asked for. That is so for a prompt that was cut off, and for an agent that edits it.
+        asked for. That is so for a prompt that was cut off, and for an agent that edits it. Where both
+        prompts are the same, it is the same row.
         """
         start, length = len(rolled_out), len(trained)
         if list(self.ids[:start]) != list(rolled_out) or (
@@ -82,6 +83,8 @@ class TokenRow(NamedTuple):
                 "a response does not begin with the prompt that it was asked for, so the prompt cannot "
                 f"be exchanged for the question: {advice}"
             )
+        if list(trained) == list(rolled_out):
+            return self  # long, and many
         return TokenRow(
             [*trained, *self.ids[start:]],
             shift_ranges([(first, last) for first, last in self.ranges], start, length),

@@ -6,24 +6,27 @@ Stand-ins: vLLM and flash-attn, of which only names count; the vLLM actor makes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import ray
+import torch
 from ray import cloudpickle
 
 import standins.openrlhf
+from prompt_coevo import hookimpl
 from prompt_coevo.errors import HostError
-from prompt_coevo.types import PolicyVersion
+from prompt_coevo.types import Assignment, Group, PolicyVersion, Rollout
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(standins.openrlhf.__file__).parent))
     from helpers.openrlhf_generator import TEMPLATES, engines, generator, local_ray
     from prompt_coevo.adapters.openrlhf import generation, groups, trainer, weights
     from prompt_coevo.adapters.openrlhf.generation import STALENESS
+    from prompt_coevo.adapters.openrlhf.late_texts import BatchTexts
 
 QUESTIONS, SIZE, TOKENS = 6, 5, 300
 
@@ -76,6 +79,63 @@ def test_no_response_is_sent_twice(tmp_path: Path, actors: list[Any], sent: list
         assert len({one.labels[0] for one in group}) == 1
         distilled = [float(one.info["coevo_distilled"]) for one in group]
         assert sum(distilled) in (0, 3)
+
+
+class Reads:
+    """A method that reads one text as soon as it may, and holds another rollout."""
+
+    def __init__(self, first: int | None = None, held: int | None = None) -> None:
+        self._first, self._held = first, held
+        self.text = ""
+        self.rollouts: list[Rollout] = []
+
+    @hookimpl
+    def coevo_observe(self, groups: list[Group]) -> None:
+        rollouts = [one for group in groups for one in group.rollouts]
+        assert len(rollouts) == QUESTIONS * SIZE
+        if self._first is not None:
+            self.text = rollouts[self._first].completion
+        if self._held is not None:
+            self.rollouts = [rollouts[self._held]]
+
+
+@pytest.mark.parametrize(
+    ("reads", "calls"), [(Reads(), 0), (Reads(first=7), 1), (Reads(held=3), 1)]
+)
+def test_texts_are_decoded_where_a_method_reads_them(
+    reads: Reads, calls: int, tmp_path: Path, actors: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And where one is held on to, which may read it later."""
+    counts: list[int] = []
+    decoded = BatchTexts._decoded
+
+    def counted(texts: BatchTexts, names: Sequence[str]) -> list[str]:
+        counts.append(len(names))
+        return decoded(texts, names)
+
+    monkeypatch.setattr(BatchTexts, "_decoded", counted)
+    made: Any = generator(tmp_path, actors, QUESTIONS, SIZE, TOKENS)
+    made.engine.desk.plugins.register(reads, "reads")
+    samples, *_ = made.generate_samples(n_samples_per_prompt=SIZE, max_new_tokens=TOKENS)
+    assert len(counts) == calls
+    texts = [reads.text] * bool(reads.text) + [one.completion for one in reads.rollouts]
+    own = [one.sequences[0, 1:][one.action_mask[0] > 0] for one in samples]
+    sampled = made.tokenizer.batch_decode(own, skip_special_tokens=True)
+    assert all(text in sampled for text in texts)
+    assert len(texts) == calls
+
+
+def test_the_text_of_a_response_that_openrlhf_cuts_off_is_whole() -> None:
+    tokenizer: Any = SimpleNamespace(
+        batch_decode=lambda rows, skip_special_tokens: [" ".join(map(str, row)) for row in rows]
+    )
+    texts = BatchTexts(tokenizer)
+    rollout = Rollout.scored(Assignment("q"), texts.late(5), 1.0, PolicyVersion())
+    response: Any = {"observation_tokens": [1, 2, 3, 4, 5], "action_ranges": [(2, 4), (4, 5)]}
+    cut: Any = SimpleNamespace(sequences=torch.tensor([[1, 2, 3]]))
+    texts.keep(5, rollout, response, cut)
+    texts.close()
+    assert rollout.completion == "3 4 5"
 
 
 @pytest.mark.usefixtures("_ray")
