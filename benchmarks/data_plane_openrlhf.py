@@ -26,7 +26,7 @@ from ray import cloudpickle
 
 from helpers.openrlhf_generator import engines, generator, local_ray
 from prompt_coevo.adapters.openrlhf import generation
-from prompt_coevo.adapters.openrlhf.groups import Parts, join
+from prompt_coevo.adapters.openrlhf.groups import TAG
 
 
 class Clock:
@@ -55,7 +55,7 @@ def measure(sizes: argparse.Namespace, folder: Path, actors: list[Any]) -> dict[
     kwargs["max_len"] = sizes.tokens + 128
     shape = (sizes.questions, sizes.rollouts, sizes.tokens)
     # So that no process has to start meanwhile.
-    ray.get([join.remote(), *(actor.get_num_unfinished_requests.remote() for actor in actors)])
+    ray.get([actor.get_num_unfinished_requests.remote() for actor in actors])
     bare = generator(folder, actors, *shape, bare=True)
     started = time.perf_counter()
     bare.generate_samples(**kwargs)
@@ -63,25 +63,30 @@ def measure(sizes: argparse.Namespace, folder: Path, actors: list[Any]) -> dict[
     del bare
 
     made = generator(folder, actors, *shape)
-    clock, joined = Clock(), []
-    dispatch = generation.dispatch_groups
+    clock, first, asked = Clock(), [], 0
+    dispatch = made._dispatched
 
-    def kept(*arguments: Any) -> Any:
-        references = dispatch(*arguments)
-        joined.extend(references[::2])  # groups under several prompts
+    def kept(prompts: Any, *arguments: Any, **options: Any) -> Any:
+        nonlocal asked
+        asked += sum(len(cloudpickle.dumps(prompt)) for prompt in prompts)
+        references = dispatch(prompts, *arguments, **options)
+        first.append(references[0])
         return references
 
-    generation.dispatch_groups = kept
+    made._dispatched = kept
     clock.around(generation, "to_train_on")
+    clock.around(generation.BatchTexts, "keep")
     clock.around(made._policy, "scored")
+    clock.around(made._dataset, "place")
     clock.around(made.engine, "plan")
     clock.around(made.engine, "observe")
     started = time.perf_counter()
     made.generate_samples(**kwargs)
     with_door = time.perf_counter() - started
-    places = [ray.get(reference) for reference in joined]
-    assert all(type(one) is Parts for one in places)
-    example = len(cloudpickle.dumps(next(iter(places[0]))))
+    (reference,) = first
+    group = ray.get(reference)
+    as_it_was = [{name: one[name] for name in one if name != TAG} for one in group]
+    group_bytes, was = (len(cloudpickle.dumps(some)) for some in (group, as_it_was))
     return {
         "questions": sizes.questions,
         "rollouts": sizes.rollouts,
@@ -89,8 +94,9 @@ def measure(sizes: argparse.Namespace, folder: Path, actors: list[Any]) -> dict[
         "seconds_bare": round(without, 1),
         "seconds_with_door": round(with_door, 1),
         "seconds_of_ours": {name: round(value, 2) for name, value in clock.seconds.items()},
-        "bytes_of_responses": example * sizes.questions * sizes.rollouts,
-        "bytes_joined": sum(len(cloudpickle.dumps(one)) for one in places),
+        "bytes_of_responses": was * sizes.questions,
+        "bytes_of_requests": asked,
+        "bytes_added_to_responses": (group_bytes - was) * sizes.questions,
     }
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import ray
 import torch
 from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
@@ -17,9 +18,10 @@ from prompt_coevo.adapters.openrlhf.checkpoint import may_be_saved
 from prompt_coevo.adapters.openrlhf.checks import workload
 from prompt_coevo.adapters.openrlhf.distil import to_train_on
 from prompt_coevo.adapters.openrlhf.drift import ADVICE, check_keys, check_part
-from prompt_coevo.adapters.openrlhf.groups import TAG, dispatch_groups
-from prompt_coevo.adapters.openrlhf.host import Dispatch, Reference, Response
+from prompt_coevo.adapters.openrlhf.groups import TAG, Asked, dispatch_groups
+from prompt_coevo.adapters.openrlhf.host import Reference, Response
 from prompt_coevo.adapters.openrlhf.late_texts import BatchTexts
+from prompt_coevo.adapters.openrlhf.lent import LentTokenizer
 from prompt_coevo.adapters.openrlhf.policy import OpenRLHFPolicy, Sent
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.ratio import DISTILLED
@@ -69,9 +71,11 @@ class CoevoSamplesGenerator(SamplesGenerator):
         self.prompts_dataloader = StatefulLoader(
             prompts_dataloader, self.engine, Progress(), may_save, Texts(self.engine)
         )
-        dispatch = super()._dispatch_prompts_to_vllm
+        self._lent = LentTokenizer(ray.put(self.tokenizer))
         weights = Weights(self.engine)
-        self._policy = OpenRLHFPolicy(self, self._dataset, self._questions, weights, dispatch)
+        self._policy = OpenRLHFPolicy(
+            self, self._dataset, self._questions, weights, self._dispatched
+        )
         self._has_begun = self._evaluates = False
         self._asked: list[tuple[Assignment, Row, str]] = []
         """Of each rollout under way: what it runs under, its row, and this as OpenRLHF renders it."""
@@ -151,10 +155,9 @@ class CoevoSamplesGenerator(SamplesGenerator):
     def _dispatch_prompts_to_vllm(
         self, prompts: Sequence[str], labels: Sequence[object], **kwargs: Any
     ) -> list[Reference]:
-        dispatch: Dispatch = super()._dispatch_prompts_to_vllm
         best = evaluation_assignment(self.engine) if self._evaluates else None
         if self._evaluates and best is None:
-            return dispatch(prompts, labels, **kwargs)
+            return self._dispatched(prompts, labels, **kwargs)
         dataset = self._dataset if best is None else self.eval_dataloader.dataset
         rows = [dataset.raw(*pair) for pair in zip(prompts, labels, strict=True)]
         size = kwargs.get("n_samples_per_prompt", self.args.rollout.n_samples_per_prompt)
@@ -170,9 +173,18 @@ class CoevoSamplesGenerator(SamplesGenerator):
         # Our prompts are texts; groups have no images (see checks.py).
         kwargs.pop("images", None)
         texts = [dataset.place(*one) for one in asked]
-        references = dispatch_groups(dispatch, texts, labels, kwargs, first)
+        references = dispatch_groups(self._dispatched, texts, labels, kwargs, first)
         if best is None and not first:  # later ones only replace groups that were filtered out
             self._riders = self._policy.send(self.engine.wanted(len(plan)))
+        return references
+
+    def _dispatched(
+        self, prompts: Sequence[str | Asked], labels: Sequence[object], **kwargs: Any
+    ) -> list[Reference]:
+        with swapped(self, "tokenizer", self._lent):
+            references: list[Reference] = super()._dispatch_prompts_to_vllm(
+                prompts, labels, **kwargs
+            )
         return references
 
     def _process_response_into_experience(self, response: Response, **kwargs: Any) -> Experience:

@@ -5,14 +5,16 @@ OpenRLHF asks for it in the vLLM actor, with the prompt that this was sent and t
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import openrlhf.trainer.ray.vllm_engine as engine
 from openrlhf.utils.agent import SingleTurnAgentExecutor
 
-from prompt_coevo.adapters.openrlhf.groups import Asked, Parts, numbered
+from prompt_coevo.adapters.openrlhf.groups import Asked, numbered
 from prompt_coevo.adapters.openrlhf.host import Response, class_of
+from prompt_coevo.adapters.openrlhf.lent import Borrowed
 from prompt_coevo.doors.patching import wrap
 from prompt_coevo.doors.placed_text import on_the_question
 
@@ -22,19 +24,24 @@ class CoevoRolloutActor(class_of(engine.RolloutRayActor)):  # type: ignore[misc]
 
     async def __init__(self, *args: object, **kwargs: object) -> None:  # type: ignore[misc]
         await super().__init__(*args, **kwargs)
+        self._borrowed = Borrowed()
         if isinstance(self.executor, SingleTurnAgentExecutor):
             for name in ("_fetch_rewards_via_func", "_fetch_rewards_via_http"):
                 wrap(self.executor, name, _of_the_questions)
 
     async def generate_responses(
-        self, prompt: str | Asked, **kwargs: object
-    ) -> list[Response] | Parts:
-        """The responses to a prompt, numbered if it says how. Raises HostError, see `numbered`."""
+        self, prompt: str | Asked, hf_tokenizer: object, **kwargs: object
+    ) -> list[Response]:
+        """The responses to a prompt, or to those of a group, numbered. Raises HostError, see `numbered`."""
+        sample: Callable[..., Awaitable[list[Response]]] = super().generate_responses
+        kwargs["hf_tokenizer"] = await self._borrowed.tokenizer(hf_tokenizer)
         if not isinstance(prompt, Asked):
-            plain: list[Response] = await super().generate_responses(prompt=prompt, **kwargs)
-            return plain
-        responses = await super().generate_responses(prompt=prompt.prompt, **kwargs)
-        return numbered(prompt, responses)
+            return await sample(prompt=prompt, **kwargs)
+        parts = [
+            sample(prompt=text, **{**kwargs, "num_samples": len(numbers)})
+            for text, numbers in prompt.prompts.items()
+        ]
+        return numbered(prompt, await asyncio.gather(*parts))
 
 
 def _of_the_questions(

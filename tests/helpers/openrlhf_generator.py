@@ -21,6 +21,7 @@ from transformers import AutoTokenizer
 from helpers.trl_world import TASKS
 from prompt_coevo import hookimpl
 from prompt_coevo.adapters.openrlhf.generation import CoevoSamplesGenerator
+from prompt_coevo.adapters.openrlhf.lent import Borrowed
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.rewards import CoevoRolloutActor
 from prompt_coevo.demo.model import base_policy_path
@@ -39,9 +40,11 @@ class Executor:
     def __init__(self, tokens: int) -> None:
         self._tokens = tokens
         self._asked = 0
+        self._tokenizers: dict[int, Any] = {}
 
     async def execute(self, prompt: str, label: Any, hf_tokenizer: Any, **_: Any) -> dict[str, Any]:
         self._asked += 1
+        self._tokenizers[id(hf_tokenizer)] = hf_tokenizer
         ids = hf_tokenizer(text=prompt, add_special_tokens=False)["input_ids"]
         words = [5 + (self._asked + place) % 20 for place in range(self._tokens)]
         reward = float(self._asked % 2)
@@ -50,7 +53,8 @@ class Executor:
             "observation_tokens": ids + words,
             "action_ranges": [(len(ids), len(ids) + len(words))],
             "rollout_log_probs": [0.0] * len(ids) + [-1.0 - word / 7 for word in words],
-            "truncated": False, "reward": reward, "scores": reward, "extra_logs": {},
+            "truncated": False, "reward": reward, "scores": reward,
+            "extra_logs": {"tokenizers": float(len(self._tokenizers))},
         }  # fmt: skip
 
 
@@ -59,6 +63,7 @@ class MakesUp(CoevoRolloutActor):
 
     async def __init__(self, tokens: int) -> None:  # type: ignore[misc]
         self.executor = Executor(tokens)
+        self._borrowed = Borrowed()
 
     def get_num_unfinished_requests(self) -> int:
         return 0

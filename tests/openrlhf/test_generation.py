@@ -1,5 +1,5 @@
-"""The sample generator in a real Ray, without its trainer: what it sends, once, and in which order it comes
-back; and the asynchronous trainer's lock: who may broadcast when, and what counts.
+"""The sample generator in a real Ray, without its trainer: what it sends, and in which order it comes back;
+and the asynchronous trainer's lock: who may broadcast when, and what counts.
 
 Stand-ins: vLLM and flash-attn, of which only names count; the vLLM actor makes its responses up.
 """
@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 import ray
 import torch
-from ray import cloudpickle
 
 import standins.openrlhf
 from prompt_coevo import hookimpl
@@ -56,21 +55,17 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return references
 
 
-def test_no_response_is_sent_twice(tmp_path: Path, actors: list[Any], sent: list[Any]) -> None:
-    """A group under one prompt comes from the vLLM actor; of others only the places are joined."""
+def test_a_group_is_one_request(tmp_path: Path, actors: list[Any], sent: list[Any]) -> None:
+    """Whatever number of prompts it has: the vLLM actor answers with all of its responses."""
     made = generator(tmp_path, actors, QUESTIONS, SIZE, TOKENS)
     samples, *_ = made.generate_samples(n_samples_per_prompt=SIZE, max_new_tokens=TOKENS)
     assert len(sent) == QUESTIONS
     for number, reference in enumerate(sent):
         held = ray.get(reference)
-        if number % 2:
-            assert type(held) is list
-        else:
-            assert type(held) is groups.Parts
-            assert len(held.references) == 1 + len(TEMPLATES)
-            assert len(cloudpickle.dumps(held)) < TOKENS * SIZE
         assert [one[groups.TAG] for one in held] == list(range(number * SIZE, (number + 1) * SIZE))
         assert {type(one["prompt"]) for one in held} == {str}
+        prompts = 1 if number % 2 else 1 + len(TEMPLATES)
+        assert len({one["prompt"] for one in held}) == prompts
     # Groups stand together in the batch, and were distilled to their question.
     assert len(samples) == QUESTIONS * SIZE
     for start in range(0, len(samples), SIZE):
@@ -79,6 +74,17 @@ def test_no_response_is_sent_twice(tmp_path: Path, actors: list[Any], sent: list
         assert len({one.labels[0] for one in group}) == 1
         distilled = [float(one.info["coevo_distilled"]) for one in group]
         assert sum(distilled) in (0, 3)
+
+
+@pytest.mark.usefixtures("_ray")
+def test_the_tokenizer_is_sent_once(tmp_path: Path) -> None:
+    """OpenRLHF has every request bring one of its own, which is the same as often as it is shared."""
+    made: Any = generator(tmp_path, engines(1, TOKENS), QUESTIONS, SIZE, TOKENS)
+    for _ in range(2):
+        made._dataloader_iter = None
+        made._sample_buffer = None
+        samples, *_ = made.generate_samples(n_samples_per_prompt=SIZE, max_new_tokens=TOKENS)
+        assert {float(one.info["tokenizers"]) for one in samples} == {1.0}
 
 
 class Reads:
@@ -138,24 +144,9 @@ def test_the_text_of_a_response_that_openrlhf_cuts_off_is_whole() -> None:
     assert rollout.completion == "3 4 5"
 
 
-@pytest.mark.usefixtures("_ray")
-def test_a_part_that_fails_fails_its_group() -> None:
-    @ray.remote(num_cpus=0)
-    def fails() -> None:
-        raise ValueError("out of memory")
-
-    @ray.remote(num_cpus=0)
-    def comes() -> Any:
-        asked = groups.Asked("why?", (0,), whole=False)
-        return groups.numbered(asked, [{"prompt": "why?"}])  # type: ignore[typeddict-item]
-
-    with pytest.raises(ray.exceptions.RayTaskError, match="out of memory"):
-        ray.get(groups.join.remote(comes.remote(), fails.remote()))
-
-
 def test_another_number_of_responses_is_refused() -> None:
     with pytest.raises(HostError, match=r"sampled 1 responses where 2 were asked for; install"):
-        groups.numbered(groups.Asked("why?", (0, 1), whole=True), [{"prompt": "why?"}])  # type: ignore[typeddict-item]
+        groups.numbered(groups.Asked({"why?": (0, 1)}), [[{"prompt": "why?"}]])  # type: ignore[typeddict-item]
 
 
 def test_prompts_that_are_not_dispatched_are_refused() -> None:
