@@ -77,7 +77,7 @@ def measure(sizes: argparse.Namespace, folder: Path, actors: list[Any]) -> dict[
     clock.around(generation, "to_train_on")
     clock.around(generation.BatchTexts, "keep")
     clock.around(made._policy, "scored")
-    clock.around(made._dataset, "place")
+    clock.around(made._dataset, "place_group")
     clock.around(made.engine, "plan")
     clock.around(made.engine, "observe")
     started = time.perf_counter()

@@ -7,25 +7,17 @@ from functools import lru_cache
 from typing import Any
 
 from prompt_coevo.adapters.openrlhf.host import Response
-from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.doors.distill import TokenRow
-from prompt_coevo.doors.rows import Row
 from prompt_coevo.tokens import encode
-from prompt_coevo.types import Assignment
 
 
-def to_train_on(
-    response: Response, assignment: Assignment, row: Row, dataset: CoevoPromptDataset
-) -> Response:
-    """The response as it is trained on, which differs if it was sampled under a template.
+def to_train_on(response: Response, trained: str, tokenizer: Any) -> Response:
+    """The response with the prompt that it is trained on, which differs if it was sampled under a template.
 
-    Raises HostError if its prompt cannot be exchanged, also without one: that shows in the first batch.
+    Raises HostError if its prompt cannot be exchanged, also for the same: that shows in the first batch.
     """
-    text = response["prompt"]
-    rolled_out = _ids(dataset.tokenizer, text)
-    if assignment.distilled:
-        text = dataset.render(assignment.train_prompt(dataset.prompt(row)))
-    return with_prompt(response, rolled_out, text, _ids(dataset.tokenizer, text))
+    rolled_out = _ids(tokenizer, response["prompt"])
+    return with_prompt(response, rolled_out, trained, _ids(tokenizer, trained))
 
 
 def with_prompt(

@@ -31,7 +31,6 @@ from prompt_coevo.doors.length_gate import check_questions
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.patching import swapped
 from prompt_coevo.doors.progress import Progress
-from prompt_coevo.doors.rows import Row
 from prompt_coevo.doors.sent_settings import received
 from prompt_coevo.doors.stateful_loader import StatefulLoader
 from prompt_coevo.doors.trackers.texts import Texts
@@ -65,7 +64,8 @@ class CoevoSamplesGenerator(SamplesGenerator):
             model_config=AutoConfig.from_pretrained(model, trust_remote_code=True),
             initial_policy=model,
         )
-        if self.engine.may_distil:
+        self._may_distil = self.engine.may_distil
+        if self._may_distil:
             check_questions(self._questions, limit)
         may_save = partial(may_be_saved, self.args, evaluates=self.eval_dataloader is not None)
         self.prompts_dataloader = StatefulLoader(
@@ -77,8 +77,9 @@ class CoevoSamplesGenerator(SamplesGenerator):
             self, self._dataset, self._questions, weights, self._dispatched
         )
         self._has_begun = self._evaluates = False
-        self._asked: list[tuple[Assignment, Row, str]] = []
-        """Of each rollout under way: what it runs under, its row, and this as OpenRLHF renders it."""
+        self._asked: list[tuple[Assignment, str, str]] = []
+        """Of each rollout under way: what it runs under, the prompt that it is trained on, and its row's
+        own, as OpenRLHF renders them."""
         self._observed: dict[int, Rollout] = {}
         self._riders: list[Sent] = []
         self._texts = BatchTexts(self.tokenizer)
@@ -167,12 +168,17 @@ class CoevoSamplesGenerator(SamplesGenerator):
             plan = self.engine.plan(self._questions.ids_of(rows), size)
         else:
             plan = [best] * (size * len(rows))
-        asked = [(one, rows[n // size], prompts[n // size]) for n, one in enumerate(plan)]
         first = len(self._asked)
-        self._asked += asked
+        texts: list[str] = []
+        for start, row, question in zip(range(0, len(plan), size), rows, prompts, strict=True):
+            some = plan[start : start + size]
+            placed = dataset.place_group(some, row, question)
+            texts += [sampled for sampled, _ in placed]
+            self._asked += [
+                (one, trained, question) for one, (_, trained) in zip(some, placed, strict=True)
+            ]
         # Our prompts are texts; groups have no images (see checks.py).
         kwargs.pop("images", None)
-        texts = [dataset.place(*one) for one in asked]
         references = dispatch_groups(self._dispatched, texts, labels, kwargs, first)
         if best is None and not first:  # later ones only replace groups that were filtered out
             self._riders = self._policy.send(self.engine.wanted(len(plan)))
@@ -198,7 +204,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
                 + ADVICE
             )
         check_keys(response, "prompt", "observation_tokens", "action_ranges", "rollout_log_probs")
-        assignment, row, question = self._asked[number]
+        assignment, trained, question = self._asked[number]
         if self._evaluates:  # OpenRLHF finds its data sources by the prompt
             return make({**response, "prompt": question}, **kwargs)
         late = self._texts.late(number)
@@ -209,8 +215,8 @@ class CoevoSamplesGenerator(SamplesGenerator):
                 "(its error is in the log of the vLLM actor), and OpenRLHF cannot train on a batch with "
                 "missing rewards; let it answer with a number instead"
             )
-        if self.engine.may_distil or assignment.distilled:
-            response = to_train_on(response, assignment, row, self._dataset)
+        if self._may_distil or assignment.distilled:
+            response = to_train_on(response, trained, self.tokenizer)
         experience = make(response, **kwargs)
         self._texts.keep(number, rollout, response, experience)
         if assignment.distilled:

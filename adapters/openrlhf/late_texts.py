@@ -25,7 +25,7 @@ class BatchTexts:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
-        self._tokens: dict[str, Tensor] = {}
+        self._tokens: dict[str, tuple[Tensor, int]] = {}
         self._texts = LateTexts(self._decoded)
 
     def late(self, number: int) -> LateText:
@@ -39,9 +39,8 @@ class BatchTexts:
         """
         tokens, start = response["observation_tokens"], begins(response)
         whole = made.sequences.shape[1] == len(tokens)
-        self._tokens[str(number)] = (
-            made.sequences[0, start:] if whole else torch.tensor(tokens[start:])
-        )
+        sequences = made.sequences if whole else torch.tensor([tokens])
+        self._tokens[str(number)] = sequences, start
         self._texts.watch(rollout)
 
     def close(self) -> None:
@@ -50,5 +49,7 @@ class BatchTexts:
         self._tokens.clear()
 
     def _decoded(self, names: Sequence[str]) -> list[str]:
-        ids = [self._tokens[name].tolist() for name in names]
-        return self._tokenizer.batch_decode(ids, skip_special_tokens=True)
+        found = [self._tokens[name] for name in names]
+        ids = [sequences[0, start:].tolist() for sequences, start in found]
+        texts: list[str] = self._tokenizer.batch_decode(ids, skip_special_tokens=True)
+        return texts

@@ -95,7 +95,9 @@ class OpenRLHFPolicy(DoorPolicy):
             return aborted(assignment, version)
         text = late or self._decoded(response)
         # A number, a tensor, or, from a reward server, a list.
-        reward = float(torch.as_tensor(given).flatten()[0])
+        if not isinstance(given, float | int):
+            given = torch.as_tensor(given).flatten()[0].item()
+        reward = float(given)
         failed = float((response.get("extra_logs") or {}).get(TOOL_ERROR, 0.0)) > 0
         return Rollout.scored(assignment, text, reward, version, "tool_error" if failed else None)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from datasets import Dataset
 from openrlhf.datasets import PromptDataset
 
@@ -64,6 +66,24 @@ class CoevoPromptDataset(PromptDataset):
         if placed == prompt:
             return question
         return PlacedPrompt.of(self.render(placed), question, self._decoded)
+
+    def place_group(
+        self, assignments: Sequence[Assignment], row: Row, question: str
+    ) -> list[tuple[str, str]]:
+        """The prompts that the rollouts of a row are sampled with and trained on; arguments as of `place`.
+
+        Those that run under the same share them: to render a chat takes longer than the rest.
+        """
+        made: dict[object, tuple[str, str]] = {}
+        found = []
+        for one in assignments:
+            key = (one.instruction, one.template, one.placement, one.distill)
+            if key not in made:
+                sampled = self.place(one, row, question)
+                distilled = one.distilled and self.render(one.train_prompt(self.prompt(row)))
+                made[key] = sampled, distilled or str(sampled)
+            found.append(made[key])
+        return found
 
     def _decoded(self, text: str) -> str:
         return str(self.tokenizer.decode(encode(self.tokenizer, text)))
