@@ -1,4 +1,5 @@
-"""The asynchronous trainer with P2O's search in waves: training goes on while the search waits.
+"""The asynchronous trainer: training goes on while a search in waves waits; the search that never stops
+training, and INSPO; and a run that is killed.
 
 Stand-ins: vLLM, flash-attn, the device, and the reflection model's HTTP server.
 """
@@ -11,8 +12,17 @@ from typing import Any
 
 import pytest
 
-from helpers.openrlhf_run import OpenRLHFRun
-from helpers.openrlhf_world import P2O, events, reflection, response_of, teach
+from helpers.openrlhf_run import TASKS, OpenRLHFRun, Result, run_openrlhf
+from helpers.openrlhf_world import (
+    INSPO,
+    P2O,
+    events,
+    prompt_of,
+    reflection,
+    response_of,
+    teach,
+    tokens,
+)
 from standins.openai_server import openai_server
 
 pytestmark = pytest.mark.long
@@ -20,6 +30,21 @@ pytestmark = pytest.mark.long
 STEPS = 6
 GIVEN_UP_S = 600.0
 """Far beyond what an update takes: then the test fails, instead of waiting for ever."""
+
+
+def check_ages(result: Result) -> set[float]:
+    """What is said of the weights that sampled a row is what the engine had. Gives what is said."""
+    ages = set()
+    for row in result.actor:
+        age = row["info"]["coevo/staleness"]
+        sampled = {
+            event["version"]
+            for event in result.generated()
+            if event["temperature"] == 1.0 and event["response_ids"] == response_of(row)
+        }
+        assert row["step"] - 1 - age in sampled
+        ages.add(age)
+    return ages
 
 
 def test_weights_are_broadcast_while_the_reflection_model_writes(tmp_path: Path) -> None:
@@ -59,17 +84,67 @@ def test_weights_are_broadcast_while_the_reflection_model_writes(tmp_path: Path)
     assert during[0] == 2
     assert list(result.metrics) == list(range(1, STEPS + 1))
     assert result.metrics[STEPS]["train/coevo/searches"] == 2
-    # What is said of the weights that sampled a row is what the engine had.
-    ages = set()
-    for row in result.actor:
-        age = row["info"]["coevo/staleness"]
-        sampled = {
-            event["version"]
-            for event in result.generated()
-            if event["temperature"] == 1.0 and event["response_ids"] == response_of(row)
-        }
-        assert row["step"] - 1 - age in sampled
-        ages.add(age)
-    assert ages <= {0.0, 1.0}
+    assert check_ages(result) <= {0.0, 1.0}
     for note in events(result, "search_under_several_weights"):
         assert len(note["rollouts"]) > 1
+
+
+def test_the_search_that_never_stops_training_and_instructions(tmp_path: Path) -> None:
+    """Both methods at once, with riders."""
+    stream = ("--coevo.p2o.search_backend=stream", "--coevo.p2o.tau=0.5", "--coevo.p2o.riders=0.25")
+    with openai_server(teach) as server:
+        result = run_openrlhf(
+            tmp_path,
+            module="prompt_coevo.adapters.openrlhf",
+            overrides=[
+                *("--coevo.method", "both", *stream, *INSPO, *reflection(server.base)),
+                *("--train.num_episodes=4", "--train.async_enable"),
+            ],
+            env={"OPENAI_API_KEY": "sk-test"},
+        )
+    assert result.returncode == 0, result.tail
+    last = result.metrics[8]
+    assert last["train/coevo/evolutions"] >= 1
+    assert last["train/coevo/reflection_calls"] > 0
+    assert any(m["train/coevo/templated_fraction"] > 0 for m in result.metrics.values())
+    assert any(row["info"]["coevo_distilled"] for row in result.actor)
+    assert check_ages(result) <= {0.0, 1.0, 2.0}
+    texts = {one["text"] for e in events(result, "population_changed") for one in e["added"]}
+    wanted = [tokens(task.question, text) for task in TASKS for text in texts]
+    assert all(prompt_of(row) in wanted for row in result.actor)
+
+
+def test_a_killed_run_goes_on_where_its_checkpoint_was(tmp_path: Path) -> None:
+    """It is killed in its second search, whose rollouts are sampled while training may go on."""
+    killed_after = 3
+    with openai_server(teach) as server:
+        start = {
+            "module": "prompt_coevo.adapters.openrlhf",
+            "overrides": [
+                *("--coevo.method", "both", *P2O, *INSPO, *reflection(server.base)),
+                *("--train.num_episodes=3", "--train.async_enable", "--ckpt.save_steps=1"),
+            ],
+            "env": {"OPENAI_API_KEY": "sk-test"},
+        }
+
+        def in_its_second_search(run: OpenRLHFRun) -> bool:
+            return any(
+                event["event"] == "generate"
+                and event["version"] >= killed_after
+                and event["temperature"] != 1.0
+                for event in run.server_log()
+            )
+
+        with OpenRLHFRun(tmp_path, **start) as run:
+            killed = run.kill_when(in_its_second_search)
+        resumed = run_openrlhf(tmp_path, **start)
+    assert resumed.returncode == 0, resumed.tail
+    assert "co-evolution starts anew" not in resumed.output
+    assert len(events(resumed, "resumed")) == 1
+    done = min(resumed.metrics) - 1
+    assert killed_after - 1 <= done <= STEPS
+    assert sorted(resumed.metrics) == list(range(done + 1, STEPS + 1))
+    assert max(killed.metrics) >= done
+    assert resumed.metrics[STEPS]["train/coevo/searches"] == 2
+    assert resumed.metrics[STEPS]["train/coevo/train_rollouts"] == STEPS * 16
+    assert {row["info"]["coevo/staleness"] for row in resumed.actor} <= {0.0, 1.0}

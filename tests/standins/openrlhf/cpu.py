@@ -64,6 +64,23 @@ def float32_config(module: Any) -> None:
     module.get_eval_ds_config = changed(module.get_eval_ds_config)
 
 
+def eager_attention(module: Any) -> None:
+    """Have `openrlhf.models.actor` and `.model` do without the kernels of flash-attn, which OpenRLHF asks
+    for where samples are packed."""
+
+    def eager(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def made(*arguments: Any, **options: Any) -> Any:
+            return function(*arguments, **{**options, "attn_implementation": "eager"})
+
+        return made
+
+    if hasattr(module, "Actor"):
+        module.Actor.__init__ = eager(module.Actor.__init__)
+    else:
+        module.get_llm_for_sequence_regression = eager(module.get_llm_for_sequence_regression)
+
+
 def float32_weights(module: Any) -> None:
     """Have `openrlhf.utils.utils` name float32 as the type of all weights."""
     module.convert_to_torch_dtype = lambda _: torch.float32

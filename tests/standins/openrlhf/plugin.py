@@ -28,6 +28,8 @@ def install() -> None:
     cpu.replace_cuda()
     when_imported("deepspeed.comm.torch", cpu.no_shared_memory)
     when_imported("openrlhf.utils.utils", cpu.float32_weights)
+    when_imported("openrlhf.models.actor", cpu.eager_attention)
+    when_imported("openrlhf.models.model", cpu.eager_attention)
     when_imported("openrlhf.utils.deepspeed.deepspeed_utils", cpu.float32_config)
     when_imported("openrlhf.utils.deepspeed.deepspeed", cpu.mesh_on_cpu)
     when_imported("openrlhf.utils.logging_utils", metrics.replace_tensorboard)

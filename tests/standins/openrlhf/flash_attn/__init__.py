@@ -1,1 +1,4 @@
-"""Replaces flash-attn by names: OpenRLHF imports them and uses them for packed samples only."""
+"""Replaces flash-attn: what packed samples need of it in Python, and names for the rest.
+
+Attention itself is transformers' own, which tells packed samples apart by their positions.
+"""
