@@ -25,6 +25,7 @@ from prompt_coevo.adapters.openrlhf.lent import LentTokenizer
 from prompt_coevo.adapters.openrlhf.policy import OpenRLHFPolicy, Sent
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.ratio import DISTILLED
+from prompt_coevo.adapters.openrlhf.second_pass import ROLLED_OUT, entry
 from prompt_coevo.adapters.openrlhf.weights import LockedWeights, Weights
 from prompt_coevo.doors.evaluation import evaluation_assignment
 from prompt_coevo.doors.length_gate import check_questions
@@ -77,6 +78,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
             self, self._dataset, self._questions, weights, self._dispatched
         )
         self._has_begun = self._evaluates = False
+        self._keeps_prompts = settings.distill_forward
         self._asked: list[tuple[Assignment, str, str]] = []
         """Of each rollout under way: what it runs under, the prompt that it is trained on, and its row's
         own, as OpenRLHF renders them."""
@@ -215,15 +217,26 @@ class CoevoSamplesGenerator(SamplesGenerator):
                 "(its error is in the log of the vLLM actor), and OpenRLHF cannot train on a batch with "
                 "missing rewards; let it answer with a number instead"
             )
+        rolled_out = response
         if self._may_distil or assignment.distilled:
             response = to_train_on(response, trained, self.tokenizer)
         experience = make(response, **kwargs)
         self._texts.keep(number, rollout, response, experience)
         if assignment.distilled:
             _check_tokens(experience, response)
+        if self._keeps_prompts:
+            experience.info[ROLLED_OUT] = _rolled_out(assignment, rolled_out, response)
         experience.info[DISTILLED] = torch.tensor([float(assignment.distilled)])
         experience.info[STALENESS] = torch.tensor([float(rollout.policy_version.step)])
         return experience
+
+
+def _rolled_out(assignment: Assignment, before: Response, after: Response) -> torch.Tensor:
+    """What a response ran under, for a second forward pass."""
+    if not (assignment.distilled and before["action_ranges"]):
+        return entry(0, ())
+    length, trained = before["action_ranges"][0][0], after["action_ranges"][0][0]
+    return entry(trained, before["observation_tokens"][:length])
 
 
 def _check_tokens(experience: Experience, response: Response) -> None:

@@ -81,6 +81,11 @@ def _check_distillation(config: DictConfig, settings: Settings) -> None:
             f"under the template; with coevo.distill_ratio={settings.distill_ratio} they must be on the "
             "question: switch it off, or set coevo.distill_ratio=templated"
         )
+    if bypass and settings.distill_forward:
+        raise HostError(
+            "algorithm.rollout_correction.bypass_mode takes old log-probs from the sampler, so that "
+            "coevo.distill_forward has nothing to compare them with; switch one of the two off"
+        )
     if bypass and OmegaConf.select(config, "algorithm.use_kl_in_reward"):
         raise HostError(
             "algorithm.rollout_correction.bypass_mode with algorithm.use_kl_in_reward computes the KL "

@@ -21,6 +21,7 @@ from prompt_coevo.errors import HostError
 _ADVICE: Final = "install a VeRL that this adapter supports, such as 0.9.1"
 LEANT_ON: Final[Mapping[type, Sequence[str]]] = {
     PPOTrainerSync: (
+        "_balance_batch",
         "_build_replay_buffer",
         "_compute_advantage",
         "_compute_old_log_prob",

@@ -25,6 +25,9 @@ REWARD: Final = "coevo_reward"
 """The extra field with a rollout's reward, where it is known when its row is written."""
 TRAINED: Final = "coevo_trained"
 """The extra field with the fingerprint of the prompt ids that a distilled rollout is to be trained on."""
+ROLLED_OUT: Final = "coevo_rolled_out"
+"""The extra field with the prompt ids that a distilled rollout ran under, 4 bytes each, where they are
+wanted."""
 STATUS: Final = "coevo_status"
 """The extra field in which an inner loop may report `tool_error` or `aborted`."""
 ERROR: Final = "coevo_error"
@@ -44,12 +47,18 @@ class Plan:
     """
 
     def __init__(
-        self, inner: str, assignments: Sequence[Assignment], sampling: dict[str, Any] | None = None
+        self,
+        inner: str,
+        assignments: Sequence[Assignment],
+        sampling: dict[str, Any] | None = None,
+        keeps_prompts: bool = False,
     ) -> None:
         """`inner` names the loop that the row asked for. Rollouts outside training, which keep the
-        prompt that they ran under, bring `sampling`, which overrides the host's sampling parameters."""
+        prompt that they ran under, bring `sampling`, which overrides the host's sampling parameters.
+        `keeps_prompts`: what distilled rollouts ran under is written down, too."""
         self.inner = inner
         self.sampling = sampling
+        self.keeps_prompts = keeps_prompts
         self._assignments = assignments
         self._is_used = False
 
@@ -61,7 +70,7 @@ class Plan:
     def __reduce__(self) -> tuple[Any, ...]:
         if self._is_used:
             return str, ()
-        return type(self), (self.inner, self._assignments, self.sampling)
+        return type(self), (self.inner, self._assignments, self.sampling, self.keeps_prompts)
 
 
 def fingerprint(ids: Sequence[int]) -> int:
@@ -97,6 +106,8 @@ class CoevoAgentLoop:
         for one in outputs:
             one.extra_fields[COLUMN] = [assignment.round, assignment.group, assignment.member]
             if exchange is not None:
+                if plan.keeps_prompts:
+                    one.extra_fields[ROLLED_OUT] = array("i", one.prompt_ids).tobytes()
                 _apply(exchange, one, type(inner).__name__)
         reported = [_with_reward(one) for one in outputs]
         return reported if isinstance(output, list) else reported[0]

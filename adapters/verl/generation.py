@@ -23,7 +23,8 @@ _Task: TypeAlias = tuple[Sequence[Assignment], dict[str, Any] | None]
 
 
 class Dispatcher:
-    """Stands in for the agent loop manager. `rollout` is VeRL's section of that name."""
+    """Stands in for the agent loop manager. `rollout` is VeRL's section of that name; `keeps_prompts`:
+    what distilled rollouts ran under is written down."""
 
     def __init__(
         self,
@@ -31,9 +32,12 @@ class Dispatcher:
         engine: Coevolution,
         questions: QuestionIndex,
         rollout: DictConfig,
+        *,
+        keeps_prompts: bool = False,
     ) -> None:
         self._manager = manager
         self._rollout = rollout
+        self._keeps_prompts = keeps_prompts
         self.engine = engine
         self.questions = questions
         self.under_way = UnderWay(engine, questions, rollout.n)
@@ -68,7 +72,10 @@ class Dispatcher:
         loops = [self._rollout.agent.default_agent_loop] * len(batch)
         if "agent_name" in batch:
             loops = _column(batch, "agent_name")
-        plans = [Plan(loop, *task) for loop, task in zip(loops, tasks, strict=True)]
+        keeps = self._keeps_prompts
+        plans = [
+            Plan(loop, *task, keeps_prompts=keeps) for loop, task in zip(loops, tasks, strict=True)
+        ]
         tu.assign_non_tensor_stack(batch, COLUMN, plans)
         tu.assign_non_tensor_stack(batch, "agent_name", [NAME] * len(batch))
 

@@ -21,6 +21,7 @@ from prompt_coevo.adapters.verl.launch import TRAINER
 from prompt_coevo.adapters.verl.policy import VerlPolicy
 from prompt_coevo.adapters.verl.questions import index_questions
 from prompt_coevo.adapters.verl.ratio import Ratio
+from prompt_coevo.adapters.verl.second_pass import after_rollout_prompts
 from prompt_coevo.adapters.verl.trackers import open_trackers
 from prompt_coevo.doors.checkpoint import load_state, save_state
 from prompt_coevo.doors.due import Due
@@ -85,7 +86,13 @@ class CoevoTrainer(PPOTrainerSync):
 
     def fit(self, agent_loop_manager: AgentLoopManagerTQ) -> None:
         rollout = self.config.actor_rollout_ref.rollout
-        self._dispatcher = Dispatcher(agent_loop_manager, self._engine, self._questions, rollout)
+        self._dispatcher = Dispatcher(
+            agent_loop_manager,
+            self._engine,
+            self._questions,
+            rollout,
+            keeps_prompts=self._settings.distill_forward,
+        )
         self._policy = VerlPolicy(self, self._dispatcher)
         if not self.config.trainer.get("val_only", False):
             self._engine.begin(self._policy, workload(self.config, len(self.train_dataset)))
@@ -138,7 +145,18 @@ class CoevoTrainer(PPOTrainerSync):
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         batch = super()._compute_old_log_prob(batch, metrics)
-        metrics.update(self._ratio.exchange(batch.keys, self._distilled(batch), batch.partition_id))
+        distilled, under_template = self._distilled(batch), None
+        if distilled and self._settings.distill_forward:
+
+            def compute(rows: KVBatchMeta) -> KVBatchMeta:
+                rows = self._balance_batch(rows, {})
+                super(CoevoTrainer, self)._compute_old_log_prob(rows, {})
+                return rows
+
+            under_template = after_rollout_prompts(distilled, batch, compute)
+        metrics.update(
+            self._ratio.exchange(batch.keys, distilled, batch.partition_id, under_template)
+        )
         return batch
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:

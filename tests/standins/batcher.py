@@ -1,8 +1,12 @@
-"""Answers requests with a transformers model; all that wait at the same time make one batch."""
+"""Answers requests with a transformers model; all that wait at the same time make one batch.
+
+Its log-probs are `COEVO_TEST_DRIFT` above the model's, as an engine of another precision is off.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -33,6 +37,7 @@ class Batcher:
         """`log` gets every batch with its answers before the callers do."""
         self._model, self._tokenizer, self._log = model, tokenizer, log
         self._script = load_script()
+        self._drift = float(os.environ.get("COEVO_TEST_DRIFT", "0"))
         self._waiting: list[_Waiting] = []
         self._task: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1)
@@ -77,7 +82,8 @@ class Batcher:
             for waiting in batch:
                 waiting.answer.set_exception(error)
             return
-        answers = [self._stopped(*pair) for pair in zip(requests, answers, strict=True)]
+        stopped = [self._stopped(*pair) for pair in zip(requests, answers, strict=True)]
+        answers = [(ids, [value + self._drift for value in values]) for ids, values in stopped]
         self._log(list(zip(requests, answers, strict=True)))
         for waiting, answer in zip(batch, answers, strict=True):
             waiting.answer.set_result(answer)
