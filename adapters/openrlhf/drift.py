@@ -21,6 +21,7 @@ _MAKER: Final = "openrlhf.trainer.ppo_utils.experience_maker"
 _ENGINE: Final = "openrlhf.trainer.ray.vllm_engine"
 
 _NAMES: Final[Mapping[str, Iterable[str]]] = {
+    "openrlhf.utils": ("get_strategy",),
     "openrlhf.utils.config": ("hierarchize",),
     "openrlhf.utils.utils": ("get_tokenizer",),
     "openrlhf.datasets": ("PromptDataset.__init__", "PromptDataset.collate_fn"),

@@ -22,7 +22,7 @@ from prompt_coevo.adapters.openrlhf.groups import TAG, Asked, dispatch_groups
 from prompt_coevo.adapters.openrlhf.host import Reference, Response
 from prompt_coevo.adapters.openrlhf.late_texts import BatchTexts
 from prompt_coevo.adapters.openrlhf.lent import LentTokenizer
-from prompt_coevo.adapters.openrlhf.policy import OpenRLHFPolicy, Sent
+from prompt_coevo.adapters.openrlhf.policy import OpenRLHFPolicy, Sent, while_engines_live
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.ratio import DISTILLED
 from prompt_coevo.adapters.openrlhf.second_pass import ROLLED_OUT, entry
@@ -145,13 +145,15 @@ class CoevoSamplesGenerator(SamplesGenerator):
     # The wrapped parts of a generation
 
     def _generate_vllm(self, *args: Any, **kwargs: Any) -> tuple[list[Experience], int, bool]:
-        with swapped(self._policy, "asleep", False):  # OpenRLHF has woken the engines
+        # OpenRLHF has woken the engines.
+        with while_engines_live(), swapped(self._policy, "asleep", False):
             result: tuple[list[Experience], int, bool] = super()._generate_vllm(*args, **kwargs)
+            riders = self._policy.collect(self._riders)
         # Responses come back in any order, and decisions must not depend on it.
         rollouts = [self._observed[number] for number in sorted(self._observed)]
-        self.engine.observe([*rollouts, *self._policy.collect(self._riders)])
+        self.engine.observe([*rollouts, *riders])
         self._asked, self._observed, self._riders = [], {}, []
-        del rollouts  # else all of them were held, and their texts decoded
+        del rollouts, riders  # else all of them were held, and their texts decoded
         self._texts.close()
         return result
 

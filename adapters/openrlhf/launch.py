@@ -31,10 +31,11 @@ def install(values: Mapping[str, object]) -> None:
     import openrlhf.trainer.ppo_trainer as sync
     import openrlhf.trainer.ppo_trainer_async as asynchronous
     import openrlhf.trainer.ray.vllm_engine as engine
+    import openrlhf.utils as utils
     import openrlhf.utils.config as config
     import ray
 
-    from prompt_coevo.adapters.openrlhf import rewards, trainer
+    from prompt_coevo.adapters.openrlhf import nodes, rewards, trainer
 
     hierarchize = config.hierarchize
 
@@ -52,6 +53,7 @@ def install(values: Mapping[str, object]) -> None:
         return args
 
     config.hierarchize = with_coevo
+    utils.get_strategy = nodes.on_alike_nodes(utils.get_strategy)
     engine.RolloutRayActor = ray.remote(rewards.CoevoRolloutActor)
     sync.PPOTrainer = ray.remote(trainer.CoevoTrainer)
     asynchronous.PPOTrainerAsync = ray.remote(trainer.CoevoTrainerAsync)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import ray
@@ -17,6 +18,7 @@ from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.weights import Weights
 from prompt_coevo.doors.policy import DoorPolicy, aborted, not_all_aborted, sampled_alike
 from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.errors import HostError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.types import Assignment, LateText, Rollout, RolloutRequest, Sampling
 
@@ -54,16 +56,16 @@ class OpenRLHFPolicy(DoorPolicy):
         """One scored completion per request, by the current weights.
 
         One that failed, or that has no reward because OpenRLHF has logged what this raised, is aborted.
-        Raises RolloutsFailed if all of them are.
+        Raises RolloutsFailed if all of them are, and HostError, see `while_engines_live`.
         """
-        if self.asleep:
-            batch_vllm_engine_call(self._host.vllm_engines, "wake_up")
-        try:
-            with self.weights.batch(len(requests)):
-                return not_all_aborted(self.collect(self.send(requests)))
-        finally:
+        with while_engines_live(), self.weights.batch(len(requests)):
             if self.asleep:
-                batch_vllm_engine_call(self._host.vllm_engines, "sleep")
+                batch_vllm_engine_call(self._host.vllm_engines, "wake_up")
+            try:
+                return not_all_aborted(self.collect(self.send(requests)))
+            finally:
+                if self.asleep:
+                    batch_vllm_engine_call(self._host.vllm_engines, "sleep")
 
     def send(self, requests: Sequence[RolloutRequest]) -> list[Sent]:
         """Have requests sampled, behind whatever is being sampled."""
@@ -114,6 +116,19 @@ class OpenRLHFPolicy(DoorPolicy):
             kwargs["temperature"] = sampling.temperature
         references = self._dispatch(prompts, list(map(self._dataset.label, rows)), **kwargs)
         return list(zip(assignments, references, strict=True))
+
+
+@contextmanager
+def while_engines_live() -> Iterator[None]:
+    """Raises HostError if a vLLM engine dies meanwhile: OpenRLHF sends requests to it for ever after."""
+    try:
+        yield
+    except ray.exceptions.RayActorError as error:
+        raise HostError(
+            "a vLLM engine died while rollouts were sampled (its log says why, or its node's that it ran "
+            "out of memory); start the command again, which goes on from the last checkpoint with "
+            "--ckpt.load_enable"
+        ) from error
 
 
 def _result(reference: Reference, failed: list[str]) -> Response | None:

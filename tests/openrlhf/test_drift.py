@@ -22,6 +22,7 @@ with pytest.MonkeyPatch.context() as patch:
 
 TRAINER = "openrlhf.trainer"
 MUTANTS = [
+    "openrlhf.utils:get_strategy",
     "openrlhf.utils.config:hierarchize",
     "openrlhf.datasets:PromptDataset",
     "openrlhf.datasets:PromptDataset.collate_fn",

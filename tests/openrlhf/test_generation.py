@@ -18,7 +18,7 @@ import torch
 import standins.openrlhf
 from prompt_coevo import hookimpl
 from prompt_coevo.errors import HostError
-from prompt_coevo.types import Assignment, Group, PolicyVersion, Rollout
+from prompt_coevo.types import Assignment, Group, PolicyVersion, Rollout, RolloutRequest, Sampling
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(standins.openrlhf.__file__).parent))
@@ -152,6 +152,22 @@ def test_another_number_of_responses_is_refused() -> None:
 def test_prompts_that_are_not_dispatched_are_refused() -> None:
     with pytest.raises(HostError, match=r"dispatched 0 of 1 prompts; install"):
         groups.dispatch_groups(lambda *_, **__: [], ["why?"] * 2, ["1"], {}, 0)
+
+
+@pytest.mark.usefixtures("_ray")
+def test_an_engine_that_dies_ends_the_run_by_one_sentence(tmp_path: Path) -> None:
+    actors = engines(1, TOKENS)
+    made: Any = generator(tmp_path, actors, 2, 2, TOKENS)
+    kwargs = {"n_samples_per_prompt": 2, "max_new_tokens": TOKENS}
+    made.generate_samples(**kwargs)
+    ray.kill(actors[0])
+    question = made._questions.ids()[0]
+    said = r"^a vLLM engine died while rollouts were sampled .* start the command again"
+    with pytest.raises(HostError, match=said):
+        made._policy.rollout([RolloutRequest(Assignment(question), Sampling())])
+    made._dataloader_iter = None
+    with pytest.raises(HostError, match=said):
+        made.generate_samples(**kwargs)
 
 
 @pytest.fixture(scope="module")

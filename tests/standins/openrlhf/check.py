@@ -42,6 +42,7 @@ if __name__ == "__main__":
     file, module, *arguments = sys.argv[1:]
     ray.is_initialized = lambda: True
     ray.get = lambda reference: reference
+    ray.nodes = list
     # By its name `ray.util` has the function.
     sys.modules["ray.util.placement_group"].placement_group = placement_group  # type: ignore[attr-defined]
     utils.get_strategy = strategy

@@ -1,0 +1,69 @@
+"""Whether the nodes of the Ray cluster have the package that the command has.
+
+Without it their actors end in a page of Ray's messages; with another version runs may go on, and differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from prompt_coevo import __version__
+from prompt_coevo.doors.refused import refused
+from prompt_coevo.errors import HostError
+
+T = TypeVar("T")
+
+
+def on_alike_nodes(made: Callable[..., T]) -> Callable[..., T]:
+    """`made`, which OpenRLHF calls when Ray has begun and nothing is loaded, behind a look at the nodes."""
+
+    def checked(*arguments: Any, **options: Any) -> T:
+        try:
+            check_nodes()
+        except HostError as error:
+            raise refused(error) from None
+        return made(*arguments, **options)
+
+    return checked
+
+
+def check_nodes() -> None:
+    """Raise HostError unless each node that is there has this version of the package.
+
+    Actors go to any of them. Waits for a process on each, as the actors will.
+    """
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    look = ray.remote(num_cpus=0)(_look())
+    found = ray.get(
+        [
+            look.options(
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            ).remote()
+            for node in nodes
+        ]
+    )
+    for node, version in zip(nodes, found, strict=True):
+        if version != __version__:
+            has = "no prompt-coevo" if version is None else f"prompt-coevo {version}"
+            raise HostError(
+                f"the node {node['NodeManagerAddress']} of the Ray cluster has {has} where the command "
+                f"has {__version__}; install the same prompt-coevo[openrlhf] on all nodes"
+            )
+
+
+def _look() -> Callable[[], str | None]:
+    """A function that travels as it is: a function of a module would have to be there already."""
+
+    def version() -> str | None:
+        try:
+            import prompt_coevo
+            import prompt_coevo.adapters.openrlhf
+        except ModuleNotFoundError:
+            return None
+        return prompt_coevo.__version__
+
+    return version
