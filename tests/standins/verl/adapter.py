@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,7 +26,11 @@ class ServerAdapter(BaseRollout):  # type: ignore[misc]
         self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1
     ) -> None:
         super().__init__(config, model_config, device_mesh)
-        self._name = _server_name(max(replica_rank, 0))
+        if replica_rank == -1:  # fused with the trainer: as VeRL's own adapters count
+            parallel = ("tensor_model", "data", "pipeline_model")
+            size = math.prod(getattr(config, f"{name}_parallel_size") for name in parallel)
+            replica_rank = int(os.environ["RANK"]) // size
+        self._name = _server_name(replica_rank)
 
     async def resume(self, tags: list[str]) -> None:
         await self._server.wake_up.remote(tags)
