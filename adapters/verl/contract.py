@@ -29,6 +29,7 @@ _COMMON: Final = (
     "_compute_old_log_prob",
     "_compute_reward_colocate",
     "_consume_sync_metrics",
+    "_dump_generations",
     "_init_dataloader",
     "_load_checkpoint",
     "_save_checkpoint",

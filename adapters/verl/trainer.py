@@ -16,6 +16,7 @@ from verl.utils.config import omega_conf_to_dataclass
 
 from prompt_coevo.adapters.verl.checks import agent_loops, check_config, prompt_limit, workload
 from prompt_coevo.adapters.verl.contract import check_dropping, check_names
+from prompt_coevo.adapters.verl.dumps import RanUnder
 from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.adapters.verl.harvest import BEGAN_WITH, collect, distilled, session, texts_of
 from prompt_coevo.adapters.verl.launch import TRAINERS
@@ -60,6 +61,7 @@ class Coevolving(PPOTrainer):
         check_config(config, self._settings, self.mode)
         check_names(self.mode)
         self._due = Due()
+        self._ran_under = RanUnder()
         self._has_ended = self._has_observed = False
         self._ratio = Ratio(self._settings, config.actor_rollout_ref.rollout.calculate_log_probs)
         super().__init__(config)
@@ -106,6 +108,7 @@ class Coevolving(PPOTrainer):
     def on_step_begin(self) -> None:
         super().on_step_begin()
         self._has_observed = False
+        self._ran_under.clear()
         self._due.settle(self._engine, self._policy)
 
     def on_step_end(self) -> None:
@@ -152,6 +155,8 @@ class Coevolving(PPOTrainer):
         """The rows that are about to be trained on."""
         texts = self._late_texts()
         rollouts = self._collect(keys, texts)
+        if self.config.trainer.get("rollout_data_dir"):
+            self._ran_under.note(self._planned(keys))
         under_way = self._dispatcher.under_way
         under_way.observe(rollouts, {session(key)[0] for key in keys})
         texts.close()
@@ -159,6 +164,12 @@ class Coevolving(PPOTrainer):
         now = self._engine.policy_version.step
         ages = [now - one.policy_version.step for one in rollouts if one.status != "aborted"]
         metrics[STALENESS] = sum(ages) / len(ages) if ages else 0.0
+
+    def _dump_generations(self, *args: Any, **fields: Any) -> None:
+        folder, columns = fields.get("dump_path"), fields.get("reward_extra_infos_dict")
+        if columns is not None and folder == self.config.trainer.get("rollout_data_dir"):
+            fields["reward_extra_infos_dict"] = self._ran_under.columns(columns)
+        super()._dump_generations(*args, **fields)
 
     # Checkpoints
 

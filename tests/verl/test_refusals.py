@@ -241,7 +241,9 @@ def test_the_asynchronous_trainers_of_other_commands(monkeypatch: pytest.MonkeyP
         folder = packages / "verl" / "experimental" / f"{module}_policy" / "config"
         with initialize_config_dir(str(folder), version_base=None):
             config = compose(f"{module}_ppo_trainer", overrides=["+coevo=p2o", *MODEL])
-        with pytest.raises(SystemExit, match="error: .coevo works with verl.trainer.main_ppo, and "):
+        with pytest.raises(
+            SystemExit, match="error: .coevo works with verl.trainer.main_ppo, and "
+        ):
             LaunchCheck().on_job_start(config)
 
 

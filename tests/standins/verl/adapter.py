@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import AsyncIterable, Iterable
 from typing import Any
 
 import ray
 import torch
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica
+from verl.workers.rollout.utils import ensure_async_iterator
 
 from standins.verl.server import Server
 
@@ -40,14 +41,17 @@ class ServerAdapter(BaseRollout):  # type: ignore[misc]
 
     async def update_weights(
         self,
-        weights: Iterable[tuple[str, torch.Tensor]],
+        weights: Iterable[tuple[str, torch.Tensor]] | AsyncIterable[tuple[str, torch.Tensor]],
         wire_format: str = "named_tensors",
         global_steps: int | None = None,
         **_: Any,
     ) -> None:
         if wire_format != "named_tensors":
             raise NotImplementedError(wire_format)
-        state = {name: tensor.detach().float().cpu().clone() for name, tensor in weights}
+        state = {
+            name: tensor.detach().float().cpu().clone()
+            async for name, tensor in ensure_async_iterator(weights)
+        }
         await self._server.load_weights.remote(state, global_steps)
 
     @property

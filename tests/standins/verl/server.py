@@ -36,6 +36,7 @@ class Server:
 
     def __init__(self, config: Any, model_config: Any, replica_rank: int) -> None:
         torch.set_num_threads(1)
+        self._replica = replica_rank
         self._seed = f"{os.environ.get('COEVO_TEST_SEED', '0')}/{replica_rank}"
         torch.manual_seed(int(os.environ.get("COEVO_TEST_SEED", "0")) + replica_rank)
         self._config = config
@@ -185,4 +186,6 @@ class Server:
         }
 
     def _log(self, *records: dict[str, Any]) -> None:
-        json_lines.append("COEVO_TEST_SERVER_LOG", records)
+        json_lines.append(
+            "COEVO_TEST_SERVER_LOG", [{**record, "replica": self._replica} for record in records]
+        )
