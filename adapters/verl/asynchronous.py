@@ -21,8 +21,9 @@ from verl.trainer.ppo.v1 import (
 )
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
+from prompt_coevo.adapters.verl import policy
 from prompt_coevo.adapters.verl.launch import TRAINERS
-from prompt_coevo.adapters.verl.policy import Planned, forget_all
+from prompt_coevo.adapters.verl.policy import Planned
 from prompt_coevo.adapters.verl.trainer import TRAIN, Coevolving
 from prompt_coevo.doors.plans import plans_from_json, plans_to_json
 from prompt_coevo.doors.policy import observe_riders
@@ -116,7 +117,7 @@ class Asynchronous(Coevolving):
         super()._load_checkpoint()
         if not self.global_steps:
             return
-        forget_all()
+        policy.forget_all()
         held = _held()
         if self._due.step_due:  # our state was there
             plans = _read_plans(self._checkpoint() / PLANS_FILE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -18,11 +19,14 @@ from prompt_coevo.types import Assignment
 from standins.ray_start import patiently
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _ray() -> Iterator[None]:
-    patiently(ray.init, num_cpus=2, include_dashboard=False, object_store_memory=100_000_000)
-    yield
-    ray.shutdown()
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    # Ray's processes import from here first, and a checkout has no prompt_coevo.adapters.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("ray"))
+        patiently(ray.init, num_cpus=2, include_dashboard=False, object_store_memory=100_000_000)
+        yield
+        ray.shutdown()
 
 
 def dispatched(version: str | None) -> None:
@@ -50,10 +54,22 @@ def dispatched(version: str | None) -> None:
     dispatcher._dispatch([Plan("single_turn_agent", [Assignment("q1")])])
 
 
+def test_a_plan_of_another_version_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = pickle.dumps(Plan("single_turn_agent", [Assignment("q1")]))
+    assert pickle.loads(sent).use(0) == Assignment("q1")
+    monkeypatch.setattr(distil, "_VERSION", "0.0.1")
+    with pytest.raises(HostError, match=r"has prompt_coevo 0\.0\.1 and the trainer .*on all nodes"):
+        pickle.loads(sent)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("started")
 def test_the_same_version_reads_what_is_sent() -> None:
     dispatched(distil._VERSION)
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("started")
 @pytest.mark.parametrize(
     ("version", "part"),
     [("0.0.1", r"has prompt_coevo 0\.0\.1 and the trainer"), (None, "prompt_coevo")],
