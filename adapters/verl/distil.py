@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any, Final
 from zlib import crc32
 
@@ -16,6 +17,7 @@ import hydra
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, _agent_loop_registry, register
 
 from prompt_coevo.doors.prompt_exchange import PromptExchange
+from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment
 
 NAME: Final = "coevo"
@@ -32,6 +34,8 @@ STATUS: Final = "coevo_status"
 """The extra field in which an inner loop may report `tool_error` or `aborted`."""
 ERROR: Final = "coevo_error"
 """The extra field that ends the run: VeRL only logs what an agent loop raises."""
+
+_VERSION: Final = version("prompt-coevo")
 
 # What builds prompt ids in an agent loop; before VeRL 0.9.1 the latter as a rule.
 _TOKENIZERS: Final = ("ct_build_initial_tokens", "apply_chat_template")
@@ -70,7 +74,18 @@ class Plan:
     def __reduce__(self) -> tuple[Any, ...]:
         if self._is_used:
             return str, ()
-        return type(self), (self.inner, self._assignments, self.sampling, self.keeps_prompts)
+        parts = (self.inner, self._assignments, self.sampling, self.keeps_prompts)
+        return _arrived, (_VERSION, *parts)
+
+
+def _arrived(sent_by: str, *parts: Any) -> Plan:
+    """A plan in the process that runs it. Raises HostError if that has another version of this package."""
+    if sent_by != _VERSION:
+        raise HostError(
+            f"an agent loop worker has prompt_coevo {_VERSION} and the trainer {sent_by}; install the same "
+            "on all nodes"
+        )
+    return Plan(*parts)
 
 
 def fingerprint(ids: Sequence[int]) -> int:

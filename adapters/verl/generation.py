@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import torch
 from omegaconf import DictConfig
+from ray.exceptions import RayError
 from tensordict import TensorDict
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 from verl.utils import tensordict_utils as tu
@@ -17,7 +18,9 @@ from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.rows import Row
 from prompt_coevo.doors.under_way import UnderWay
 from prompt_coevo.engine.coevolution import Coevolution
+from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, RolloutRequest, Sampling
+from prompt_coevo.visible import in_a_line
 
 _Task: TypeAlias = tuple[Sequence[Assignment], dict[str, Any] | None]
 
@@ -53,12 +56,24 @@ class Dispatcher:
             self._place(batch, [(group, None) for group in groups])
         elif (best := evaluation_assignment(self.engine)) is not None:
             self._place(batch, [([best], {})] * len(batch))
-        self._manager.generate_sequences(batch)
+        self._dispatch(batch)
 
     def send(self, batch: TensorDict, requests: Sequence[RolloutRequest]) -> None:
         """Dispatch rows outside training, one for each request."""
         self._place(batch, [([one.assignment], self._sampling(one.sampling)) for one in requests])
-        self._manager.generate_sequences(batch)
+        self._dispatch(batch)
+
+    def _dispatch(self, batch: TensorDict) -> None:
+        try:
+            self._manager.generate_sequences(batch)
+        except RayError as error:  # what a worker cannot read, it says in many lines
+            if "prompt_coevo" not in str(error):
+                raise
+            told = [line for line in str(error).splitlines() if line.strip()][-1]
+            raise HostError(
+                f"an agent loop worker cannot read what +coevo sends ({in_a_line(told, 300)}); install "
+                "the same prompt-coevo on all nodes"
+            ) from error
 
     def _sampling(self, sampling: Sampling) -> dict[str, Any]:
         """In place of the parameters that VeRL validates with."""

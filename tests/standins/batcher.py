@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -42,6 +43,7 @@ class Batcher:
         self._task: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1)
         self._lock = asyncio.Lock()
+        self._aborted = threading.Event()
 
     @property
     def busy(self) -> bool:
@@ -53,6 +55,16 @@ class Batcher:
         if self._task is None:
             self._task = asyncio.create_task(self._answer_all())
         return await waiting.answer
+
+    async def abort(self) -> None:
+        """Answer all that ask with what there is by now; returns when nothing is under way any more."""
+        self._aborted.set()
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            one.answer.set_result(([], []))
+        while self._task is not None:
+            await asyncio.sleep(_QUIET)
+        self._aborted.clear()
 
     @asynccontextmanager
     async def between_batches(self) -> AsyncIterator[None]:
@@ -68,7 +80,8 @@ class Batcher:
                 count = len(self._waiting)
                 await asyncio.sleep(_QUIET)
             async with self._lock:
-                await self._answer_batch()
+                if self._waiting:
+                    await self._answer_batch()
         self._task = None
 
     async def _answer_batch(self) -> None:
@@ -90,7 +103,7 @@ class Batcher:
 
     def _generate(self, requests: list[Request]) -> list[Answer]:
         eos, pad = self._tokenizer.eos_token_id, self._tokenizer.pad_token_id
-        answers = sample(self._model, requests, eos, pad)
+        answers = sample(self._model, requests, eos, pad, self._aborted.is_set)
         if self._script is None:
             return answers
         replaced = {}
