@@ -98,6 +98,7 @@ def _apply(
     """
     if experience.rollout_log_probs is None:
         return None
+    distilled = _distilled(experience)
     on_question = experience.action_log_probs
     by_sampler = experience.rollout_log_probs.to(on_question.dtype)
     corrected = distil_ratio(
@@ -105,7 +106,7 @@ def _apply(
         settings.distill_band,
         on_question=on_question,
         on_rollout_prompt=by_sampler if under is None else under,
-        distilled=_distilled(experience),
+        distilled=distilled,
         by_sampler=by_sampler,
         corrects=under is not None,
     )
