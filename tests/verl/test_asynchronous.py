@@ -58,8 +58,8 @@ def once(folder: Path, *overrides: str, **arguments: Any) -> Result:
 def check_training(result: Result, steps: range) -> None:
     """Whole groups of the batch's size, each on its question, and VeRL's count of stale weights is ours."""
     assert sorted(result.metrics) == list(steps)
-    groups = by_group(result.actor)
-    assert Counter(step for step, _ in groups) == dict.fromkeys(steps, 8)
+    groups = by_group(result.actor)  # by the step in which they were sent
+    assert len(groups) == len(steps) * 8
     assert {len(group) for group in groups.values()} == {4}
     for metrics in result.metrics.values():
         worst = metrics["training/off_policy/trajectory_staleness_worst/mean"]
