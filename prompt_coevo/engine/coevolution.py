@@ -188,7 +188,7 @@ class Coevolution:
         return plan
 
     def still_out(self, plan: Sequence[Assignment]) -> None:
-        """Whole groups that were planned before a checkpoint, and that a host that samples ahead still holds.
+        """Whole groups, planned before a checkpoint, that a host which samples ahead still holds.
 
         Call it after `load_state_dict`. Raises HostError for a round that the loaded state does not know.
         """
