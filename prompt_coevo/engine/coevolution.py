@@ -188,18 +188,11 @@ class Coevolution:
         return plan
 
     def still_out(self, plan: Sequence[Assignment]) -> None:
-        """Rollouts that were planned before a checkpoint, and that the host still holds. Whole groups.
+        """Whole groups, planned before a checkpoint, that a host which samples ahead still holds.
 
-        For a host that samples ahead: call it after `load_state_dict`, or they cannot be observed. Raises
-        HostError for a round that the loaded state does not know.
+        Call it after `load_state_dict`. Raises HostError for a round that the loaded state does not know.
         """
-        for number in sorted({one.round for one in plan}):
-            if not 0 <= number < self._round:
-                raise HostError(
-                    f"the round {number} is out, as the host's checkpoint says, and the engine's state has "
-                    f"planned {self._round} rounds; the two are not of one checkpoint"
-                )
-            self._rounds.open(number, [one for one in plan if one.round == number])
+        self._rounds.open_again(plan, self._round)
 
     def wanted(self, capacity: int) -> list[RolloutRequest]:
         """Rollouts that would help a search, to be sampled behind a generation round of training.

@@ -50,6 +50,16 @@ class OpenRounds:
         while self._size > _KEPT_ROLLOUTS and (oldest := next(iter(self._groups)))[0] != number:
             self._forget(oldest)
 
+    def open_again(self, plan: Sequence[Assignment], rounds: int) -> None:
+        """Remember groups of earlier rounds. Raises HostError for one that is not below `rounds`."""
+        for number in sorted({one.round for one in plan}):
+            if not 0 <= number < rounds:
+                raise HostError(
+                    f"the round {number} is out, as the host's checkpoint says, and the engine's state has "
+                    f"planned {rounds} rounds; the two are not of one checkpoint"
+                )
+            self.open(number, [one for one in plan if one.round == number])
+
     def close(self, rollouts: Sequence[Rollout]) -> list[Group]:
         """The groups that are complete now, in the order of rounds and groups.
 

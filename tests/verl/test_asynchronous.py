@@ -50,7 +50,7 @@ ENVIRONMENT = {"OPENAI_API_KEY": "sk-test"}
 def once(folder: Path, *overrides: str, **arguments: Any) -> Result:
     with openai_server(teach) as server:
         asked = [*overrides, *reflection(server.base)]
-        result = run_verl(folder, rows(MANY), overrides=asked, env=ENVIRONMENT, **arguments)
+        result = run_verl(folder, train=rows(MANY), overrides=asked, env=ENVIRONMENT, **arguments)
     assert result.returncode == 0, result.tail
     return result
 
@@ -58,8 +58,8 @@ def once(folder: Path, *overrides: str, **arguments: Any) -> Result:
 def check_training(result: Result, steps: range) -> None:
     """Whole groups of the batch's size, each on its question, and VeRL's count of stale weights is ours."""
     assert sorted(result.metrics) == list(steps)
-    groups = by_group(result.actor)
-    assert Counter(step for step, _ in groups) == dict.fromkeys(steps, 8)
+    groups = by_group(result.actor)  # by the step in which they were sent
+    assert len(groups) == len(steps) * 8
     assert {len(group) for group in groups.values()} == {4}
     for metrics in result.metrics.values():
         worst = metrics["training/off_policy/trajectory_staleness_worst/mean"]
@@ -169,7 +169,7 @@ def test_a_run_that_began_without_the_flag_is_taken_up(tmp_path: Path) -> None:
     """Nobody knows what its rollouts ahead ran under, so others take their place."""
     begun = run_verl(
         tmp_path,
-        rows(MANY),
+        train=rows(MANY),
         overrides=[*COLOCATED, "trainer.save_freq=2", "trainer.total_training_steps=2"],
     )
     assert begun.returncode == 0, begun.tail

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
+from tensordict import NonTensorStack, TensorDict
+from transfer_queue.storage.managers.simple_storage_manager import AsyncSimpleStorageManager
 
-from prompt_coevo.adapters.verl import asynchronous, trainer
+from prompt_coevo.adapters.verl import asynchronous, generation, trainer
 from prompt_coevo.adapters.verl.asynchronous import CoevoColocateAsync
 
 
@@ -57,6 +59,22 @@ def test_dynamic_sampling_is_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     made._around_clear_groups(lambda *_: None, "train", {"a"})
     assert under_way.back == ["a_0_0"]
     assert not notes
+
+
+def test_prompts_that_a_checkpoint_held_are_the_same_rows() -> None:
+    """VeRL sends what was being sampled again, as TransferQueue gives it back, and it is planned anew."""
+    columns = {
+        "raw_prompt": [[{"role": "user", "content": text}] for text in "ab"],
+        "extra_info": [{"index": 0, "more": [1, 2]}, {"index": 1, "more": []}],
+        "uid": ["one", "two"],
+    }
+    sent = TensorDict(
+        {name: NonTensorStack(*values) for name, values in columns.items()}, batch_size=2
+    )
+    pack = AsyncSimpleStorageManager._pack_field_values
+    back = TensorDict({name: pack(sent.get(name).tolist()) for name in columns}, batch_size=2)
+    assert generation._rows(back) == generation._rows(sent)
+    assert [row["raw_prompt"] for row in generation._rows(back)] == columns["raw_prompt"]
 
 
 class Store:

@@ -236,6 +236,58 @@ def test_the_server_answers_the_same_in_any_order(make_server: MakeServer, model
     assert len(forwards) > len(PROMPTS)
 
 
+def test_the_server_stops_in_the_middle_and_goes_on_later(
+    make_server: MakeServer, model: Any
+) -> None:
+    """As vLLM's for VeRL's asynchronous trainers; what comes while it is stopped waits, or is sent back."""
+
+    async def scenario() -> None:
+        server = make_server()
+        await server.load_weights(model.state_dict(), 0)
+        under_way = asyncio.create_task(asked(server, PROMPTS))
+        while not server._batcher.busy:
+            await asyncio.sleep(0.001)
+        await server.abort_all_requests()
+        outputs = await under_way
+        for output in outputs:
+            whole = output.token_ids[-1:] == [EOS]
+            assert output.stop_reason == ("completed" if whole else "aborted")
+            assert len(output.log_probs) == len(output.token_ids)
+        assert any(output.stop_reason == "aborted" for output in outputs)
+        late = asyncio.create_task(asked(server, PROMPTS[:1]))
+        await server.sleep()
+        await asyncio.sleep(0.05)
+        assert not late.done()
+        await server.abort_all_requests(reject_request=True)
+        (sent_back,) = await asked(server, PROMPTS[:1])
+        assert (sent_back.stop_reason, sent_back.token_ids) == ("aborted", [])
+        await server.wake_up()
+        await server.load_weights(model.state_dict(), 1)
+        await server.resume_generation()
+        (output,) = await late
+        assert output.stop_reason == "completed"
+        assert output.extra_fields == {"global_steps": 1}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("replica_rank", "rank", "server"), [(-1, 0, 0), (-1, 1, 0), (-1, 3, 1), (2, 1, 2)]
+)
+def test_a_rank_of_the_trainer_finds_the_server_of_its_replica(
+    monkeypatch: pytest.MonkeyPatch, replica_rank: int, rank: int, server: int
+) -> None:
+    """As VeRL's adapters count, here with two ranks to a replica."""
+    from standins.verl.adapter import BaseRollout, ServerAdapter
+
+    monkeypatch.setattr(BaseRollout, "__init__", lambda *_: None)
+    monkeypatch.setenv("RANK", str(rank))
+    config = SimpleNamespace(
+        tensor_model_parallel_size=2, data_parallel_size=1, pipeline_model_parallel_size=1
+    )
+    assert ServerAdapter(config, None, None, replica_rank)._name == f"hfcpu_server_{server}"
+
+
 def test_a_script_replaces_what_was_sampled(
     make_server: MakeServer, model: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
