@@ -10,6 +10,7 @@ from trl import GRPOTrainer, RLOOTrainer
 
 from prompt_coevo.adapters.trl.host import Trainer
 from prompt_coevo.doors.length_gate import PromptLimit, tokens_needed
+from prompt_coevo.doors.streams import is_stream
 from prompt_coevo.errors import HostError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.placement import Prompt
@@ -38,7 +39,10 @@ def check_trainer(trainer: Trainer) -> None:
             "so a resumed run would forget what it has learned of prompts; leave it out, or set "
             'save_strategy="no"'
         )
-    columns = getattr(trainer.train_dataset, "column_names", None) or ()
+    dataset = trainer.train_dataset
+    columns = getattr(dataset, "column_names", None) or (
+        next(iter(dataset), ()) if is_stream(dataset) else ()
+    )
     hidden = sorted(set(columns) - {"prompt", "image", "images"})
     if args.remove_unused_columns and hidden:
         raise HostError(

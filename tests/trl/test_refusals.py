@@ -50,13 +50,6 @@ def test_an_empty_dataset(make_trainer: Any) -> None:
         CoevoCallback(trainer, NOTHING)
 
 
-def test_an_iterable_dataset(make_trainer: Any) -> None:
-    trainer = make_trainer()
-    trainer.train_dataset = trainer.train_dataset.to_iterable_dataset()
-    with pytest.raises(DatasetError, match="turn an iterable dataset into a datasets.Dataset"):
-        CoevoCallback(trainer, NOTHING)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
