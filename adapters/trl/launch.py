@@ -11,7 +11,12 @@ from typing import NoReturn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from prompt_coevo.adapters.trl.checkpoint import carry_state
-from prompt_coevo.adapters.trl.checks import check_trainer, prompt_limit, warn_of_cut_rounds
+from prompt_coevo.adapters.trl.checks import (
+    check_prompts,
+    check_trainer,
+    prompt_limit,
+    warn_of_cut_rounds,
+)
 from prompt_coevo.adapters.trl.epochs import Epochs
 from prompt_coevo.adapters.trl.generation import GenerationDoor
 from prompt_coevo.adapters.trl.host import Trainer
@@ -221,9 +226,10 @@ class CoevoCallback(TrainerCallback):
 
 def _index(trainer: Trainer, settings: Settings) -> QuestionIndex:
     dataset = trainer.train_dataset
-    if is_stream(dataset):
-        return index_stream(dataset, settings)
-    return index_columns(dataset, settings)
+    index = index_stream if is_stream(dataset) else index_columns
+    questions = index(dataset, settings)
+    check_prompts(trainer, questions)
+    return questions
 
 
 def attach(

@@ -75,6 +75,21 @@ def test_bad_settings(make_trainer: Any, settings: dict[str, Any], message: str)
     assert "\n" not in str(raised.value)
 
 
+def test_chats_for_a_tokenizer_without_a_chat_template(make_trainer: Any) -> None:
+    trainer = make_trainer()
+    trainer.processing_class.chat_template = trainer.chat_template = None
+    with pytest.raises(HostError, match="are chats, and the tokenizer has no chat template"):
+        CoevoCallback(trainer, NOTHING)
+    CoevoCallback(make_trainer(dataset=rows(kind="text")), NOTHING)
+
+
+def test_a_question_that_is_longer_than_the_models_context(make_trainer: Any) -> None:
+    trainer = make_trainer()
+    trainer.model.config.max_position_embeddings = 12
+    with pytest.raises(HostError, match=r"the longest question has \d+ tokens and .* room for 12"):
+        CoevoCallback(trainer, NOTHING)
+
+
 def test_columns_that_are_hidden(make_trainer: Any) -> None:
     trainer = make_trainer(remove_unused_columns=True)
     with pytest.raises(HostError, match="takes answer, id out of the batches, so that no question"):
