@@ -50,7 +50,9 @@ def check_trainer(trainer: Trainer) -> None:
             f"remove_unused_columns=True takes {', '.join(hidden)} out of the batches, so that no question "
             "in them would be known again; leave it out, as TRL does"
         )
-    if getattr(trainer, "_is_vlm", False) and {"image", "images"} & set(columns):
+    # TRL 1.0 has no name for it: there a processor, with a tokenizer in it, makes the model one.
+    sees = getattr(trainer, "_is_vlm", hasattr(trainer.processing_class, "tokenizer"))
+    if sees and {"image", "images"} & set(columns):
         raise HostError(
             "the training dataset has images; templates and instructions can be placed in text "
             "prompts only, so vision-language training is not supported"

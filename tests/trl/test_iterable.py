@@ -8,18 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trl.trainer.utils
 from datasets import Dataset, IterableDataset
 
 from helpers.trl_runs import EPOCHS, P2O, epoch_searches, events, settings
+from helpers.trl_versions import since
 from helpers.trl_world import rows
 from prompt_coevo.adapters.trl import attach
 from prompt_coevo.doors import streams
 from prompt_coevo.errors import DatasetError, StateError
 
-if not hasattr(trl.trainer.utils, "repeat_iterable_dataset"):
-    pytest.skip("TRL trains on streams since 1.9", allow_module_level=True)
-
+pytestmark = since("1.9", "training on streams")
 ROWS = rows()
 STREAM = {"search_backend": "stream", "tau": P2O["tau"]}
 # A pass: 8 questions, 2 a step, so 4 steps.

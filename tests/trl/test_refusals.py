@@ -126,6 +126,10 @@ def test_a_vision_language_dataset(make_trainer: Any) -> None:
     trainer._is_vlm = True
     with pytest.raises(HostError, match="the training dataset has images"):
         CoevoCallback(trainer, NOTHING)
+    del trainer._is_vlm  # TRL 1.0 has no such name
+    trainer.processing_class.tokenizer = trainer.processing_class
+    with pytest.raises(HostError, match="the training dataset has images"):
+        CoevoCallback(trainer, NOTHING)
 
 
 @pytest.mark.parametrize("saves", [{"save_strategy": "epoch"}, {"enable_jit_checkpoint": True}])
