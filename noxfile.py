@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tomllib
 from pathlib import Path
 
 import nox
@@ -121,9 +122,10 @@ def retrieval(session: nox.Session) -> None:
 
 @nox.session
 def trl(session: nox.Session) -> None:
-    """The adapter for TRL, the demo and everything else that needs torch."""
+    """The adapter for TRL, the demo and everything else that needs torch. `-- -m long` as with verl."""
     install(session, "trl")
-    run_tests(session, "tests/laws/trl", "tests/demo", "tests/trl", *session.posargs)
+    options = session.posargs or ["-m", "not long"]
+    run_tests(session, "tests/laws/trl", "tests/demo", "tests/trl", *options)
 
 
 @nox.session
@@ -142,6 +144,42 @@ def openrlhf(session: nox.Session) -> None:
     options = session.posargs or ["-m", "not long"]
     # As VeRL's.
     run_tests(session, "tests/laws/openrlhf", "tests/openrlhf", *options, most=2)
+
+
+@nox.session
+def versions(session: nox.Session) -> None:
+    """A framework in another version: `-- trl 1.8.0`, `-- verl main`, `-- trl FOLDER_OR_GIT_REFERENCE`.
+
+    Our tests of its door, and TRL's own trainer tests without and with our callback. What else is installed
+    is what the usual session has, as far as that version allows. The versions are in
+    constraints/versions.toml.
+    """
+    framework, version, *options = session.posargs
+    known = tomllib.loads(Path("constraints/versions.toml").read_text("utf-8"))[framework]
+    checkout = Path(version) if Path(version).is_dir() else None
+    released = checkout is None and version[:1].isdigit()
+    if checkout is None and (framework == "trl" or not released):
+        checkout = Path(session.create_tmp()).resolve() / f"{framework}-{version.replace('/', '-')}"
+        shutil.rmtree(checkout, ignore_errors=True)
+        reference = f"v{version}" if released else version
+        clone = (
+            "git",
+            "clone",
+            "--depth",
+            "1",
+            "--branch",
+            reference,
+            known["main"],
+            str(checkout),
+        )
+        session.run(*clone, external=True)
+    install(session, framework)
+    dependencies = ("--no-deps",) if framework == "openrlhf" else ()  # it wants flash-attn
+    session.install(*dependencies, f"{framework}=={version}" if released else str(checkout))
+    folders = (f"tests/laws/{framework}", f"tests/{framework}")
+    run_tests(session, *folders, *(options or ["-m", "not long"]), most=2)
+    if framework == "trl":
+        session.run("python", "tools/own_tests.py", str(checkout))
 
 
 @nox.session

@@ -108,6 +108,16 @@ def coevo_train_begin(policy: Policy) -> None:
 
 
 @hookspec
+def coevo_questions_learned(policy: Policy) -> None:
+    """The policy knows more questions than before, because training met them; their round comes next."""
+
+
+@hookspec
+def coevo_questions_in_use() -> Collection[str] | None:
+    """The ids of questions that this plugin may ask for later: a host with a stream keeps their rows."""
+
+
+@hookspec
 def coevo_observe(groups: Sequence[Group]) -> None:
     """The groups of one generation round, with their rewards."""
 

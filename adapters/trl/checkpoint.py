@@ -9,13 +9,20 @@ from prompt_coevo.adapters.trl.epochs import Epochs
 from prompt_coevo.adapters.trl.host import VERSIONS, Trainer
 from prompt_coevo.doors.checkpoint import load_state, save_state
 from prompt_coevo.doors.patching import wrap
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.doors.streams import load_late_rows, save_late_rows
 from prompt_coevo.engine.coevolution import Coevolution
 
 
 def carry_state(
-    trainer: Trainer, engine: Coevolution | None, epochs: Epochs, before_load: Callable[[], None]
+    trainer: Trainer,
+    engine: Coevolution | None,
+    questions: QuestionIndex,
+    epochs: Epochs,
+    before_load: Callable[[], None],
 ) -> list[Callable[[], None]]:
-    """Save and load the engine, and the count of epochs, where the trainer saves and loads its optimizer.
+    """Save and load the engine, late questions, and the count of epochs, where the trainer saves and loads
+    its optimizer.
 
     `before_load` is called on every rank when a checkpoint is about to be loaded.
     What is returned puts the trainer's methods back.
@@ -27,12 +34,15 @@ def carry_state(
         if engine is not None:
             save_state(engine, Path(output_dir))
             epochs.save(Path(output_dir))
+            if questions.late:
+                save_late_rows(questions, Path(output_dir))
 
     def around_load(original: Callable[[str | None], None], checkpoint: str | None) -> None:
         original(checkpoint)
         if checkpoint is None:
             return
         before_load()
+        load_late_rows(questions, Path(checkpoint))
         if engine is not None and load_state(engine, Path(checkpoint)):
             epochs.load(Path(checkpoint))
 

@@ -10,6 +10,8 @@ from trl import GRPOTrainer, RLOOTrainer
 
 from prompt_coevo.adapters.trl.host import Trainer
 from prompt_coevo.doors.length_gate import PromptLimit, tokens_needed
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.doors.streams import is_stream
 from prompt_coevo.errors import HostError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.placement import Prompt
@@ -38,17 +40,42 @@ def check_trainer(trainer: Trainer) -> None:
             "so a resumed run would forget what it has learned of prompts; leave it out, or set "
             'save_strategy="no"'
         )
-    columns = getattr(trainer.train_dataset, "column_names", None) or ()
+    dataset = trainer.train_dataset
+    columns = getattr(dataset, "column_names", None) or (
+        next(iter(dataset), ()) if is_stream(dataset) else ()
+    )
     hidden = sorted(set(columns) - {"prompt", "image", "images"})
     if args.remove_unused_columns and hidden:
         raise HostError(
             f"remove_unused_columns=True takes {', '.join(hidden)} out of the batches, so that no question "
             "in them would be known again; leave it out, as TRL does"
         )
-    if getattr(trainer, "_is_vlm", False) and {"image", "images"} & set(columns):
+    # TRL 1.0 has no name for it: there a processor, with a tokenizer in it, makes the model one.
+    sees = getattr(trainer, "_is_vlm", hasattr(trainer.processing_class, "tokenizer"))
+    if sees and {"image", "images"} & set(columns):
         raise HostError(
             "the training dataset has images; templates and instructions can be placed in text "
             "prompts only, so vision-language training is not supported"
+        )
+
+
+def check_prompts(trainer: Trainer, questions: QuestionIndex) -> None:
+    """Raise HostError for prompts that this model and its tokenizer cannot answer."""
+    prompts = questions.longest_prompts()
+    own_rollouts = getattr(trainer, "rollout_func", None) is not None
+    templates = (getattr(one, "chat_template", None) for one in (trainer, trainer.processing_class))
+    if not isinstance(prompts[0], str) and not any(templates):
+        if own_rollouts:
+            return
+        raise HostError(
+            "the prompts of the training dataset are chats, and the tokenizer has no chat template; give "
+            "it one (tokenizer.chat_template), or make the prompts texts"
+        )
+    longest, room = tokens_needed(trainer.processing_class, prompts), prompt_limit(trainer).tokens()
+    if room is not None and longest >= room:
+        raise HostError(
+            f"the longest question has {longest} tokens and the model has room for {room}, so nothing "
+            "could follow it; leave such questions out of the training dataset"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.engine.state import read_state, write_json
 from prompt_coevo.errors import StateError
 
@@ -18,9 +19,14 @@ class Epochs:
 
     A call that was interrupted, or ended in the middle of an epoch, counts as far as it came. What earlier
     calls did travels in checkpoints: a run that is resumed within its second call needs it.
+
+    A stream has no length, so the trainer takes `max_steps` for an epoch; there an epoch is a pass through
+    the stream that has ended, and those of this call travel, too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, questions: QuestionIndex) -> None:
+        self._questions = questions
+        self._stepped = False
         self._before = 0.0
         self._here = 0.0
         self._resumed = False
@@ -29,11 +35,20 @@ class Epochs:
         """`train()` was called, and has loaded a checkpoint if it resumes from one."""
         if not self._resumed:
             self._before += self._here
-        self._resumed, self._here = False, 0.0
+        self._resumed, self._here, self._stepped = False, 0.0, False
+
+    def begins(self, epoch: float | None) -> None:
+        """An epoch begins at this `state.epoch` of the trainer."""
+        if not self._questions.streamed:
+            self._here = epoch or 0.0
+        elif self._stepped:
+            self._here, self._stepped = self._here + 1.0, False
 
     def reached(self, epoch: float | None) -> None:
-        """This call is so far, by the `state.epoch` of the trainer."""
-        self._here = epoch or 0.0
+        """A step has ended at this `state.epoch`."""
+        self._stepped = True
+        if not self._questions.streamed:
+            self._here = epoch or 0.0
 
     @property
     def over(self) -> int:
@@ -44,7 +59,8 @@ class Epochs:
         """Write a file into a checkpoint's folder, next to the engine's state. Raises StateError."""
         path = folder / EPOCHS_FILE
         try:
-            write_json(path, {_BEFORE: self._before})
+            here = self._here if self._questions.streamed else 0.0
+            write_json(path, {_BEFORE: self._before + here})
         except OSError as error:
             raise StateError(
                 f"the count of epochs cannot be written to {path}: {error.strerror}; make room there, or "

@@ -18,6 +18,7 @@ from prompt_coevo.adapters.trl.distil import PromptExchange
 from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Generated, Ids, Trainer
 from prompt_coevo.adapters.trl.policy import Answered, TrlPolicy
 from prompt_coevo.adapters.trl.ratio import DistilRatio
+from prompt_coevo.doors.late_rows import LateRows
 from prompt_coevo.doors.patching import swapped, wrap
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.ranked_engine import RankedEngine, RankedPlan
@@ -48,6 +49,7 @@ class GenerationDoor:
         self._engine = engine
         self._questions = questions
         self._policy = policy
+        self._late_rows = LateRows(questions, engine, policy)
         self._exchange = PromptExchange(trainer)
         self._ratio = DistilRatio(trainer, settings)
         self._round: RankedPlan | None = None
@@ -84,6 +86,7 @@ class GenerationDoor:
                 return original(inputs)
         self.rounds += 1
         ids, size = self._questions.ids_of(inputs), self._trainer.num_generations
+        self._late_rows.meet(ids, inputs)
         current = self._engine.plan(ids, size, "num_generations")
         with swapped(self, "_round", current), swapped(self, "_assigned", current.mine):
             self._reached.clear()

@@ -11,7 +11,12 @@ from typing import NoReturn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from prompt_coevo.adapters.trl.checkpoint import carry_state
-from prompt_coevo.adapters.trl.checks import check_trainer, prompt_limit, warn_of_cut_rounds
+from prompt_coevo.adapters.trl.checks import (
+    check_prompts,
+    check_trainer,
+    prompt_limit,
+    warn_of_cut_rounds,
+)
 from prompt_coevo.adapters.trl.epochs import Epochs
 from prompt_coevo.adapters.trl.generation import GenerationDoor
 from prompt_coevo.adapters.trl.host import Trainer
@@ -21,8 +26,10 @@ from prompt_coevo.adapters.trl.trackers import open_trackers
 from prompt_coevo.doors.columns import index_columns
 from prompt_coevo.doors.due import Due
 from prompt_coevo.doors.open_engine import open_engine
+from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.ranked_engine import RankedEngine
 from prompt_coevo.doors.ranks import Ranks
+from prompt_coevo.doors.streams import index_stream, is_stream
 from prompt_coevo.doors.trackers.texts import Texts, Writing
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
@@ -61,7 +68,7 @@ class CoevoCallback(TrainerCallback):
             timedelta(seconds=trainer.args.ddp_timeout),
             "ddp_timeout",
         )
-        questions = index_columns(trainer.train_dataset, settings)
+        questions = _index(trainer, settings)
         self._questions = questions
         self._dataset = trainer.train_dataset
         self.engine: Coevolution | None = None
@@ -83,13 +90,15 @@ class CoevoCallback(TrainerCallback):
         engine = RankedEngine(self.engine, ranks)
         self.policy = TrlPolicy(trainer, questions, engine, settings.seed)
         self._door = GenerationDoor(trainer, settings, engine, questions, self.policy)
-        self._epochs = Epochs()
+        self._epochs = Epochs(questions)
         self._is_open = False
         self._ranks = ranks
         if (seat := Seat.taken(trainer)) is not None:
             seat.leave()
         # The trainer loads a checkpoint before on_train_begin, so this cannot wait for it.
-        self._undo = carry_state(trainer, self.engine, self._epochs, self._look_at_dataset)
+        self._undo = carry_state(
+            trainer, self.engine, questions, self._epochs, self._look_at_dataset
+        )
         self._seat = Seat(trainer, self, self.detach)
         trainer.add_callback(self._seat)
 
@@ -143,7 +152,7 @@ class CoevoCallback(TrainerCallback):
 
         The last epoch of one `train()` is over when another one begins.
         """
-        self._epochs.reached(state.epoch)
+        self._epochs.begins(state.epoch)
         over = self._epochs.over
         self.policy.lead(
             lambda engine: Due(epoch_due=over > engine.epochs).settle(engine, self.policy)
@@ -185,7 +194,7 @@ class CoevoCallback(TrainerCallback):
         if dataset is self._dataset:
             return
         check_trainer(self._trainer)
-        questions = index_columns(dataset, self._settings)
+        questions = _index(self._trainer, self._settings)
         changed = questions.identity != self._questions.identity
         self._questions.become(questions)
         self._dataset = dataset
@@ -193,10 +202,10 @@ class CoevoCallback(TrainerCallback):
             self.engine.dataset_replaced(questions.identity)
 
     def _workload(self, state: TrainerState, loader: object) -> Workload:
-        """What the trainer is about to train on. A loader without a length says nothing of epochs."""
+        """What the trainer is about to train on. A stream has no length, and so says nothing of epochs."""
         args = self._trainer.args
         epochs = None
-        if isinstance(loader, Sized):
+        if isinstance(loader, Sized) and not self._questions.streamed:
             steps_per_epoch = max(1, math.ceil(len(loader) / args.gradient_accumulation_steps))
             epochs = state.max_steps / steps_per_epoch
         updates = args.steps_per_generation * self._trainer.num_iterations
@@ -213,6 +222,14 @@ class CoevoCallback(TrainerCallback):
         found: list[int] = []
         self.policy.lead(lambda engine: found.append(engine.dry_run(self.policy, workload)))
         raise SystemExit(self._ranks.broadcast(found[0] if found else None))
+
+
+def _index(trainer: Trainer, settings: Settings) -> QuestionIndex:
+    dataset = trainer.train_dataset
+    index = index_stream if is_stream(dataset) else index_columns
+    questions = index(dataset, settings)
+    check_prompts(trainer, questions)
+    return questions
 
 
 def attach(

@@ -60,7 +60,7 @@ class DistilRatio:
         """Wrap what masks RLOO's loss, which has no field for it; what is returned puts it back."""
         undo = []
         if self._mode != "clean":
-            undo.append(wrap(self._trainer, "_compute_loss", self._around_loss, VERSIONS))
+            undo.append(wrap(self._trainer, _loss_of(self._trainer), self._around_loss, VERSIONS))
         if self._mode == "band" or self._forward:
             logps = "_get_per_token_logps_and_entropies"
             undo.append(wrap(self._trainer, logps, self._around_logps, VERSIONS))
@@ -224,6 +224,12 @@ class DistilRatio:
                 batch_size=trainer.args.per_device_train_batch_size,
             )
         return result[0]
+
+
+def _loss_of(trainer: Trainer) -> str:
+    """Liger has a loss of its own below TRL 1.16; since then it brings kernels for layers alone."""
+    liger = getattr(trainer, "use_liger_kernel", False) and hasattr(trainer, "compute_liger_loss")
+    return "compute_liger_loss" if liger else "_compute_loss"
 
 
 def _set_old(output: Batch, old: torch.Tensor, rows: torch.Tensor) -> None:

@@ -29,13 +29,16 @@ def index_columns(
     *,
     prompt: Callable[[Row], Prompt] | None = None,
     content: Callable[[Row], object] | None = None,
+    streamed: bool = False,
 ) -> QuestionIndex:
     """The questions of a dataset with the columns that the settings name.
 
     `dataset` is a Dataset or a list of rows. `prompt` reads a row's prompt, which is otherwise in the
     column `prompt`; `content` tells questions apart where the settings name no column with an id. By
     default it is prompt and truth, or where there is no truth, prompt and all other columns that can be
-    written as JSON: a reward may read them. Raises DatasetError if the dataset is empty, lacks a column,
+    written as JSON: a reward may read them. `streamed` is QuestionIndex's.
+
+    Raises DatasetError if the dataset is empty, lacks a column,
     has prompts that a template cannot be put into, or has one id for two different questions.
     """
     check_dataset(dataset)
@@ -79,6 +82,7 @@ def index_columns(
         own_id=content if id_column is None else lambda row: row[id_column],
         columns=lambda row: {name: row[name] for name in settings.row_columns},
         check=check,
+        streamed=streamed,
     )
 
 

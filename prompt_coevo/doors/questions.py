@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import heappush, heappushpop
 from typing import Any, Final
 
@@ -16,6 +16,8 @@ from prompt_coevo.types import Question
 
 LONGEST_KEPT: Final = 32
 """By characters; among them is, as good as certainly, the longest in tokens."""
+LATE_KEPT: Final = 16_384
+"""Late questions that are kept besides those in use: no method knows outcomes on more than so many."""
 
 
 class QuestionIndex:
@@ -26,6 +28,9 @@ class QuestionIndex:
     truth. `columns` reads what else methods may see of a row. The rows are gone over once, as `scan`
     gives them, where that costs less than to look each one up. Raises DatasetError if the dataset is
     empty, cannot be looked up, or has one id for two different questions.
+
+    Questions that are not in the dataset may be learned when training meets them (`learn`); their rows are
+    kept here. `streamed`: the dataset is what a first look at a stream gave.
     """
 
     def __init__(
@@ -38,8 +43,11 @@ class QuestionIndex:
         columns: Callable[[Row], Mapping[str, Any]] = lambda row: {},
         check: Callable[[Row, int], None] = lambda row, number: None,
         scan: Iterable[Row] | None = None,
+        streamed: bool = False,
     ) -> None:
         check_dataset(dataset)
+        self.streamed = streamed
+        self._check = check
         self._dataset = dataset
         self._prompt = prompt
         self._read_truth = truth
@@ -47,23 +55,19 @@ class QuestionIndex:
         self._columns = columns
         self._rows: dict[str, int] = {}
         self._id_at: list[str] = []
-        self._longest: list[tuple[int, int]] = []
-        self._longest_prompts: list[Prompt] | None = None
+        self._late: dict[str, Row] = {}
+        self._late_count = 0
+        self._forget_at = LATE_KEPT * 5 // 4
+        self._shapes: set[object] = set()
+        self._longest: list[tuple[int, int, Prompt]] = []
         self._system_messages: set[str | None] = set()
-        self.identity = self._go_over(rows_of(dataset) if scan is None else scan, check)
+        self.identity = self._go_over(rows_of(dataset) if scan is None else scan)
         """What a run that goes on has to be given again."""
 
-    def _go_over(self, rows: Iterable[Row], check: Callable[[Row, int], None]) -> Dataset:
+    def _go_over(self, rows: Iterable[Row]) -> Dataset:
         fingerprints: dict[str, str] = {}
-        shapes: set[object] = set()
         for number, row in enumerate(rows):
-            check(row, number)
-            prompt = self._prompt(row)
-            if (shape := _shape(prompt)) not in shapes:
-                check_question(prompt, number)
-                shapes.add(shape)
-            self._columns(row)  # one that is missing shows before training
-            written = _written(prompt)
+            prompt, written = self._checked(row, number)
             fingerprint = _hash_of(written, _written(self._truth(row)))
             question_id = fingerprint if self._own_id is None else str(self._own_id(row))
             if fingerprints.setdefault(question_id, fingerprint) != fingerprint:
@@ -74,21 +78,74 @@ class QuestionIndex:
                 )
             first = self._rows.setdefault(question_id, number)
             if first == number:
-                self._keep_longest(len(written), number)
-                if len(self._system_messages) < 2:
-                    self._system_messages.add(system_message(prompt))
+                self._note_prompt(prompt, len(written), number)
             self._id_at.append(self._id_at[first] if first < number else question_id)
         return Dataset.of(list(fingerprints.values()))
 
-    def _keep_longest(self, length: int, number: int) -> None:
+    def _checked(self, row: Row, number: int) -> tuple[Prompt, str]:
+        """A row's prompt, and how it is written. Raises DatasetError."""
+        self._check(row, number)
+        prompt = self._prompt(row)
+        if (shape := _shape(prompt)) not in self._shapes:
+            check_question(prompt, number)
+            self._shapes.add(shape)
+        self._columns(row)  # one that is missing shows before training
+        return prompt, _written(prompt)
+
+    def _note_prompt(self, prompt: Prompt, length: int, number: int) -> None:
         full = len(self._longest) == LONGEST_KEPT
-        (heappushpop if full else heappush)(self._longest, (length, number))
+        (heappushpop if full else heappush)(self._longest, (length, number, prompt))
+        if len(self._system_messages) < 2:
+            self._system_messages.add(system_message(prompt))
+
+    def learn(self, row: Row) -> None:
+        """Keep the row of a question that the dataset has not; one that is known stays as it is.
+
+        Raises DatasetError for a row that cannot be used, and for one of a stream whose id is another
+        question's.
+        """
+        question_id = self.id_of(row)
+        if question_id not in self:
+            number = len(self._dataset) + self._late_count
+            prompt, written = self._checked(row, number)
+            self._note_prompt(prompt, len(written), number)
+            self._late_count += 1
+            self._late[question_id] = dict(row)
+        elif (
+            self.streamed
+            and self._own_id is not None
+            and self._fingerprint(row) != self._fingerprint(self.row(question_id))
+        ):
+            raise DatasetError(
+                f"the question id {question_id!r} stands for two different questions of the training "
+                "dataset; give every question an id of its own"
+            )
+
+    @property
+    def overfull(self) -> bool:
+        """Whether to `forget`; now and then, because it looks at all late questions."""
+        return len(self._late) > self._forget_at
+
+    def forget(self, in_use: Collection[str]) -> list[str]:
+        """Of the late questions keep those in use, and the latest 16 384 others. Returns the ids of those
+        that are not known any more."""
+        others = [one for one in self._late if one not in in_use]
+        gone = others[: max(0, len(others) - LATE_KEPT)]
+        for question_id in gone:
+            del self._late[question_id]
+        self._forget_at = len(self._late) + LATE_KEPT // 4
+        return gone
+
+    @property
+    def late(self) -> Mapping[str, Row]:
+        """The rows that were learned, by question id, the latest last."""
+        return self._late
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._rows) + len(self._late)
 
     def __contains__(self, question_id: str) -> bool:
-        return question_id in self._rows
+        return question_id in self._rows or question_id in self._late
 
     def id_of(self, row: Row) -> str:
         """The question id of a dataset row."""
@@ -108,7 +165,8 @@ class QuestionIndex:
 
     def row(self, question_id: str) -> dict[str, Any]:
         """The dataset row of a question, as the trainer gets it. Raises KeyError."""
-        return dict(self._dataset[self._rows[question_id]])
+        late = self._late.get(question_id)
+        return dict(self._dataset[self._rows[question_id]] if late is None else late)
 
     def question(self, question_id: str) -> Question:
         """The question with this id. Raises KeyError."""
@@ -116,8 +174,8 @@ class QuestionIndex:
         return Question(question_id, self._prompt(row), self._truth(row), self._columns(row))
 
     def ids(self) -> list[str]:
-        """All question ids, in the order of the dataset."""
-        return list(self._rows)
+        """All question ids, in the order of the dataset, then late ones in that of their coming."""
+        return [*self._rows, *self._late]
 
     def first_prompt(self) -> Prompt:
         """The prompt of the dataset's first row."""
@@ -129,10 +187,7 @@ class QuestionIndex:
 
     def longest_prompts(self) -> list[Prompt]:
         """The 32 prompts with the most characters, or all there are, the longest one last."""
-        if self._longest_prompts is None:
-            numbers = [number for _, number in sorted(self._longest)]
-            self._longest_prompts = [self._prompt(self._dataset[number]) for number in numbers]
-        return self._longest_prompts
+        return [prompt for _, _, prompt in sorted(self._longest, key=lambda one: one[:2])]
 
     def become(self, other: QuestionIndex) -> None:
         """Be the index of another dataset, for all who have this one."""

@@ -167,6 +167,15 @@ class Coevolution:
         self.desk.note("dataset_replaced", differences=differences)
         logger.warning("the training dataset is another one now: %s", "; ".join(differences))
 
+    def questions_learned(self, policy: Policy) -> None:
+        """`policy.question_ids()` names new ones, of a stream: call it before their first round."""
+        self._plugins.each(hookspecs.coevo_questions_learned, policy=policy)
+
+    def questions_in_use(self) -> set[str]:
+        """The questions that a method may ask for later. Others a host may forget."""
+        by_plugin = self._plugins.by_plugin(hookspecs.coevo_questions_in_use)
+        return {question_id for ids in by_plugin.values() for question_id in ids}
+
     def plan(self, question_ids: Sequence[str], group_size: int) -> list[Assignment]:
         """What the rollouts of the next generation round run under.
 

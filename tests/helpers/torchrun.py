@@ -1,6 +1,6 @@
-"""A script in two processes with gloo, as torchrun starts them.
+"""A script in two processes, or more, with gloo, as torchrun starts them.
 
-torchrun and both processes are forks of one that has imported the heavy libraries, on which they would else
+torchrun and its processes are forks of one that has imported the heavy libraries, on which they would else
 spend most of their time, see `helpers.warm_python`.
 """
 
@@ -29,7 +29,12 @@ _IMPORT_SETTINGS = {
 
 
 def on_two_ranks(script: Path, *arguments: str) -> str:
-    """Run a script that may import from `tests`; returns what both ranks printed. An AssertionError has
+    """`on_ranks` with two."""
+    return on_ranks(2, script, *arguments)
+
+
+def on_ranks(count: int, script: Path, *arguments: str) -> str:
+    """Run a script that may import from `tests`; returns what all ranks printed. An AssertionError has
     the end of what they wrote to stderr."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PROMPT_COEVO_")}
     environment |= {
@@ -38,7 +43,8 @@ def on_two_ranks(script: Path, *arguments: str) -> str:
         "GLOO_SOCKET_IFNAME": "lo",
     }
     python = client_command(warm_server(_MODULES, tuple(_IMPORT_SETTINGS.items()))).split()
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "--no-python"]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={count}"]
+    torchrun.append("--no-python")
     run = subprocess.run(
         [*python, *torchrun, *python, str(script), *arguments],
         env=environment,

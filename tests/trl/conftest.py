@@ -11,7 +11,7 @@ os.environ.update(CI="1", HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1", OMP_
 
 import pytest
 import torch
-from datasets import Dataset
+from datasets import Dataset, IterableDataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
@@ -67,7 +67,9 @@ def make_trainer(tmp_path: Path) -> Callable[..., Any]:
             model=model,
             reward_funcs=reward_funcs,
             args=arguments,
-            train_dataset=Dataset.from_list(rows() if dataset is None else dataset),
+            train_dataset=dataset
+            if isinstance(dataset, IterableDataset)
+            else Dataset.from_list(rows() if dataset is None else dataset),
             eval_dataset=eval_dataset,
             processing_class=processing_class,
             **(trainer_arguments or {}),

@@ -184,3 +184,26 @@ def test_a_round_that_goes_past_a_wrapped_method(make_trainer: Any, name: str) -
     trainer.add_callback(Patch())
     with pytest.raises(HostError, match=f"without calling {name}, so the plan"):
         trainer.train()
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_loss_of_ligers_is_watched_too(make_trainer: Any, reads: bool) -> None:
+    """As TRL below 1.16 goes to it, past `_compute_loss`."""
+
+    class WithLiger(GRPOTrainer):
+        use_liger_kernel = True
+
+        def compute_loss(self, model: Any, inputs: Any, *_: Any, **__: Any) -> Any:
+            return self.compute_liger_loss(model, inputs)
+
+        def compute_liger_loss(self, model: Any, inputs: Any) -> Any:
+            batch = {name: inputs[name] for name in inputs if name != "old_per_token_logps"}
+            if reads:
+                batch["old_per_token_logps"] = inputs.get("old_per_token_logps")
+            return GRPOTrainer._compute_loss(self, model, batch)
+
+    if reads:
+        train(make_trainer, WithLiger, GRPOTrainer, "templated", vllm=False)
+        return
+    with pytest.raises(HostError, match="has a loss that does not read old_per_token_logps"):
+        train(make_trainer, WithLiger, GRPOTrainer, "templated", vllm=False)

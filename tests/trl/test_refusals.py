@@ -50,13 +50,6 @@ def test_an_empty_dataset(make_trainer: Any) -> None:
         CoevoCallback(trainer, NOTHING)
 
 
-def test_an_iterable_dataset(make_trainer: Any) -> None:
-    trainer = make_trainer()
-    trainer.train_dataset = trainer.train_dataset.to_iterable_dataset()
-    with pytest.raises(DatasetError, match="turn an iterable dataset into a datasets.Dataset"):
-        CoevoCallback(trainer, NOTHING)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -80,6 +73,21 @@ def test_bad_settings(make_trainer: Any, settings: dict[str, Any], message: str)
         attach(make_trainer(), settings)
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_chats_for_a_tokenizer_without_a_chat_template(make_trainer: Any) -> None:
+    trainer = make_trainer()
+    trainer.processing_class.chat_template = trainer.chat_template = None
+    with pytest.raises(HostError, match="are chats, and the tokenizer has no chat template"):
+        CoevoCallback(trainer, NOTHING)
+    CoevoCallback(make_trainer(dataset=rows(kind="text")), NOTHING)
+
+
+def test_a_question_that_is_longer_than_the_models_context(make_trainer: Any) -> None:
+    trainer = make_trainer()
+    trainer.model.config.max_position_embeddings = 12
+    with pytest.raises(HostError, match=r"the longest question has \d+ tokens and .* room for 12"):
+        CoevoCallback(trainer, NOTHING)
 
 
 def test_columns_that_are_hidden(make_trainer: Any) -> None:
@@ -116,6 +124,10 @@ def test_async_grpo_samples_where_nobody_can_reach() -> None:
 def test_a_vision_language_dataset(make_trainer: Any) -> None:
     trainer = make_trainer(dataset=changed(image=None))
     trainer._is_vlm = True
+    with pytest.raises(HostError, match="the training dataset has images"):
+        CoevoCallback(trainer, NOTHING)
+    del trainer._is_vlm  # TRL 1.0 has no such name
+    trainer.processing_class.tokenizer = trainer.processing_class
     with pytest.raises(HostError, match="the training dataset has images"):
         CoevoCallback(trainer, NOTHING)
 

@@ -30,6 +30,7 @@ from helpers.search_agents import (
     teach,
 )
 from helpers.spies import Spy
+from helpers.trl_versions import since
 from helpers.waits import waits_take_no_time
 from prompt_coevo.adapters.trl import attach
 from prompt_coevo.adapters.trl.search_agent import exact_match, search_agent
@@ -37,6 +38,7 @@ from prompt_coevo.errors import HostError, SettingsError
 from prompt_coevo.types import Rollout
 
 PATIENCE_S = 60.0
+pytestmark = since("1.10", "what the search agent calls")
 
 
 @pytest.fixture(scope="module")

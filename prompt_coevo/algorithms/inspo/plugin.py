@@ -86,6 +86,10 @@ class Inspo:
     # Phase 1: policy optimization with dynamic instructions
 
     @hookimpl
+    def coevo_questions_in_use(self) -> set[str]:
+        return self._buffer.question_ids
+
+    @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
         """Line 2, and the search before training if that is asked for."""
         self._buffer.keep_only(set(policy.question_ids()))  # the dataset may have lost some

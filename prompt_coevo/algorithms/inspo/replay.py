@@ -74,6 +74,11 @@ class ReplayBuffer:
         others = [failure for failure in drawn if first_of[failure.question_id] is not failure]
         return [*first_of.values(), *others][:count]
 
+    @property
+    def question_ids(self) -> set[str]:
+        """All questions that rollouts are remembered of."""
+        return self._counts.keys() | {failure.question_id for failure in self._failures}
+
     def questions(self, count: int, rng: np.random.Generator) -> list[str]:
         """Up to `count` distinct questions of the buffer, uniformly: `D_B`."""
         ids = sorted(self._counts)

@@ -81,6 +81,10 @@ class P2O:
             self._neighbours = Neighbours(built(self._make_likeness, self._context, questions), ids)
 
     @hookimpl
+    def coevo_questions_in_use(self) -> tuple[str, ...]:
+        return self._hard.ids
+
+    @hookimpl
     def coevo_plan_group(self, question_id: str, group_size: int) -> Sequence[MemberPlan] | None:
         """Algorithm 1, lines 7 to 10: `group_size` templates for a question of the last hard set.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prompt_coevo.algorithms.p2o.stream.likeness import Alike, Likeness
+from prompt_coevo.algorithms.p2o.stream.likeness import Alike, Likeness, alone
 from prompt_coevo.errors import PluginError
 
 Floats = NDArray[np.float32]
@@ -49,7 +49,7 @@ class Evidence:
     """
 
     def __init__(self, questions: int, likeness: Likeness) -> None:
-        self._likeness = likeness
+        self._likeness, self._compared = likeness, questions
         self._row_of = np.full(questions, -1, dtype=np.int32)
         self._question_of: list[int] = []
         self._updated: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -61,11 +61,23 @@ class Evidence:
         self._shown: dict[int, tuple[int, ...]] = {}
         self._written_for: dict[int, set[int]] = {}
         # As often asked for as a template on trial is rolled out, and always the same.
-        self.around: Callable[[tuple[int, ...]], Sequence[int]] = lru_cache(_AROUND)(self._around)
+        self.around = lru_cache(_AROUND)(self._around)
         """Questions like some of them, without these; the most alike first."""
+
+    def make_room(self, questions: int) -> None:
+        """There are so many questions now; those that the likeness does not know are like no other."""
+        if (more := questions - len(self._row_of)) > 0:
+            self._row_of = np.concatenate([self._row_of, np.full(more, -1, dtype=np.int32)])
+
+    def compare_by(self, likeness: Likeness, questions: int) -> None:
+        """Another likeness, which knows the first so many questions."""
+        self._likeness, self._compared = likeness, questions
+        self.around.cache_clear()
 
     def near(self, question: int) -> Alike:
         """The questions most like this one, itself first. Raises PluginError for a likeness that errs."""
+        if question >= self._compared:
+            return alone(question)
         alike = self._likeness.near(question)
         try:
             numbers, weights = np.asarray(alike.numbers), np.asarray(alike.weights)

@@ -109,7 +109,7 @@ class Unlike:
     """No question says anything about another one."""
 
     def near(self, number: int) -> Alike:
-        return _alone(number)
+        return alone(number)
 
 
 class SharedValue:
@@ -174,7 +174,7 @@ class Words:
         kept = max(1, int(np.searchsorted(np.cumsum(lengths), _LOOKED_AT)))
         words, lengths = words[:kept], lengths[:kept]
         if not len(words):
-            return _alone(number)
+            return alone(number)
         listed = self._listed[_stretches(self._list_starts[words], lengths)]
         found, shared = _summed(listed, np.repeat(self._squares[words], lengths))
         others = found != number
@@ -252,7 +252,8 @@ def _read(texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     return np.frombuffer(words, dtype=np.int32), np.frombuffer(starts, dtype=np.int64)
 
 
-def _alone(number: int) -> Alike:
+def alone(number: int) -> Alike:
+    """A question that is like no other."""
     return _with_itself(number, np.zeros(0, np.int32), np.zeros(0, np.float32))
 
 

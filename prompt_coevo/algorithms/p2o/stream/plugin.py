@@ -19,11 +19,11 @@ from prompt_coevo.algorithms.p2o.backend import check_backend
 from prompt_coevo.algorithms.p2o.hard_set import HardSet, forget_gone
 from prompt_coevo.algorithms.p2o.round_numbers import round_numbers
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
-from prompt_coevo.algorithms.p2o.stream.evidence import Evidence
 from prompt_coevo.algorithms.p2o.stream.failures import Failures
 from prompt_coevo.algorithms.p2o.stream.library import Library, Template
-from prompt_coevo.algorithms.p2o.stream.likeness import LikenessFactory, built
+from prompt_coevo.algorithms.p2o.stream.likeness import LikenessFactory
 from prompt_coevo.algorithms.p2o.stream.members import draw_members
+from prompt_coevo.algorithms.p2o.stream.numbered import Numbered
 from prompt_coevo.algorithms.p2o.stream.reflection import Reflection
 from prompt_coevo.algorithms.p2o.stream.riders import Riders
 from prompt_coevo.algorithms.p2o.stream.trial import (
@@ -65,7 +65,8 @@ class Stream:
         # What is missing shows before training.
         context.proposer(self._settings.proposer)
         name = self._settings.likeness_in_use
-        self._make_likeness: LikenessFactory = registry.load("likenesses", name, "p2o.likeness")
+        make_likeness: LikenessFactory = registry.load("likenesses", name, "p2o.likeness")
+        self._questions = Numbered(context, make_likeness)
         self._hard = HardSet(self._settings.tau, self._settings.hardness_in_use)
         self._library = Library(self._settings.library_size)
         self._riders = Riders(self._library, self._settings.riders)
@@ -88,13 +89,10 @@ class Stream:
     @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
         if self._ids and self._saved is None:  # the host trains a second time, and we go on
-            self._saved = self.coevo_state()
+            self._saved = {**self.coevo_state(), "compared": None}
             self._riders = Riders(self._library, self._settings.riders)
-        self._ids = list(policy.question_ids())
-        self._numbers = {question_id: number for number, question_id in enumerate(self._ids)}
-        questions = map(policy.question, self._ids)
-        likeness = built(self._make_likeness, self._context, questions)
-        self._evidence = Evidence(len(self._ids), likeness)
+        self._evidence = self._questions.begin(policy, (self._saved or {}).get("compared"))
+        self._ids, self._numbers = self._questions.ids, self._questions.numbers
         self._evidence.open(0, ())
         self._reflection = Reflection(
             self._context, self._ids, self._library, self._evidence, self._failures
@@ -108,6 +106,16 @@ class Stream:
                     "the version that wrote it"
                 ) from error
             self._saved = None
+
+    @hookimpl
+    def coevo_questions_learned(self, policy: Policy) -> None:
+        self._questions.learn(policy)
+
+    @hookimpl
+    def coevo_questions_in_use(self) -> set[str]:
+        waiting = {question for template in self._library for question in template.waiting}
+        numbers = self._hard_numbers | waiting | self._reflection.under_way
+        return {self._ids[number] for number in numbers}
 
     @hookimpl
     def coevo_plan_group(
@@ -228,6 +236,7 @@ class Stream:
             "measured": [self._ids[number] for number in sorted(self._measured)],
             "epoch": self._epoch,
             "groups_of_this_epoch": self._groups_of_this_epoch,
+            "compared": self._questions.compared,
             "instruction": self._instruction,
             "totals": dict(self._totals),
         }

@@ -145,13 +145,18 @@ class Reflection:
         self._of_this_epoch = state["of_this_epoch"]
         self._outage.load(state["outage"])
 
+    @property
+    def under_way(self) -> set[int]:
+        """The questions that calls are about whose answers are not used yet."""
+        return {
+            question for calls in self._under_way for shown in calls.shown for question in shown
+        }
+
     # Inside
 
     def _targets(self, step: int, hard: Collection[int]) -> list[int]:
         """Hard questions to ask about: what failed is known, and nothing is expected to solve them."""
-        busy = {
-            question for calls in self._under_way for shown in calls.shown for question in shown
-        }
+        busy = self.under_way
         for template in self._library.in_state("trial"):
             if template.waiting or template.under_way:
                 busy.update(template.shown)

@@ -1,0 +1,62 @@
+"""The questions by number: in the order that the policy names them in, late ones behind."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+from prompt_coevo.algorithms.p2o.stream.evidence import Evidence
+from prompt_coevo.algorithms.p2o.stream.likeness import LikenessFactory, Unlike, built
+from prompt_coevo.context import Context
+from prompt_coevo.policy import Policy
+from prompt_coevo.types import Question
+
+
+class Numbered:
+    """Ids and numbers of the questions, and the evidence by number, which knows which are alike.
+
+    Late questions (`learn`) are like no other until half of all are late; then all are compared anew. So
+    comparing costs no more than a constant for each.
+    """
+
+    def __init__(self, context: Context, make_likeness: LikenessFactory) -> None:
+        self._context = context
+        self._make_likeness = make_likeness
+        self.ids: list[str] = []
+        self.numbers: dict[str, int] = {}
+        self._compared = 0
+
+    def begin(self, policy: Policy, compared: int | None) -> Evidence:
+        """Evidence on what the policy knows now, of which the first so many questions are compared (None:
+        all)."""
+        self.ids, self.numbers = [], {}
+        self.evidence = Evidence(0, Unlike())
+        self._number(policy)
+        self._compare(policy, len(self.ids) if compared is None else min(compared, len(self.ids)))
+        return self.evidence
+
+    def learn(self, policy: Policy) -> None:
+        """The policy knows more than before."""
+        self._number(policy)
+        if len(self.ids) >= 2 * self._compared:
+            self._compare(policy, len(self.ids))
+
+    @property
+    def compared(self) -> int | None:
+        """For a state: how many questions were compared, None if all were."""
+        return None if self._compared == len(self.ids) else self._compared
+
+    def _number(self, policy: Policy) -> None:
+        # New ones are the last ones.
+        new = takewhile(lambda one: one not in self.numbers, reversed(policy.question_ids()))
+        for question_id in reversed([*new]):
+            self.numbers[question_id] = len(self.ids)
+            self.ids.append(question_id)
+        self.evidence.make_room(len(self.ids))
+
+    def _compare(self, policy: Policy, count: int) -> None:
+        """One that the host has forgotten since is like none."""
+        self._compared, known = count, set(policy.question_ids())
+        questions = (
+            policy.question(one) if one in known else Question(one, "") for one in self.ids[:count]
+        )
+        self.evidence.compare_by(built(self._make_likeness, self._context, questions), count)

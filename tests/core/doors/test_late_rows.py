@@ -1,0 +1,114 @@
+"""Questions that come late: what is kept of them, on all ranks alike."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.thread_ranks import ThreadRanks
+from prompt_coevo import Coevolution, Settings, hookimpl
+from prompt_coevo.doors import questions as module
+from prompt_coevo.doors.columns import index_columns
+from prompt_coevo.doors.late_rows import LateRows
+from prompt_coevo.doors.policy import DoorPolicy
+from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.doors.ranked_engine import RankedEngine
+from prompt_coevo.doors.streams import index_stream, load_late_rows, save_late_rows
+from prompt_coevo.errors import DatasetError, StateError
+from prompt_coevo.types import PolicyVersion
+
+SETTINGS = Settings(algorithms=(), question_id_column="id", ground_truth_column=None)
+
+
+def row(number: int, **changes: Any) -> dict[str, Any]:
+    return {"id": f"q{number}", "prompt": f"what is {number}?", **changes}
+
+
+def index(**options: Any) -> QuestionIndex:
+    return index_columns([row(0), row(1)], SETTINGS, **options)
+
+
+def test_a_late_question_is_known_like_any_other() -> None:
+    questions = index()
+    questions.learn(row(2, prompt="a much longer question than all the others"))
+    questions.learn(row(1, prompt="known already"))
+    assert questions.ids() == ["q0", "q1", "q2"]
+    assert "q2" in questions
+    assert len(questions) == 3
+    assert questions.question("q2").prompt == questions.longest_prompts()[-1]
+    assert questions.row("q1") == row(1)
+    with pytest.raises(DatasetError, match="has not the columns"):
+        questions.learn({"id": "q3"})
+
+
+def test_in_a_stream_an_id_of_two_questions_is_refused() -> None:
+    questions = index(streamed=True)
+    questions.learn(row(1))
+    with pytest.raises(DatasetError, match="'q1' stands for two different questions"):
+        questions.learn(row(1, prompt="another one"))
+
+
+class Holds:
+    """A stranger's plugin that wants its question to be kept, and notes what is learned."""
+
+    def __init__(self) -> None:
+        self.learned: list[int] = []
+
+    @hookimpl
+    def coevo_questions_in_use(self) -> list[str]:
+        return ["q3"]
+
+    @hookimpl
+    def coevo_questions_learned(self, policy: Any) -> None:
+        self.learned.append(len(policy.question_ids()))
+
+
+def test_all_ranks_learn_and_forget_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those in use and the latest others are kept; what the dataset has stays anyway."""
+    monkeypatch.setattr(module, "LATE_KEPT", 4)
+    plugin = Holds()
+
+    def act(ranks: ThreadRanks) -> list[str]:
+        engine = Coevolution.from_settings(SETTINGS, plugins={"holds": plugin})
+        ranked = RankedEngine(engine if ranks.is_main else None, ranks)
+        questions = index(streamed=True)
+        policy = DoorPolicy(questions, PolicyVersion)
+        late = LateRows(questions, ranked, policy)
+        for number in range(2, 14, 2):
+            late.meet([f"q{number + ranks.rank}"] * 2, [row(number + ranks.rank)] * 2)
+        late.meet(["q0"], [row(0)])
+        return questions.ids()
+
+    first, second = ThreadRanks.run(2, act)
+    assert first == second == ["q0", "q1", "q3", "q10", "q11", "q12", "q13"]
+    assert plugin.learned == [4, 6, 8, 9, 9, 9]
+
+
+def test_rows_travel_in_checkpoints(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    questions = index()
+    questions.learn(row(2, note={"a": [1]}))
+    questions.learn(row(3, image=object()))
+    save_late_rows(questions, tmp_path)
+    assert "1 rows of the training dataset cannot be written as JSON" in caplog.text
+    again = index()
+    load_late_rows(again, tmp_path)
+    assert again.ids() == ["q0", "q1", "q2"]
+    assert again.row("q2") == row(2, note={"a": [1]})
+    load_late_rows(again, tmp_path / "elsewhere")  # of a run without late rows
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "7", '{"id": "q5"}', '{"prompt": 7, "id": "q5"}'])
+def test_damaged_rows_are_refused(tmp_path: Path, line: str) -> None:
+    good = json.dumps(row(4))
+    (tmp_path / "coevo_rows.jsonl").write_text(f"{good}\n{line}\n")
+    with pytest.raises(StateError, match="has rows that cannot be read") as raised:
+        load_late_rows(index(), tmp_path)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_empty_stream_is_refused() -> None:
+    with pytest.raises(DatasetError, match="the training dataset is empty"):
+        index_stream(iter(()), SETTINGS)
