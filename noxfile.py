@@ -47,6 +47,12 @@ def install_torch(session: nox.Session) -> None:
         session.install("--torch-backend", "cpu", *command)
 
 
+def install_vllm(session: nox.Session, environment: str) -> None:
+    """An environment with vLLM's build for CPUs, its name, and the plugin that vLLM needs in tests."""
+    install(session, environment)
+    session.install("--no-deps", *BUILD, "./tests/standins/vllm_cpu", silent=True)
+
+
 def run_tests(session: nox.Session, *arguments: str, most: int = 4) -> None:
     """pytest with a worker per CPU, but `most` at most (docs/testing.md says how to have fewer).
 
@@ -142,6 +148,27 @@ def openrlhf(session: nox.Session) -> None:
     options = session.posargs or ["-m", "not long"]
     # As VeRL's.
     run_tests(session, "tests/laws/openrlhf", "tests/openrlhf", *options, most=2)
+
+
+@nox.session
+def vllm(session: nox.Session) -> None:
+    """The real vLLM, in its build for CPUs: with TRL, as the reflection model, beside the stand-ins."""
+    install_vllm(session, "vllm")
+    run_tests(session, "tests/vllm", *session.posargs, most=2)
+
+
+@nox.session
+def verl_vllm(session: nox.Session) -> None:
+    """VeRL's adapter on the real vLLM: a run or two, minutes each."""
+    install_vllm(session, "verl_vllm")
+    session.run("pytest", "tests/verl/test_real_vllm.py", *session.posargs)
+
+
+@nox.session
+def openrlhf_vllm(session: nox.Session) -> None:
+    """OpenRLHF's adapter on the real vLLM: a run or two, minutes each."""
+    install_vllm(session, "openrlhf_vllm")
+    session.run("pytest", "tests/openrlhf/test_real_vllm.py", *session.posargs)
 
 
 @nox.session

@@ -211,7 +211,7 @@ async def sent(engine: AsyncLLMEngine, weights: dict[str, torch.Tensor]) -> None
         port = free.getsockname()[1]
     joined = asyncio.create_task(
         engine.collective_rpc(
-            "init_process_group", ("127.0.0.1", port, 1, 2, "openrlhf", "gloo", False)
+            "init_process_group", args=("127.0.0.1", port, 1, 2, "openrlhf", "gloo", False)
         )
     )
     group = await asyncio.to_thread(StatelessProcessGroup.create, "127.0.0.1", port, 0, 2)
@@ -219,7 +219,9 @@ async def sent(engine: AsyncLLMEngine, weights: dict[str, torch.Tensor]) -> None
     actor = PyNcclCommunicator(group, "cpu")
     for number, (name, weight) in enumerate(weights.items(), 1):
         last = number == len(weights)
-        update = engine.collective_rpc("update_weight", (name, weight.dtype, weight.shape, last))
+        update = engine.collective_rpc(
+            "update_weight", args=(name, weight.dtype, weight.shape, last)
+        )
         await asyncio.gather(update, asyncio.to_thread(actor.broadcast, weight, 0))
 
 

@@ -33,7 +33,7 @@ from .worker import Worker
 _PARTS = frozenset({"weights", "kv_cache"})
 
 
-@dataclass
+@dataclass(kw_only=True)
 class AsyncEngineArgs:
     """What OpenRLHF asks for. All is in float32, whatever `dtype` says, see `standins.openrlhf.cpu`."""
 
@@ -101,7 +101,7 @@ class AsyncLLMEngine:
     async def reset_prefix_cache(self) -> None:
         """Nothing is kept between two requests."""
 
-    async def pause_generation(self, mode: str = "abort") -> None:
+    async def pause_generation(self, *, mode: str = "abort") -> None:
         if mode != "keep":
             raise NotImplementedError(f"pause_generation({mode!r})")
         self._running.clear()
@@ -112,7 +112,9 @@ class AsyncLLMEngine:
         self._running.set()
         self._log({"event": "resume"})
 
-    async def collective_rpc(self, method: str, args: tuple[Any, ...] = ()) -> list[None]:
+    async def collective_rpc(
+        self, method: str, timeout: float | None = None, args: tuple[Any, ...] = ()
+    ) -> list[None]:
         """Call a method of OpenRLHF's worker extension, in the one worker that there is."""
         if method == "init_process_group":
             await asyncio.to_thread(self._worker.init_process_group, *args)
