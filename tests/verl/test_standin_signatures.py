@@ -1,7 +1,7 @@
 """The stand-in for vLLM's server against the one that VeRL makes of vLLM, read from VeRL's files.
 
 They import vLLM, which is not in this environment. What the server hands on to vLLM is compared with it
-in `tests/vllm/test_standins.py`.
+in `tests/real_vllm/test_standins.py`.
 """
 
 from __future__ import annotations

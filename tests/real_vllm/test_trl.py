@@ -1,7 +1,7 @@
 """Both methods in the real GRPOTrainer on the real vLLM, in its own process and on a server.
 
-Two things are replaced. With a server, NCCL: weights go through a file and vLLM's own `reload_weights`. In one
-process, how the CPU build packs weights: a plugin of vLLM keeps them loadable (`tests/standins/vllm_cpu`).
+Two things are replaced. With a server, NCCL: weights go through a file and vLLM's own `reload_weights`. In
+one process, how the CPU build packs weights: a plugin keeps them loadable (`tests/standins/vllm_cpu`).
 """
 
 from __future__ import annotations
