@@ -44,11 +44,11 @@ class AsyncEngineArgs:
     logprobs_mode: str = "raw_logprobs"
     max_logprobs: int = 20
     enable_sleep_mode: bool = False
-    enable_prefix_caching: bool = False
+    enable_prefix_caching: bool | None = None
     enforce_eager: bool = False
     dtype: str = "auto"
     trust_remote_code: bool = False
-    gpu_memory_utilization: float | None = None
+    gpu_memory_utilization: float = 0.92
     distributed_executor_backend: str | None = None
     worker_extension_cls: str = ""
 
@@ -61,8 +61,8 @@ class AsyncLLMEngine:
     """The methods that OpenRLHF's `RolloutRayActor` calls."""
 
     @classmethod
-    def from_engine_args(cls, args: AsyncEngineArgs) -> Self:
-        return cls(args)
+    def from_engine_args(cls, engine_args: AsyncEngineArgs) -> Self:
+        return cls(engine_args)
 
     def __init__(self, args: AsyncEngineArgs) -> None:
         torch.set_num_threads(1)
