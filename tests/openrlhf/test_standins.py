@@ -190,7 +190,9 @@ def make_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeEngine:
             "logprobs_mode": "processed_logprobs",
             **changes,
         }
-        return AsyncLLMEngine.from_engine_args(AsyncEngineArgs(str(base_policy_path()), **settings))
+        return AsyncLLMEngine.from_engine_args(
+            AsyncEngineArgs(model=str(base_policy_path()), **settings)
+        )
 
     return make
 
