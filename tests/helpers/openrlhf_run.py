@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.ray_run import HANGS_AFTER_S, RayRun, Result, inherited, read_json_lines, warm_server
+from helpers.real_vllm import ENVIRONMENT
 from helpers.trl_world import TASKS, WORLD
 from helpers.warm_python import client_command
 from prompt_coevo.demo.model import base_policy_path
@@ -36,6 +37,10 @@ _IMPORT_SETTINGS = {
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",
     "TORCH_COMPILE_DISABLE": "1",  # DeepSpeed compiles functions when it is imported
+}
+REAL_VLLM = {
+    "COEVO_TEST_INSTALL": "standins.openrlhf.real_vllm:install",
+    "COEVO_TEST_VLLM": "standins.openrlhf.real_vllm:in_vllm",
 }
 
 __all__ = [
@@ -69,6 +74,7 @@ class OpenRLHFRun(RayRun):
         agent: Path | None = None,
         template: str | None = None,
         warm: bool = True,
+        real_vllm: bool = False,
     ) -> None:
         """Write the data and start. Later overrides win over earlier ones and over the defaults.
 
@@ -78,6 +84,7 @@ class OpenRLHFRun(RayRun):
         `reward` names a function of `helpers.openrlhf_reward`; with an `agent`, a file, rewards are its
         own. With a `template` prompts are texts, put into it. `warm` forks all processes of all runs from
         one with torch and DeepSpeed imported, see `helpers.warm_python`: the first run pays for it.
+        With `real_vllm` vLLM is the one that is installed, see `standins.openrlhf.real_vllm`.
         """
         super().__init__(folder)
         write_rows(self._logs / "train.jsonl", rows() if train is None else train)
@@ -92,7 +99,9 @@ class OpenRLHFRun(RayRun):
             command = _warm_python()
             runtime_env["py_executable"] = command
             python = command.split()
-        environment = self._openrlhf_environment(reward, runtime_env, env or {})
+        if real_vllm:
+            env = {**ENVIRONMENT, **REAL_VLLM, **(env or {})}
+        environment = self._openrlhf_environment(reward, runtime_env, env or {}, real_vllm)
         script = str(self._logs / "path" / "launch.py")
         self._process = self._popen([*python, script, module, *arguments], environment)
 
@@ -108,9 +117,13 @@ class OpenRLHFRun(RayRun):
         return steps
 
     def _openrlhf_environment(
-        self, reward: str, runtime_env: Mapping[str, Any], extra: Mapping[str, str]
+        self,
+        reward: str,
+        runtime_env: Mapping[str, Any],
+        extra: Mapping[str, str],
+        real_vllm: bool,
     ) -> dict[str, str]:
-        names = ("flash_attn", "launch.py", "vllm")
+        names = ("flash_attn", "launch.py", *(() if real_vllm else ("vllm",)))
         path = self._import_path({name: _STANDINS / name for name in names})
         ray_settings = {
             "num_cpus": 16,  # logical

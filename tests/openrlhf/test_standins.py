@@ -190,7 +190,9 @@ def make_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeEngine:
             "logprobs_mode": "processed_logprobs",
             **changes,
         }
-        return AsyncLLMEngine.from_engine_args(AsyncEngineArgs(str(base_policy_path()), **settings))
+        return AsyncLLMEngine.from_engine_args(
+            AsyncEngineArgs(model=str(base_policy_path()), **settings)
+        )
 
     return make
 
@@ -211,7 +213,7 @@ async def sent(engine: AsyncLLMEngine, weights: dict[str, torch.Tensor]) -> None
         port = free.getsockname()[1]
     joined = asyncio.create_task(
         engine.collective_rpc(
-            "init_process_group", ("127.0.0.1", port, 1, 2, "openrlhf", "gloo", False)
+            "init_process_group", args=("127.0.0.1", port, 1, 2, "openrlhf", "gloo", False)
         )
     )
     group = await asyncio.to_thread(StatelessProcessGroup.create, "127.0.0.1", port, 0, 2)
@@ -219,7 +221,9 @@ async def sent(engine: AsyncLLMEngine, weights: dict[str, torch.Tensor]) -> None
     actor = PyNcclCommunicator(group, "cpu")
     for number, (name, weight) in enumerate(weights.items(), 1):
         last = number == len(weights)
-        update = engine.collective_rpc("update_weight", (name, weight.dtype, weight.shape, last))
+        update = engine.collective_rpc(
+            "update_weight", args=(name, weight.dtype, weight.shape, last)
+        )
         await asyncio.gather(update, asyncio.to_thread(actor.broadcast, weight, 0))
 
 

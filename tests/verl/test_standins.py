@@ -198,7 +198,7 @@ def make_server(model: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 async def asked(server: Any, prompts: list[list[int]], **params: Any) -> list[Any]:
     return await asyncio.gather(
-        *(server.generate("r", ids, {"logprobs": True, **params}) for ids in prompts)
+        *(server.generate(ids, {"logprobs": True, **params}, "r") for ids in prompts)
     )
 
 

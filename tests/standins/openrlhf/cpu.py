@@ -27,10 +27,9 @@ class _Device(str):
 def replace_cuda() -> None:
     """Stand in for the functions of `torch.cuda` that OpenRLHF calls."""
 
-    def nothing(*_: Any, **__: Any) -> None: ...
-
     for name in ("set_device", "synchronize", "empty_cache", "current_stream"):
-        setattr(torch.cuda, name, nothing)
+        # Each its own: torch._dynamo, which vLLM imports, refuses one function under two names.
+        setattr(torch.cuda, name, lambda *_, **__: None)
     torch.cuda.current_device = lambda: _Device("cpu")  # type: ignore[assignment, return-value]
 
 

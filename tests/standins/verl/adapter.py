@@ -42,8 +42,8 @@ class ServerAdapter(BaseRollout):  # type: ignore[misc]
     async def update_weights(
         self,
         weights: Iterable[tuple[str, torch.Tensor]] | AsyncIterable[tuple[str, torch.Tensor]],
-        wire_format: str = "named_tensors",
         global_steps: int | None = None,
+        wire_format: str = "named_tensors",
         **_: Any,
     ) -> None:
         if wire_format != "named_tensors":

@@ -1,4 +1,4 @@
-"""Replaces nothing: writes down what the actor's loss gets, in the actor's own process.
+"""Replaces nothing: writes down what the actor's loss gets, and what the real vLLM sampled.
 
 One line per row and update goes to the file that `COEVO_TEST_ACTOR_LOG` names. `log_probs` are those
 that the loss compares with `old_log_probs`; they and all per-token values cover the response only.
@@ -32,6 +32,35 @@ def record_loss(module: Any) -> None:
         return ppo_loss(config=config, model_output=model_output, data=data, dp_group=dp_group)
 
     module.ppo_loss = recorded
+
+
+def record_vllm(module: Any) -> None:
+    """Wrap `vLLMHttpServer.generate`: the events of the stand-in's server, and log-probs."""
+    server = module.vLLMHttpServer
+    generate = server.generate
+
+    @functools.wraps(generate)
+    async def recorded(
+        self: Any,
+        prompt_ids: list[int],
+        sampling_params: dict[str, Any],
+        *more: Any,
+        **named: Any,
+    ) -> Any:
+        asked = dict(sampling_params)  # it takes away from them
+        output = await generate(self, prompt_ids, sampling_params, *more, **named)
+        event = {
+            "event": "generate",
+            "prompt_ids": list(map(int, prompt_ids)),
+            "response_ids": list(output.token_ids),
+            "log_probs": output.log_probs,
+            "global_steps": output.extra_fields["global_steps"],
+            **{name: asked.get(name) for name in ("temperature", "top_p", "top_k")},
+        }
+        json_lines.append("COEVO_TEST_SERVER_LOG", [event])
+        return output
+
+    server.generate = recorded
 
 
 def _rows(data: Any, log_probs: Any) -> list[dict[str, Any]]:

@@ -79,9 +79,9 @@ class Server:
 
     async def generate(
         self,
-        request_id: str,
         prompt_ids: list[int],
         sampling_params: dict[str, Any],
+        request_id: str,
         image_data: Any = None,
         video_data: Any = None,
         **_: Any,

@@ -33,7 +33,7 @@ from .worker import Worker
 _PARTS = frozenset({"weights", "kv_cache"})
 
 
-@dataclass
+@dataclass(kw_only=True)
 class AsyncEngineArgs:
     """What OpenRLHF asks for. All is in float32, whatever `dtype` says, see `standins.openrlhf.cpu`."""
 
@@ -44,11 +44,11 @@ class AsyncEngineArgs:
     logprobs_mode: str = "raw_logprobs"
     max_logprobs: int = 20
     enable_sleep_mode: bool = False
-    enable_prefix_caching: bool = False
+    enable_prefix_caching: bool | None = None
     enforce_eager: bool = False
     dtype: str = "auto"
     trust_remote_code: bool = False
-    gpu_memory_utilization: float | None = None
+    gpu_memory_utilization: float = 0.92
     distributed_executor_backend: str | None = None
     worker_extension_cls: str = ""
 
@@ -61,8 +61,8 @@ class AsyncLLMEngine:
     """The methods that OpenRLHF's `RolloutRayActor` calls."""
 
     @classmethod
-    def from_engine_args(cls, args: AsyncEngineArgs) -> Self:
-        return cls(args)
+    def from_engine_args(cls, engine_args: AsyncEngineArgs) -> Self:
+        return cls(engine_args)
 
     def __init__(self, args: AsyncEngineArgs) -> None:
         torch.set_num_threads(1)
@@ -101,7 +101,7 @@ class AsyncLLMEngine:
     async def reset_prefix_cache(self) -> None:
         """Nothing is kept between two requests."""
 
-    async def pause_generation(self, mode: str = "abort") -> None:
+    async def pause_generation(self, *, mode: str = "abort") -> None:
         if mode != "keep":
             raise NotImplementedError(f"pause_generation({mode!r})")
         self._running.clear()
@@ -112,7 +112,9 @@ class AsyncLLMEngine:
         self._running.set()
         self._log({"event": "resume"})
 
-    async def collective_rpc(self, method: str, args: tuple[Any, ...] = ()) -> list[None]:
+    async def collective_rpc(
+        self, method: str, timeout: float | None = None, args: tuple[Any, ...] = ()
+    ) -> list[None]:
         """Call a method of OpenRLHF's worker extension, in the one worker that there is."""
         if method == "init_process_group":
             await asyncio.to_thread(self._worker.init_process_group, *args)

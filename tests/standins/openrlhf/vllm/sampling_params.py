@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SamplingParams:
     """The parameters that the engine honours."""
 
     temperature: float = 1.0
     top_p: float = 1.0
-    top_k: int = -1
+    top_k: int = 0
     max_tokens: int | None = 16
     min_tokens: int = 0
     skip_special_tokens: bool = True

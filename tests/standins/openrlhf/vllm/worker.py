@@ -22,16 +22,16 @@ class Worker:
         self,
         master_address: str,
         master_port: int,
-        rank: int,
+        rank_offset: int,
         world_size: int,
         group_name: str,
-        backend: str,
-        use_ray: bool,
+        backend: str = "nccl",
+        use_ray: bool = False,
     ) -> None:
         """What `openrlhf.utils.distributed_util.stateless_init_process_group` does at the other end."""
         if use_ray:
             raise NotImplementedError("--vllm.sync_with_ray")
-        group = StatelessProcessGroup.create(master_address, master_port, rank, world_size)
+        group = StatelessProcessGroup.create(master_address, master_port, rank_offset, world_size)
         self._group = PyNcclCommunicator(group, "cpu")
 
     def receive(self, name: str, dtype: torch.dtype, shape: torch.Size, last: bool) -> torch.Tensor:

@@ -1,0 +1,90 @@
+"""P2O in the unmodified main_ppo on the real vLLM, in its build for CPUs.
+
+Run by `python dev.py nox -s verl_vllm`. Stand-ins: the platform, and the reflection model's HTTP server.
+Weights travel in VeRL's own way; the engine starts with random ones, so their loss would be seen.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from helpers.real_vllm import ENVIRONMENT, why_not
+from helpers.verl_run import Result, rows, run_verl
+from helpers.verl_world import MANY, P2O, TOKENIZER, by_group, events, reflection, sampled, teach
+from helpers.wide_policy import write_wide_policy
+from standins.openai_server import openai_server
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
+]
+
+CLOSE = 1e-4
+MEANS = TOKENIZER.convert_tokens_to_ids("means")
+ROLLOUT = "actor_rollout_ref.rollout"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    folder = tmp_path_factory.mktemp("real")
+    settings = dict(ENVIRONMENT)
+    del settings["VLLM_ENABLE_V1_MULTIPROCESSING"]  # VeRL asks for several processes
+    with openai_server(teach) as server:
+        result = run_verl(
+            folder / "run",
+            train=rows(MANY),
+            model=write_wide_policy(folder / "policy"),
+            overrides=[
+                "+coevo=p2o",
+                *P2O,
+                *reflection(server.base),
+                *("coevo.reflection.timeout_s=1000", "coevo.reflection.total_timeout_s=1000"),
+                *("trainer.total_epochs=2", "data.train_batch_size=8"),
+                "actor_rollout_ref.actor.ppo_mini_batch_size=8",
+                *(f"{ROLLOUT}.name=vllm", f"{ROLLOUT}.dtype=float32"),
+                *(f"{ROLLOUT}.enforce_eager=True", f"{ROLLOUT}.free_cache_engine=False"),
+                *(f"+{ROLLOUT}.enable_sleep_mode=False", f"{ROLLOUT}.max_model_len=146"),
+                *(f"{ROLLOUT}.max_num_seqs=16", f"{ROLLOUT}.gpu_memory_utilization=0.05"),
+            ],
+            env={**settings, "OPENAI_API_KEY": "sk-test"},
+        )
+    assert result.returncode == 0, result.tail
+    return result
+
+
+def test_an_epoch_a_search_and_an_epoch_under_templates(run: Result) -> None:
+    assert sorted(run.metrics) == [1, 2, 3, 4]
+    assert [run.metrics[step]["coevo/searches"] for step in (1, 2, 3, 4)] == [0, 0, 1, 1]
+    assert [run.metrics[step]["coevo/templated_fraction"] for step in (1, 2)] == [0, 0]
+    assert any(run.metrics[step]["coevo/templated_fraction"] > 0 for step in (3, 4))
+    assert events(run, "training_ended")
+
+
+def test_templates_are_sampled_under_and_not_trained_on(run: Result) -> None:
+    templated = 0
+    for group in by_group(run.actor).values():
+        for row in group:
+            assert MEANS not in row["prompts"]
+            origins = sampled(run, row)
+            assert origins
+            templated += all(MEANS in event["prompt_ids"] for event in origins)
+    assert templated > 0
+
+
+def test_engine_and_actor_agree_on_log_probs(run: Result) -> None:
+    """On what was sampled without a template; under one they differ, and that is not in the loss."""
+    compared, differ = 0, 0.0
+    for group in by_group(run.actor).values():
+        for row in group:
+            given = sampled(run, row)
+            under = {MEANS in event["prompt_ids"] for event in given}
+            values = given[0]["log_probs"]
+            if under == {False}:
+                compared += 1
+                assert row["old_log_probs"] == pytest.approx(values, abs=CLOSE)
+            elif under == {True}:
+                differences = zip(row["old_log_probs"], values, strict=True)
+                differ = max(differ, *(abs(a - b) for a, b in differences))
+            assert row["rollout_log_probs"] == pytest.approx(row["old_log_probs"], abs=CLOSE)
+    assert compared > 32
+    assert differ > 0.1

@@ -1,0 +1,41 @@
+"""The stand-in for vLLM's server against the one that VeRL makes of vLLM, read from VeRL's files.
+
+They import vLLM, which is not in this environment. What the server hands on to vLLM is compared with it
+in `tests/real_vllm/test_standins.py`.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from verl.workers.rollout.replica import RolloutReplica
+
+from helpers.signatures import misfits, read_function
+from standins.verl.adapter import Replica, ServerAdapter
+from standins.verl.server import Server
+
+
+def real(file: str, owner: str, name: str) -> Any:
+    (folder,) = find_spec("verl.workers.rollout").submodule_search_locations  # type: ignore[union-attr, misc]
+    return read_function(Path(folder) / "vllm_rollout" / file, owner, name)
+
+
+@pytest.mark.parametrize("name", ["generate", "wake_up", "sleep"])
+def test_the_server_is_called_as_verls(name: str) -> None:
+    theirs = real("vllm_async_server.py", "vLLMHttpServer", name)
+    assert misfits(getattr(Server, name), theirs) == []
+
+
+@pytest.mark.parametrize("name", ["__init__", "resume", "release", "update_weights"])
+def test_the_adapter_is_called_as_verls(name: str) -> None:
+    theirs = real("vllm_rollout.py", "ServerAdapter", name)
+    assert misfits(getattr(ServerAdapter, name), theirs) == []
+
+
+def test_the_replica_is_called_as_verls() -> None:
+    theirs = real("vllm_async_server.py", "vLLMReplica", "launch_servers")
+    assert misfits(Replica.launch_servers, theirs) == []
+    assert Replica.__init__ is RolloutReplica.__init__
