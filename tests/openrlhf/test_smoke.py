@@ -57,25 +57,3 @@ def test_what_a_run_leaves_is_read(name: str, tmp_path: Path) -> None:
     assert [one.said for one in checks(variant, found) if not one.holds] == []
     assert found.difference is not None
     assert found.difference < 1e-2
-
-
-def test_numbers_are_read_as_tensorboard_writes_them(tmp_path: Path) -> None:
-    """With the real writer."""
-    from torch.utils.tensorboard import SummaryWriter
-
-    folder = tmp_path / "tensorboard" / "run"
-    numbers = {
-        "train/policy_loss": [0.5, -0.25],
-        "train/actor_grad_norm": [1.0, 2.0],
-        "train/vllm_kl": [-0.5, 0.25],
-        "train/coevo_distilled": [0.0, 0.75],
-        "train/coevo/cover_templates": [0.0, 3.0],
-    }
-    with SummaryWriter(log_dir=str(folder)) as writer:
-        for name, values in numbers.items():
-            for step, value in enumerate(values, 1):
-                writer.add_scalar(name, value, step)
-    found = DOOR.read(DOOR.variants[0], Place(tmp_path))
-    assert (found.losses, found.gradients) == ([0.5, -0.25], [1.0, 2.0])
-    assert (found.metrics, found.templated) == ({"cover_templates": 3.0}, 0.75)
-    assert found.difference == 0.5

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from trl import GRPOConfig
 
+from prompt_coevo.smoke import openrlhf
 from prompt_coevo.smoke.checks import checks
 from prompt_coevo.smoke.parts import WAVES, Place, Variant
 from prompt_coevo.smoke.trl import DOOR, SERVER
@@ -67,3 +68,25 @@ def test_the_vllm_server_has_the_options_that_it_is_started_with() -> None:
 
     wanted = {"model", "host", "port", "max_model_len", "gpu_memory_utilization", "enforce_eager"}
     assert wanted <= {field.name for field in fields(ScriptArguments)}
+
+
+def test_what_openrlhf_writes_for_tensorboard_is_read(tmp_path: Path) -> None:
+    """With the real writer, which is in this session's environment and not in OpenRLHF's."""
+    from torch.utils.tensorboard import SummaryWriter
+
+    folder = tmp_path / "tensorboard" / "run"
+    numbers = {
+        "train/policy_loss": [0.5, -0.25],
+        "train/actor_grad_norm": [1.0, 2.0],
+        "train/vllm_kl": [-0.5, 0.25],
+        "train/coevo_distilled": [0.0, 0.75],
+        "train/coevo/cover_templates": [0.0, 3.0],
+    }
+    with SummaryWriter(log_dir=str(folder)) as writer:
+        for name, values in numbers.items():
+            for step, value in enumerate(values, 1):
+                writer.add_scalar(name, value, step)
+    found = openrlhf.DOOR.read(openrlhf.DOOR.variants[0], Place(tmp_path))
+    assert (found.losses, found.gradients) == ([0.5, -0.25], [1.0, 2.0])
+    assert (found.metrics, found.templated) == ({"cover_templates": 3.0}, 0.75)
+    assert found.difference == 0.5
