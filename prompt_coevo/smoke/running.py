@@ -25,6 +25,7 @@ _OFFLINE: Final = {
     "HF_DATASETS_OFFLINE": "1",
     "HF_HUB_OFFLINE": "1",
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "RAY_ADDRESS": "local",  # a Ray that runs on the machine already is somebody else's
     "RAY_USAGE_STATS_ENABLED": "0",
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_OFFLINE": "1",
@@ -32,8 +33,8 @@ _OFFLINE: Final = {
     "VLLM_NO_USAGE_STATS": "1",
     "WANDB_MODE": "disabled",
 }
-_BENDING: Final = ("PROMPT_COEVO_", "RAY_ADDRESS")
-"""Variables that would make this another run: the user's own settings, a Ray that runs already."""
+_BENDING: Final = "PROMPT_COEVO_"
+"""Variables with the user's own settings would make this another run."""
 _PATIENCE_S: Final = 20.0
 _SHOWN: Final = 200
 _TAIL: Final = 65536

@@ -176,7 +176,7 @@ def _trained_prompts(folder: Path) -> list[str]:
 DOOR: Final = Door(
     "verl",
     "VeRL",
-    ("torch", "verl", "transfer_queue", "ray", "vllm"),
+    ("torch", "verl", "transfer_queue", "ray", "datasets", "vllm"),
     {"vllm": "verl[vllm]", "ray": "verl[vllm]"},
     _VARIANTS,
     _prepare,
