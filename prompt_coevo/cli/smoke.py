@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
-from datetime import datetime
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import typer
 
-from prompt_coevo.cli.output import show, styled, write_file
+from prompt_coevo.cli.output import new_folder, show, styled, write_file
 from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.extras import require
-from prompt_coevo.visible import visible
+from prompt_coevo.visible import in_a_line, visible
 
 if TYPE_CHECKING:
     from prompt_coevo.smoke.parts import Door, Variant
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
 EXAMPLE: Final = "Example: prompt-coevo smoke trl --only p2o,vllm --out smoke-trl"
 _DOORS: Final = ("trl", "verl", "openrlhf")
+_NAMES: Final = (
+    "import json, torch; cuda = torch.cuda; "
+    "print(json.dumps([cuda.get_device_name(one) for one in range(cuda.device_count())]))"
+)
 _COLOURS: Final = {"works": "green", "failed": "red", "not there": "yellow"}
 
 
@@ -59,7 +65,7 @@ def smoke(
     lacking = [missing(chosen, one, len(gpus)) for one in variants]
     if all(lacking):
         raise CoevoError(f"none of these variants can run here; {variants[0].name}: {lacking[0]}")
-    folder = _new_folder(out, chosen.name)
+    folder = new_folder(out, f"smoke-{chosen.name}")
     outcomes: list[Outcome] = []
     for outcome in run_all(chosen, variants, folder, limit, gpus):
         outcomes.append(outcome)
@@ -94,29 +100,19 @@ def _variants(door: Door, only: str | None) -> list[Variant]:
 
 def _gpus() -> tuple[list[str], str]:
     """What `CUDA_VISIBLE_DEVICES` calls them, and the sentence that names them."""
-    import torch
-
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if not count:
+    # In a process of its own, for whoever asks CUDA for names holds memory of the GPU until it ends.
+    asked = subprocess.run(
+        [sys.executable, "-P", "-c", _NAMES], capture_output=True, text=True, check=False
+    )
+    if asked.returncode:
+        last = in_a_line(asked.stderr.strip().rpartition("\n")[2], 300)
+        raise CoevoError(f"PyTorch cannot be asked for GPUs: {last}; mend its installation")
+    names = json.loads(asked.stdout.splitlines()[-1])
+    if not names:
         raise CoevoError(
             "PyTorch finds no GPU on this machine; run this on one that has one, or what a CPU can, with "
             "--cpu"
         )
-    names = [torch.cuda.get_device_name(number) for number in range(count)]
     given = os.environ.get("CUDA_VISIBLE_DEVICES")
-    gpus = given.split(",")[:count] if given else [str(number) for number in range(count)]
-    return gpus, f"On {count} x {names[0]}"
-
-
-def _new_folder(out: Path | None, door: str) -> Path:
-    folder = out or Path("runs") / f"smoke-{door}-{datetime.now():%Y%m%d-%H%M%S}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        occupied = any(folder.iterdir())
-    except OSError as error:
-        raise SettingsError(
-            f"the folder {folder} cannot be used: {error.strerror}; give --out another one"
-        ) from None
-    if occupied:
-        raise SettingsError(f"the folder {folder} is not empty; give --out a new one")
-    return folder
+    gpus = given.split(",")[: len(names)] if given else list(map(str, range(len(names))))
+    return gpus, f"On {len(names)} x {in_a_line(names[0], 100)}"
