@@ -31,7 +31,7 @@ from prompt_coevo.smoke.parts import (
 )
 
 _DATA: Final = "train.jsonl"
-_BOARD: Final = "tensorboard"
+_BOARD: Final = "board"
 _OUR_METRICS: Final = "train/coevo/"
 
 _LORA: Final = ("--ds.lora.rank", "8", "--ds.lora.alpha", "16")
@@ -58,7 +58,7 @@ def _prepare(variant: Variant, place: Place) -> Command:
     module = "prompt_coevo.adapters.openrlhf"
     arguments = [*_arguments(place.folder), *variant.host, *_flags(variant.coevo)]
     # The datasets' cache is made anew: a file of another run may have had the same name.
-    caches = {"HF_DATASETS_CACHE": str(place.folder / "datasets")}
+    caches = {"HF_DATASETS_CACHE": str(place.folder / "cache")}
     return Command([sys.executable, "-m", module, *arguments], caches)
 
 

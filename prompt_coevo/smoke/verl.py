@@ -68,7 +68,7 @@ def _prepare(variant: Variant, place: Place) -> Command:
 def _arguments(folder: Path) -> list[str]:
     rows = GROUP * QUESTIONS_PER_STEP
     return [
-        f"hydra.run.dir={folder / 'hydra'}",
+        f"hydra.run.dir={folder / 'composed'}",
         "algorithm.adv_estimator=grpo",
         "algorithm.use_kl_in_reward=False",
         f"data.train_files={folder / _DATA}",

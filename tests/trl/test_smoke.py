@@ -74,7 +74,7 @@ def test_what_openrlhf_writes_for_tensorboard_is_read(tmp_path: Path) -> None:
     """With the real writer, which is in this session's environment and not in OpenRLHF's."""
     from torch.utils.tensorboard import SummaryWriter
 
-    folder = tmp_path / "tensorboard" / "run"
+    folder = tmp_path / "board" / "run"
     numbers = {
         "train/policy_loss": [0.5, -0.25],
         "train/actor_grad_norm": [1.0, 2.0],
