@@ -201,10 +201,11 @@ def step(
 
 def take_in(dispatcher: Dispatcher, engine: Coevolution, keys: list[str], tokenizer: Any) -> None:
     """As the trainer does after advantages."""
-    planned = dispatcher.under_way.planned({harvest.session(key)[0] for key in keys})
+    uids = {harvest.session(key)[0] for key in keys}
+    planned = dispatcher.under_way.planned(uids)
     texts = LateTexts(lambda some: harvest.texts_of(some, "train", tokenizer))
-    version = engine.policy_version
-    dispatcher.under_way.observe(harvest.collect(keys, "train", planned, texts, version))
+    rollouts = harvest.collect(keys, "train", planned, texts, lambda _: engine.policy_version)
+    dispatcher.under_way.observe(rollouts, uids)
     texts.close()
 
 

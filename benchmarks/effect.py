@@ -32,6 +32,8 @@ class Job:
     seed: int
     epochs: int
     questions: int
+    mode: str | None = None
+    """Which of the trainer's modes, other than its usual one."""
 
     @property
     def world(self) -> EffectWorld:
@@ -72,8 +74,11 @@ class Job:
         return self.world.score(model, tokenizer, self.seed, self.questions)
 
 
-def main(description: str | None, train: Callable[[Job], Run]) -> None:
-    """The command line of a benchmark; runs that its file has already are not repeated."""
+def main(description: str | None, train: Callable[[Job], Run], modes: Sequence[str] = ()) -> None:
+    """The command line of a benchmark; runs that its file has already are not repeated.
+
+    `modes` are those of the trainer that can be asked for, other than its usual one.
+    """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--world", choices=list(WORLDS), default="demo")
     parser.add_argument("--seeds", type=int, default=3)
@@ -81,7 +86,12 @@ def main(description: str | None, train: Callable[[Job], Run]) -> None:
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--questions", type=int, default=512)
     parser.add_argument("--json", type=Path, help="add the runs to this file")
+    if modes:
+        parser.add_argument(
+            "--mode", choices=modes, help="of the trainer, other than its usual one"
+        )
     options = parser.parse_args()
+    mode: str | None = options.mode if modes else None
     known = list(WORLDS[options.world].arms)
     arms = options.arms or known
     if unknown := set(arms) - set(known):
@@ -94,24 +104,27 @@ def main(description: str | None, train: Callable[[Job], Run]) -> None:
     ]
 
     def one(key: Mapping[str, Any]) -> Run:
-        return train(Job(*key.values(), questions=options.questions))
+        run = train(Job(*key.values(), questions=options.questions, mode=mode))
+        return run if mode is None else {"mode": mode, **run}
 
-    runs = collect(keys, one, options.json)
-    print(
-        table([run for run in runs if run["world"] == options.world], WORLDS[options.world].shown)
-    )
+    runs = collect(keys, one, options.json, mode)
+    shown = [run for run in runs if (run["world"], run.get("mode")) == (options.world, mode)]
+    print(table(shown, WORLDS[options.world].shown))
 
 
 def collect(
-    keys: Iterable[Mapping[str, Any]], train: Callable[[Mapping[str, Any]], Run], file: Path | None
+    keys: Iterable[Mapping[str, Any]],
+    train: Callable[[Mapping[str, Any]], Run],
+    file: Path | None,
+    mode: str | None = None,
 ) -> list[Run]:
     """A run for every key, and those that the file has already, which are not repeated.
 
-    A run holds its key. The file is written after every run.
+    A run holds its key, and its `mode` if it has one. The file is written after every run.
     """
     runs: list[Run] = json.loads(file.read_text())["runs"] if file and file.exists() else []
     for key in keys:
-        if any(key.items() <= run.items() for run in runs):
+        if any(key.items() <= run.items() and run.get("mode") == mode for run in runs):
             continue
         runs.append(train(key))
         print(json.dumps(runs[-1]), flush=True)

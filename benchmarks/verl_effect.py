@@ -2,12 +2,13 @@
 
     python benchmarks/verl_effect.py --seeds 3 --json benchmarks/results/verl_effect.json
 
-    [--world facts] [--arms grpo stream_riders] [--epochs 8]
+    [--world facts] [--arms grpo stream_riders] [--epochs 8] [--mode colocate_async]
 
 All arms of a world (`effect_worlds.py`) have the same data, seeds, training rollouts and VeRL settings;
 all but `grpo` have the flag and settings of the package. The reflection model is the world's teacher
 behind an HTTP server that speaks the OpenAI protocol; platform and rollout server are the tests'
-stand-ins (`tests/standins`). Scores are greedy answers to held-out questions without any template.
+stand-ins (`tests/standins`). `--mode` is VeRL's `trainer_mode`. Scores are
+greedy answers to held-out questions without any template.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ def train(job: Job) -> effect.Run:
 def _overrides(job: Job) -> list[str]:
     actor = "actor_rollout_ref.actor"
     return [
+        *([f"trainer.v1.trainer_mode={job.mode}"] if job.mode else []),
         f"data.train_batch_size={BATCH}",
         f"data.seed={job.seed}",
         f"actor_rollout_ref.rollout.n={GROUP}",
@@ -79,4 +81,4 @@ def _flags(job: Job, api_base: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    effect.main(__doc__, train)
+    effect.main(__doc__, train, modes=("colocate_async",))

@@ -41,6 +41,8 @@ _NAMES: Final[Mapping[str, Iterable[str]]] = {
     _MAKER: (
         "RemoteExperienceMaker.make_experience",
         "RemoteExperienceMaker.make_experience_batch",
+        "RemoteExperienceMaker._dispatch_forward",
+        "RemoteExperienceMaker._flatten_results",
     ),
     _SYNC: (
         "PromptDataset",

@@ -22,6 +22,7 @@ from prompt_coevo.adapters.openrlhf.host import Dispatch, Reference, Response
 from prompt_coevo.adapters.openrlhf.policy import OpenRLHFPolicy, Sent
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.ratio import DISTILLED
+from prompt_coevo.adapters.openrlhf.second_pass import ROLLED_OUT, entry
 from prompt_coevo.adapters.openrlhf.weights import LockedWeights, Weights
 from prompt_coevo.doors.evaluation import evaluation_assignment
 from prompt_coevo.doors.length_gate import check_questions
@@ -72,6 +73,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
         weights = Weights(self.engine)
         self._policy = OpenRLHFPolicy(self, self._dataset, self._questions, weights, dispatch)
         self._has_begun = self._evaluates = False
+        self._keeps_prompts = settings.distill_forward
         self._asked: list[tuple[Assignment, Row, str]] = []
         """Of each rollout under way: what it runs under, its row, and this as OpenRLHF renders it."""
         self._observed: dict[int, Rollout] = {}
@@ -192,14 +194,25 @@ class CoevoSamplesGenerator(SamplesGenerator):
                 "(its error is in the log of the vLLM actor), and OpenRLHF cannot train on a batch with "
                 "missing rewards; let it answer with a number instead"
             )
+        rolled_out = response
         if self.engine.may_distil or assignment.distilled:
             response = to_train_on(response, assignment, row, self._dataset)
         experience = make(response, **kwargs)
         if assignment.distilled:
             _check_tokens(experience, response)
+        if self._keeps_prompts:
+            experience.info[ROLLED_OUT] = _rolled_out(assignment, rolled_out, response)
         experience.info[DISTILLED] = torch.tensor([float(assignment.distilled)])
         experience.info[STALENESS] = torch.tensor([float(rollout.policy_version.step)])
         return experience
+
+
+def _rolled_out(assignment: Assignment, before: Response, after: Response) -> torch.Tensor:
+    """What a response ran under, for a second forward pass."""
+    if not (assignment.distilled and before["action_ranges"]):
+        return entry(0, ())
+    length, trained = before["action_ranges"][0][0], after["action_ranges"][0][0]
+    return entry(trained, before["observation_tokens"][:length])
 
 
 def _check_tokens(experience: Experience, response: Response) -> None:

@@ -1,11 +1,13 @@
 """Which old log-probs distilled rows get: `distill_ratio`, in OpenRLHF's experience maker.
 
 It computes old log-probs, reference log-probs and values from the token sequences, which are those of
-the question already. The sampler's log-probs are under the template.
+the question already. The sampler's log-probs are under the template; with `distill_forward` the actor
+computes log-probs there once more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from openrlhf.trainer.ppo_utils.experience import Experience
@@ -13,7 +15,8 @@ from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 from torch import Tensor
 
 from prompt_coevo.adapters.openrlhf.drift import ADVICE
-from prompt_coevo.doors.ratio_tensors import distil_ratio
+from prompt_coevo.adapters.openrlhf.second_pass import ROLLED_OUT, Rows, after_rollout_prompts
+from prompt_coevo.doors.ratio_tensors import distil_ratio, template_effect
 from prompt_coevo.doors.sent_settings import received
 from prompt_coevo.errors import HostError
 from prompt_coevo.settings import Settings
@@ -25,6 +28,9 @@ DISTILLED: Final = "coevo_distilled"
 class CoevoExperienceMaker(RemoteExperienceMaker):
     """Lets no correction for the sampler see the template."""
 
+    template_effect: float | None = None
+    """With `distill_forward`: what the templates of the last batch did to the policy, if it had any."""
+
     def make_experience_batch(self, rollout_samples: list[Experience]) -> list[Experience]:
         """The band's mask comes last: returns are those of whole responses."""
         self._masks: list[Tensor | None] = []
@@ -35,31 +41,73 @@ class CoevoExperienceMaker(RemoteExperienceMaker):
         return experiences
 
     def make_experience(self, samples_list: list[Experience]) -> list[Experience]:
-        experiences: list[Experience] = super().make_experience(samples_list)
         settings = received(self.args.coevo)
-        self._masks = [_apply(experience, settings) for experience in experiences]
+        entries = [sample.info.pop(ROLLED_OUT, None) for sample in samples_list]
+        experiences: list[Experience] = super().make_experience(samples_list)
+        under: list[Tensor | None] = [None] * len(experiences)
+        if settings.distill_forward and any(bool(rows.any()) for rows in entries):
+            pad_id = self.tokenizer.pad_token_id
+            under = [*after_rollout_prompts(experiences, entries, pad_id, self._forward)]
+            self.template_effect = _effect(experiences, under)
+        pairs = zip(experiences, under, strict=True)
+        self._masks = [_apply(experience, settings, after) for experience, after in pairs]
         return experiences
 
+    def _forward(self, batches: list[Rows]) -> list[Tensor]:
+        train, ds = self.args.train, self.args.ds
+        references = self._dispatch_forward(
+            self.actor_model_group,
+            train.colocate_all or train.colocate_actor_ref,
+            sequences=[batch.sequences for batch in batches],
+            action_mask=[batch.action_mask for batch in batches],
+            attention_mask=[batch.attention_mask for batch in batches],
+        )
+        copies = ds.ring_attn_size * ds.tensor_parallel_size
+        log_probs: list[Tensor] = self._flatten_results(references, copies)
+        return log_probs
 
-def _apply(experience: Experience, settings: Settings) -> Tensor | None:
-    """Set the log-probs of distilled rows. Returns the tokens that stay in the loss, None for all.
 
-    Raises HostError if it is not known which these are.
-    """
-    if experience.rollout_log_probs is None:
-        return None
+def _effect(experiences: Sequence[Experience], under: Sequence[Tensor | None]) -> float | None:
+    """What the templates of these rows do to the policy, the mean over their tokens."""
+    total, tokens = 0.0, 0
+    for experience, after in zip(experiences, under, strict=True):
+        if after is not None:
+            counted = experience.action_mask * _distilled(experience)
+            found = template_effect(experience.action_log_probs, after, counted)
+            total, tokens = total + found[0], tokens + found[1]
+    return total / tokens if tokens else None
+
+
+def _distilled(experience: Experience) -> Tensor:
+    """Which rows ran under a template, (B, 1). Raises HostError if that is not known."""
     if DISTILLED not in experience.info:
         raise HostError(
             f"OpenRLHF has lost the entry {DISTILLED!r} of an Experience's info, which says whose "
             f"log-probs are under a template; {ADVICE}"
         )
+    rows: Tensor = (experience.info[DISTILLED] > 0).unsqueeze(-1)
+    return rows
+
+
+def _apply(
+    experience: Experience, settings: Settings, under: Tensor | None = None
+) -> Tensor | None:
+    """Set the log-probs of distilled rows. Returns the tokens that stay in the loss, None for all.
+
+    `under`: log-probs after what rows were sampled under, by the trainer, with `distill_forward`.
+    """
+    if experience.rollout_log_probs is None:
+        return None
     on_question = experience.action_log_probs
+    by_sampler = experience.rollout_log_probs.to(on_question.dtype)
     corrected = distil_ratio(
         settings.distill_ratio,
         settings.distill_band,
         on_question=on_question,
-        on_rollout_prompt=experience.rollout_log_probs.to(on_question.dtype),
-        distilled=(experience.info[DISTILLED] > 0).unsqueeze(-1),
+        on_rollout_prompt=by_sampler if under is None else under,
+        distilled=_distilled(experience),
+        by_sampler=by_sampler,
+        corrects=under is not None,
     )
     if corrected.old is not None:
         experience.action_log_probs = corrected.old

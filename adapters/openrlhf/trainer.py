@@ -15,6 +15,7 @@ from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.ratio import CoevoExperienceMaker
 from prompt_coevo.adapters.openrlhf.trackers import open_trackers
 from prompt_coevo.adapters.openrlhf.weights import CoevoVLLMLock
+from prompt_coevo.doors.ratio_tensors import TEMPLATE_EFFECT
 from prompt_coevo.doors.stateful_loader import METRICS, TEXTS
 from prompt_coevo.doors.trackers.tables import Tables
 from prompt_coevo.doors.trackers.texts import Writing
@@ -54,6 +55,7 @@ class _Logs(_TakesOurs):
 
     wandb_logger: Any
     tensorboard_logger: Any
+    experience_maker: CoevoExperienceMaker
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
@@ -68,6 +70,9 @@ class _Logs(_TakesOurs):
     ) -> None:
         loader_state = (client_states or {}).get("data_loader_state_dict", {})
         metrics, tables = loader_state.pop(METRICS, {}), loader_state.pop(TEXTS, None)
+        effect, self.experience_maker.template_effect = self.experience_maker.template_effect, None
+        if effect is not None:
+            metrics = {**metrics, TEMPLATE_EFFECT: effect}
         super().save_logs_and_checkpoints(  # type: ignore[misc]
             global_step, {**(logs_dict or {}), **metrics}, client_states
         )

@@ -113,6 +113,8 @@ class GenerationDoor:
         self._reached.add("_generate")
         self._rolled_out = [list(ids) for ids in result[0]]
         self._trained = self._exchange.apply(self._assigned, prompts, self._rolled_out)
+        if self._round.distilled_somewhere:
+            self._ratio.begin(self._rolled_out, [one.distilled for one in self._assigned])
         return (self._trained, *result[1:])
 
     def _around_single_turn(

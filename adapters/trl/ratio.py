@@ -3,19 +3,28 @@
 The trainer has already computed everything from the question's own prompt `x`, because that is what
 its generation returned (`distil.py`). Here the rest is put right: fields that the sampler filled under
 `x~`, and what the modes `band` and `templated` ask for.
+
+With `distill_forward` the trainer's correction for the sampler compares both under `x~`: when it asks for
+old log-probs of a round with distilled rows, these rows get those after `x~`, and after the correction is
+computed those after `x` take their place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from prompt_coevo.adapters.trl.contract import Watched, check_batch
 from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Ids, Logps, Trainer, tokenizer_of
 from prompt_coevo.doors.patching import swapped, wrap
-from prompt_coevo.doors.ratio_tensors import distil_ratio, left_pad
+from prompt_coevo.doors.ratio_tensors import (
+    TEMPLATE_EFFECT,
+    distil_ratio,
+    left_pad,
+    template_effect,
+)
 from prompt_coevo.settings import Settings
 
 if TYPE_CHECKING:
@@ -37,6 +46,11 @@ class DistilRatio:
         self._trainer = trainer
         self._mode = settings.distill_ratio
         self._band = settings.distill_band
+        self._forward = settings.distill_forward
+        self._awaited: tuple[Ids, list[bool]] | None = None
+        """What rows ran under and which are distilled, until the trainer asks for old log-probs."""
+        self._seen: tuple[torch.Tensor, torch.Tensor] | None = None
+        """These, after `x` and after `x~`."""
         self._loss_mask: torch.Tensor | None = None
         self._must_read: str | None = None
         """The field that the next loss has to read: what is put there must reach it."""
@@ -44,13 +58,18 @@ class DistilRatio:
 
     def open(self) -> list[Callable[[], None]]:
         """Wrap what masks RLOO's loss, which has no field for it; what is returned puts it back."""
-        if self._mode == "clean":
-            return []
-        undo = [wrap(self._trainer, "_compute_loss", self._around_loss, VERSIONS)]
-        if self._mode == "band":
+        undo = []
+        if self._mode != "clean":
+            undo.append(wrap(self._trainer, "_compute_loss", self._around_loss, VERSIONS))
+        if self._mode == "band" or self._forward:
             logps = "_get_per_token_logps_and_entropies"
             undo.append(wrap(self._trainer, logps, self._around_logps, VERSIONS))
         return undo
+
+    def begin(self, rollout_prompts: Ids, distilled: list[bool]) -> None:
+        """The completions of a round that `apply` will be called for are there."""
+        if self._forward and self._corrects_sampler():
+            self._awaited = rollout_prompts, distilled
 
     def apply(
         self, output: Batch, rollout_prompts: Ids, trained_prompts: Ids, distilled: list[bool]
@@ -61,6 +80,9 @@ class DistilRatio:
         `distilled` says which rows were sampled under a template. All are of this rank's rows. The first
         batch is looked at (`contract.py`), which raises HostError.
         """
+        seen, self._seen, self._awaited = self._seen, None, None
+        if seen is not None:
+            output[_OLD] = seen[0]
         if not self._looked:
             self._looked = True
             check_batch(self._trainer, output, trained_prompts, distilled, self._logps)
@@ -68,18 +90,24 @@ class DistilRatio:
                 grpo_field = _OLD if self._mode == "templated" else "tool_mask"
                 self._must_read = _OLD_SUMS if _OLD_SUMS in output else grpo_field
         rows = torch.tensor(distilled, device=output["completion_ids"].device)
-        if "importance_sampling_ratio" in output:  # it would weigh these tokens ~0
+        if "importance_sampling_ratio" in output and seen is None:  # it would weigh these tokens ~0
             output["importance_sampling_ratio"][rows] = 1.0
         by_sampler = output.get(_SAMPLER)
-        clean = self._mode == "clean"
-        on_rollout_prompt = by_sampler if clean else self._logps_after(rollout_prompts, output)
-        if on_rollout_prompt is None:
+        if seen is not None:
+            on_rollout_prompt = seen[1]
+        elif self._forward or self._mode != "clean":
+            on_rollout_prompt = self._logps_after(rollout_prompts, output)
+        elif by_sampler is not None:
+            on_rollout_prompt = by_sampler
+        else:
             return  # nothing of the sampler's can reach the loss
         on_question = output.get(_OLD)
-        if on_question is None and self._mode == "templated":
+        if on_question is None and self._mode == "templated" and not self._forward:
             on_question = on_rollout_prompt  # where nothing is distilled the prompts are the same
         elif on_question is None:
             on_question = self._logps(output["prompt_ids"], output["prompt_mask"], output)
+        if self._forward:
+            self._measure(output, on_question, on_rollout_prompt, rows)
         new = distil_ratio(
             self._mode,
             self._band,
@@ -87,6 +115,7 @@ class DistilRatio:
             on_rollout_prompt=on_rollout_prompt,
             distilled=rows[:, None],
             by_sampler=by_sampler,
+            corrects=self._forward,
         )
         if new.old is not None:
             _set_old(output, new.old, rows)
@@ -94,6 +123,27 @@ class DistilRatio:
             output[_SAMPLER] = new.sampler.to(by_sampler.dtype)
         if new.keep is not None:
             self._mask(output, new.keep, on_question)
+
+    def _corrects_sampler(self) -> bool:
+        """Whether TRL weighs tokens by the trainer's log-probs over the sampler's; RLOO never does."""
+        trainer = self._trainer
+        return trainer.use_vllm and getattr(trainer, "vllm_importance_sampling_correction", False)
+
+    def _measure(
+        self,
+        output: Batch,
+        on_question: torch.Tensor,
+        on_rollout_prompt: torch.Tensor,
+        rows: torch.Tensor,
+    ) -> None:
+        """Log what the templates do to the policy, over all ranks' distilled rows."""
+        counted = output["completion_mask"] * output.get("tool_mask", 1) * rows[:, None]
+        here = torch.tensor(
+            template_effect(on_question, on_rollout_prompt, counted), device=rows.device
+        )
+        total, tokens = self._trainer.accelerator.gather(here[None]).sum(0).tolist()
+        if tokens:
+            self._trainer._metrics["train"][TEMPLATE_EFFECT].append(total / tokens)
 
     def _mask(self, output: Batch, keep: torch.Tensor, old: torch.Tensor) -> None:
         mask = output["completion_mask"]
@@ -122,13 +172,37 @@ class DistilRatio:
         watched.check(self._trainer, field)
         return loss
 
-    def _around_logps(
-        self, original: Callable[..., Logps], /, *args: object, **kwargs: object
-    ) -> Logps:
+    def _around_logps(self, original: Callable[..., Logps], /, *args: Any, **kwargs: Any) -> Logps:
         result = original(*args, **kwargs)
-        if self._loss_mask is None:
+        if self._loss_mask is not None:
+            return (result[0] * self._loss_mask, *result[1:])
+        if self._awaited is None:
             return result
-        return (result[0] * self._loss_mask, *result[1:])
+        return (self._instead(result[0], *args, **kwargs), *result[1:])
+
+    def _instead(
+        self,
+        on_question: torch.Tensor,
+        model: PreTrainedModel,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        *_: object,
+        **__: object,
+    ) -> torch.Tensor:
+        """Log-probs that the trainer compares the sampler's with: of distilled rows those after `x~`."""
+        awaited, self._awaited = self._awaited, None
+        if awaited is None:
+            return on_question
+        prompts, distilled = awaited
+        completions = {
+            "completion_ids": input_ids[:, -logits_to_keep:],
+            "completion_mask": attention_mask[:, -logits_to_keep:],
+        }
+        on_rollout_prompt = self._logps_after(prompts, completions)
+        self._seen = on_question, on_rollout_prompt
+        rows = torch.tensor(distilled, device=on_question.device)
+        return torch.where(rows[:, None], on_rollout_prompt, on_question)
 
     def _logps_after(self, prompts: Ids, output: Batch) -> torch.Tensor:
         device = output["completion_ids"].device

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -17,42 +18,52 @@ if TYPE_CHECKING:
     from verl.utils.dataset.rl_dataset import RLHFDataset
 
 
-def check_mode(config: DictConfig, ours: str) -> None:
-    """Raise HostError for a command or a trainer that this door does not open, before Ray starts.
+def check_mode(config: DictConfig, ours: Mapping[str, str]) -> str:
+    """VeRL's name of the trainer that a command asks for.
 
-    `ours` is the `trainer_mode` that `+coevo` sets.
+    `ours` are the values of `trainer_mode` that stand for our trainers, by VeRL's names. Raises HostError
+    for a command or a trainer that this door does not open, before Ray starts.
     """
     if "rollout" in config:
         raise HostError(
-            "+coevo works with verl.trainer.main_ppo; the one-step-off and the fully asynchronous "
-            "trainers sample with other weights than those they train, and would ignore it"
+            "+coevo works with verl.trainer.main_ppo, and the commands in verl.experimental would ignore "
+            "it; its trainer.v1.trainer_mode=separate_async or colocate_async samples ahead, too"
         )
     if not config.trainer.use_v1:
         raise HostError(
             "+coevo works with VeRL's V1 trainer, and trainer.use_v1=False asks for the deprecated "
             "one; leave it out"
         )
-    mode = OmegaConf.to_container(config.trainer.v1, resolve=False)["trainer_mode"]
-    if mode != ours:
+    asked = OmegaConf.to_container(config.trainer.v1, resolve=False)["trainer_mode"]
+    modes = {value: mode for mode, value in ours.items()}
+    if asked in ours:  # hydra's --multirun never calls `on_run_start`
         raise HostError(
-            f"trainer.v1.trainer_mode={mode} cannot go with +coevo, which brings a synchronous trainer "
-            "of its own: a search needs the current weights while nothing else samples; leave it out"
+            f"trainer.v1.trainer_mode={asked} would be VeRL's own trainer in a run of several jobs; write "
+            f"trainer.v1.trainer_mode='{ours[asked]}'"
+        )
+    if asked not in modes:
+        raise HostError(
+            f"trainer.v1.trainer_mode={asked} cannot go with +coevo, which knows {', '.join(ours)}"
         )
     if find_spec("transfer_queue") is None:
         raise MissingExtraError(
             "VeRL's V1 trainer needs the package 'TransferQueue', which is not installed; "
             "run: pip install TransferQueue"
         )
+    return modes[asked]
 
 
-def check_config(config: DictConfig, settings: Settings) -> None:
+def check_config(config: DictConfig, settings: Settings, mode: str = "sync") -> None:
     """Raise HostError for a configuration that the adapter cannot serve."""
     rollout = config.actor_rollout_ref.rollout
     if rollout.n < 2:
         raise HostError(
             f"actor_rollout_ref.rollout.n={rollout.n} makes no groups: it must be at least 2"
         )
-    if (OmegaConf.select(config, "trainer.v1.sync.parameter_sync_step") or 1) > 1:
+    if (
+        mode == "sync"
+        and (OmegaConf.select(config, "trainer.v1.sync.parameter_sync_step") or 1) > 1
+    ):
         raise HostError(
             "trainer.v1.sync.parameter_sync_step above 1 trains on parts of a round, whose groups "
             "+coevo needs as a whole; leave it out"
@@ -63,6 +74,8 @@ def check_config(config: DictConfig, settings: Settings) -> None:
             "off"
         )
     sampler = OmegaConf.select(config, "trainer.v1.sampler.custom_sampler.path")
+    if mode != "sync":
+        _check_asynchronous(config, mode, sampler)
     if OmegaConf.select(config, "algorithm.filter_groups.enable") and sampler:
         raise HostError(
             "algorithm.filter_groups with trainer.v1.sampler.custom_sampler would drop groups where "
@@ -70,6 +83,21 @@ def check_config(config: DictConfig, settings: Settings) -> None:
         )
     if may_distil(settings):
         _check_distillation(config, settings)
+
+
+def _check_asynchronous(config: DictConfig, mode: str, sampler: str | None) -> None:
+    if sampler:
+        raise HostError(
+            f"trainer.v1.sampler.custom_sampler with trainer.v1.trainer_mode={mode} may drop groups where "
+            "+coevo cannot see them, and their plans would pile up; leave one of them out"
+        )
+    reward = config.reward.reward_model
+    if reward.enable and not reward.enable_resource_pool:
+        raise HostError(
+            f"a reward model on the rollout's devices with trainer.v1.trainer_mode={mode} would put the "
+            "rollout servers to sleep while they sample ahead; set "
+            "reward.reward_model.enable_resource_pool=True"
+        )
 
 
 def _check_distillation(config: DictConfig, settings: Settings) -> None:
@@ -80,6 +108,11 @@ def _check_distillation(config: DictConfig, settings: Settings) -> None:
             "algorithm.rollout_correction.bypass_mode takes old log-probs from the sampler, which ran "
             f"under the template; with coevo.distill_ratio={settings.distill_ratio} they must be on the "
             "question: switch it off, or set coevo.distill_ratio=templated"
+        )
+    if bypass and settings.distill_forward:
+        raise HostError(
+            "algorithm.rollout_correction.bypass_mode takes old log-probs from the sampler, so that "
+            "coevo.distill_forward has nothing to compare them with; switch one of the two off"
         )
     if bypass and OmegaConf.select(config, "algorithm.use_kl_in_reward"):
         raise HostError(

@@ -12,47 +12,54 @@ from typing import Any, Final
 
 import torch
 import transfer_queue as tq
-from verl.trainer.ppo.v1 import PPOTrainerSync
+from verl.trainer.ppo.v1 import (
+    PPOTrainerColocateAsync,
+    PPOTrainerSeparateAsync,
+    PPOTrainerSync,
+)
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from prompt_coevo.adapters.verl.distil import TRAINED, fingerprint
 from prompt_coevo.errors import HostError
 
 _ADVICE: Final = "install a VeRL that this adapter supports, such as 0.9.1"
-LEANT_ON: Final[Mapping[type, Sequence[str]]] = {
-    PPOTrainerSync: (
-        "_build_replay_buffer",
-        "_compute_advantage",
-        "_compute_old_log_prob",
-        "_compute_reward_colocate",
-        "_consume_sync_metrics",
-        "_init_dataloader",
-        "_load_checkpoint",
-        "_save_checkpoint",
-        "fit",
-        "on_sample_begin",
-        "on_sample_end",
-        "on_step_begin",
-        "on_step_end",
-        "on_train_end",
-    ),
-    ReplayBuffer: ("sample",),
+_COMMON: Final = (
+    "_balance_batch",
+    "_build_replay_buffer",
+    "_compute_advantage",
+    "_compute_old_log_prob",
+    "_compute_reward_colocate",
+    "_consume_sync_metrics",
+    "_dump_generations",
+    "_init_dataloader",
+    "_load_checkpoint",
+    "_save_checkpoint",
+    "fit",
+    "on_sample_begin",
+    "on_sample_end",
+    "on_step_begin",
+    "on_step_end",
+    "on_train_end",
+)
+_AHEAD: Final = (*_COMMON, "_reissue_inflight_prompts", "on_validate_begin")
+LEANT_ON: Final[Mapping[str, tuple[type, Sequence[str]]]] = {
+    "sync": (PPOTrainerSync, _COMMON),
+    "colocate_async": (PPOTrainerColocateAsync, _AHEAD),
+    "separate_async": (PPOTrainerSeparateAsync, _AHEAD),
 }
-"""Methods that are overridden or called, by their classes."""
+"""Methods that are overridden or called, by the trainers' modes and with their classes."""
 _DROPS: Final = "_clear_groups"
 _DROPPED_FROM: Final = ("finished_keys", "partitions")
 _LOOKED_AT: Final = 64
 """Rows of a run's first distilled round that are compared."""
 
 
-def check_names() -> None:
-    """Raise HostError if VeRL has none of a name that this door leans on."""
-    for owner, names in LEANT_ON.items():
-        for name in names:
-            if not hasattr(owner, name):
-                raise HostError(
-                    f"VeRL's {owner.__name__} has no {name}, which +coevo needs; {_ADVICE}"
-                )
+def check_names(mode: str) -> None:
+    """Raise HostError if VeRL has none of a name that the trainer of a mode leans on."""
+    owner, names = LEANT_ON[mode]
+    for name in names:
+        if not hasattr(owner, name):
+            raise HostError(f"VeRL's {owner.__name__} has no {name}, which +coevo needs; {_ADVICE}")
 
 
 def check_dropping(buffer: ReplayBuffer) -> None:
@@ -61,7 +68,8 @@ def check_dropping(buffer: ReplayBuffer) -> None:
         if not hasattr(buffer, name):
             raise HostError(
                 f"VeRL's {type(buffer).__name__} has no {name}, without which +coevo never sees the "
-                f"groups that algorithm.filter_groups drops; switch that off, or {_ADVICE}"
+                f"groups that it drops; leave algorithm.filter_groups and asynchronous trainers out, or "
+                f"{_ADVICE}"
             )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any, Final
 from zlib import crc32
 
@@ -16,6 +17,7 @@ import hydra
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, _agent_loop_registry, register
 
 from prompt_coevo.doors.prompt_exchange import PromptExchange
+from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment
 
 NAME: Final = "coevo"
@@ -25,10 +27,15 @@ REWARD: Final = "coevo_reward"
 """The extra field with a rollout's reward, where it is known when its row is written."""
 TRAINED: Final = "coevo_trained"
 """The extra field with the fingerprint of the prompt ids that a distilled rollout is to be trained on."""
+ROLLED_OUT: Final = "coevo_rolled_out"
+"""The extra field with the prompt ids that a distilled rollout ran under, 4 bytes each, where they are
+wanted."""
 STATUS: Final = "coevo_status"
 """The extra field in which an inner loop may report `tool_error` or `aborted`."""
 ERROR: Final = "coevo_error"
 """The extra field that ends the run: VeRL only logs what an agent loop raises."""
+
+_VERSION: Final = version("prompt-coevo")
 
 # What builds prompt ids in an agent loop; before VeRL 0.9.1 the latter as a rule.
 _TOKENIZERS: Final = ("ct_build_initial_tokens", "apply_chat_template")
@@ -44,12 +51,18 @@ class Plan:
     """
 
     def __init__(
-        self, inner: str, assignments: Sequence[Assignment], sampling: dict[str, Any] | None = None
+        self,
+        inner: str,
+        assignments: Sequence[Assignment],
+        sampling: dict[str, Any] | None = None,
+        keeps_prompts: bool = False,
     ) -> None:
         """`inner` names the loop that the row asked for. Rollouts outside training, which keep the
-        prompt that they ran under, bring `sampling`, which overrides the host's sampling parameters."""
+        prompt that they ran under, bring `sampling`, which overrides the host's sampling parameters.
+        `keeps_prompts`: what distilled rollouts ran under is written down, too."""
         self.inner = inner
         self.sampling = sampling
+        self.keeps_prompts = keeps_prompts
         self._assignments = assignments
         self._is_used = False
 
@@ -61,7 +74,18 @@ class Plan:
     def __reduce__(self) -> tuple[Any, ...]:
         if self._is_used:
             return str, ()
-        return type(self), (self.inner, self._assignments, self.sampling)
+        parts = (self.inner, self._assignments, self.sampling, self.keeps_prompts)
+        return _arrived, (_VERSION, *parts)
+
+
+def _arrived(sent_by: str, *parts: Any) -> Plan:
+    """A plan in the process that runs it. Raises HostError if that has another version of this package."""
+    if sent_by != _VERSION:
+        raise HostError(
+            f"an agent loop worker has prompt_coevo {_VERSION} and the trainer {sent_by}; install the same "
+            "on all nodes"
+        )
+    return Plan(*parts)
 
 
 def fingerprint(ids: Sequence[int]) -> int:
@@ -97,6 +121,8 @@ class CoevoAgentLoop:
         for one in outputs:
             one.extra_fields[COLUMN] = [assignment.round, assignment.group, assignment.member]
             if exchange is not None:
+                if plan.keeps_prompts:
+                    one.extra_fields[ROLLED_OUT] = array("i", one.prompt_ids).tobytes()
                 _apply(exchange, one, type(inner).__name__)
         reported = [_with_reward(one) for one in outputs]
         return reported if isinstance(output, list) else reported[0]

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import torch
 from omegaconf import DictConfig
+from ray.exceptions import RayError
 from tensordict import TensorDict
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 from verl.utils import tensordict_utils as tu
@@ -17,13 +18,16 @@ from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.rows import Row
 from prompt_coevo.doors.under_way import UnderWay
 from prompt_coevo.engine.coevolution import Coevolution
+from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, RolloutRequest, Sampling
+from prompt_coevo.visible import in_a_line
 
 _Task: TypeAlias = tuple[Sequence[Assignment], dict[str, Any] | None]
 
 
 class Dispatcher:
-    """Stands in for the agent loop manager. `rollout` is VeRL's section of that name."""
+    """Stands in for the agent loop manager. `rollout` is VeRL's section of that name; `keeps_prompts`:
+    what distilled rollouts ran under is written down."""
 
     def __init__(
         self,
@@ -31,9 +35,12 @@ class Dispatcher:
         engine: Coevolution,
         questions: QuestionIndex,
         rollout: DictConfig,
+        *,
+        keeps_prompts: bool = False,
     ) -> None:
         self._manager = manager
         self._rollout = rollout
+        self._keeps_prompts = keeps_prompts
         self.engine = engine
         self.questions = questions
         self.under_way = UnderWay(engine, questions, rollout.n)
@@ -49,12 +56,24 @@ class Dispatcher:
             self._place(batch, [(group, None) for group in groups])
         elif (best := evaluation_assignment(self.engine)) is not None:
             self._place(batch, [([best], {})] * len(batch))
-        self._manager.generate_sequences(batch)
+        self._dispatch(batch)
 
     def send(self, batch: TensorDict, requests: Sequence[RolloutRequest]) -> None:
         """Dispatch rows outside training, one for each request."""
         self._place(batch, [([one.assignment], self._sampling(one.sampling)) for one in requests])
-        self._manager.generate_sequences(batch)
+        self._dispatch(batch)
+
+    def _dispatch(self, batch: TensorDict) -> None:
+        try:
+            self._manager.generate_sequences(batch)
+        except RayError as error:  # what a worker cannot read, it says in many lines
+            if "prompt_coevo" not in str(error):
+                raise
+            told = [line for line in str(error).splitlines() if line.strip()][-1]
+            raise HostError(
+                f"an agent loop worker cannot read what +coevo sends ({in_a_line(told, 300)}); install "
+                "the same prompt-coevo on all nodes"
+            ) from error
 
     def _sampling(self, sampling: Sampling) -> dict[str, Any]:
         """In place of the parameters that VeRL validates with."""
@@ -68,7 +87,10 @@ class Dispatcher:
         loops = [self._rollout.agent.default_agent_loop] * len(batch)
         if "agent_name" in batch:
             loops = _column(batch, "agent_name")
-        plans = [Plan(loop, *task) for loop, task in zip(loops, tasks, strict=True)]
+        keeps = self._keeps_prompts
+        plans = [
+            Plan(loop, *task, keeps_prompts=keeps) for loop, task in zip(loops, tasks, strict=True)
+        ]
         tu.assign_non_tensor_stack(batch, COLUMN, plans)
         tu.assign_non_tensor_stack(batch, "agent_name", [NAME] * len(batch))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import transfer_queue as tq
@@ -16,6 +16,9 @@ from prompt_coevo.types import Assignment, PolicyVersion, Rollout
 
 _Row: TypeAlias = tuple[str, float, dict[str, Any]]
 """Key, reward and extra fields."""
+
+BEGAN_WITH: Final = "min_global_steps"
+"""VeRL's extra field with the weights that a rollout began with: the global step that they came after."""
 
 _AT_ONCE: Final = 512
 """Responses that are fetched in one call; of 8 000 tokens each they are 33 MB."""
@@ -39,19 +42,20 @@ def collect(
     partition: str,
     planned: Mapping[str, Sequence[Assignment]],
     texts: LateTexts,
-    version: PolicyVersion,
+    sampled_by: Callable[[Mapping[str, Any]], PolicyVersion],
 ) -> list[Rollout]:
     """The rollouts of whole groups, in the order of `planned`: uids and their assignments.
 
     `keys` are the rows there are, in any order. The last output of a rollout holds its reward. A
     rollout without a row was aborted. Completions stay where they are, until `texts` is asked for them.
+    `sampled_by` tells the weights from a row's extra fields.
     Raises HostError if a row did not run as planned.
     """
     in_order = sorted(keys, key=lambda key: int(key.rsplit("_", 1)[1]))
     last = {session(key): key for key in in_order}
     found = dict(zip(last, _read(list(last.values()), partition), strict=True))
     return [
-        _rollout(assignment, found.get((uid, member)), texts, version)
+        _rollout(assignment, found.get((uid, member)), texts, sampled_by)
         for uid, assignments in planned.items()
         for member, assignment in enumerate(assignments)
     ]
@@ -81,10 +85,13 @@ def _read(keys: list[str], partition: str) -> list[_Row]:
 
 
 def _rollout(
-    assignment: Assignment, row: _Row | None, texts: LateTexts, version: PolicyVersion
+    assignment: Assignment,
+    row: _Row | None,
+    texts: LateTexts,
+    sampled_by: Callable[[Mapping[str, Any]], PolicyVersion],
 ) -> Rollout:
     if row is None:
-        return aborted(assignment, version)
+        return aborted(assignment, sampled_by({}))
     key, reward, extra = row
     if extra.get(ERROR):
         raise HostError(extra[ERROR])
@@ -95,6 +102,7 @@ def _rollout(
             f"+coevo (it reports {ran_as}); an agent loop manager that ignores agent_name cannot be "
             "served"
         )
-    rollout = Rollout.scored(assignment, texts.late(key), reward, version, extra.get(STATUS))
+    version, reported = sampled_by(extra), extra.get(STATUS)
+    rollout = Rollout.scored(assignment, texts.late(key), reward, version, reported)
     texts.watch(rollout)
     return rollout

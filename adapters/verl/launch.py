@@ -6,21 +6,33 @@ from importlib import import_module
 from typing import Final
 
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from prompt_coevo.doors.hydra_group import offer_methods, read_settings
 from prompt_coevo.errors import CoevoError, HostError
 
-TRAINER: Final = "coevo"
-"""The name that our trainer is registered under."""
+TRAINERS: Final = {
+    "sync": "coevo",
+    "colocate_async": "coevo_colocate_async",
+    "separate_async": "coevo_separate_async",
+}
+"""The names that our trainers are registered under, by VeRL's names for those that they derive from."""
 _RESOLVER: Final = "coevo_trainer"
-TRAINER_MODE: Final = f"${{{_RESOLVER}:}}"
+TRAINER_MODES: Final = {mode: f"${{{_RESOLVER}:{mode}}}" for mode in TRAINERS}
 """What `trainer.v1.trainer_mode` becomes. Looking it up registers the trainer, and so nothing heavy is
 imported by a process that does not train."""
 
 
 class LaunchCheck(Callback):
     """Runs in the launching process, once the whole configuration is known."""
+
+    def on_run_start(self, config: DictConfig, **_: object) -> None:
+        """Put our trainer in the place of the one that the command asks for."""
+        v1 = OmegaConf.select(config, "trainer.v1")
+        asked = None if v1 is None else OmegaConf.to_container(v1, resolve=False)["trainer_mode"]
+        if asked in TRAINER_MODES:
+            with read_write(config), open_dict(config):
+                config.trainer.v1.trainer_mode = TRAINER_MODES[asked]
 
     def on_job_start(self, config: DictConfig, **_: object) -> None:
         # Here, because VeRL loads this module in every process of every run.
@@ -30,9 +42,9 @@ class LaunchCheck(Callback):
         from prompt_coevo.engine.coevolution import Coevolution
 
         try:
-            check_mode(config, TRAINER_MODE)
+            mode = check_mode(config, TRAINER_MODES)
             settings = read_settings(config.coevo)
-            check_config(config, settings)
+            check_config(config, settings, mode)
             Coevolution.check(settings)
         except CoevoError as error:
             # Hydra turns a callback's exceptions into warnings and goes on.
@@ -48,16 +60,18 @@ def store_group() -> None:
     OmegaConf.register_new_resolver(_RESOLVER, _register_trainer, replace=True)
     check = {"_target_": f"{__name__}.{LaunchCheck.__name__}"}
     offer_methods(
-        trainer={"v1": {"trainer_mode": TRAINER_MODE}}, hydra={"callbacks": {"coevo": check}}
+        trainer={"v1": {"trainer_mode": TRAINER_MODES["sync"]}},
+        hydra={"callbacks": {"coevo": check}},
     )
 
 
-def _register_trainer() -> str:
+def _register_trainer(mode: str) -> str:
+    module = "trainer" if mode == "sync" else "asynchronous"
     try:
-        import_module("prompt_coevo.adapters.verl.trainer")
+        import_module(f"prompt_coevo.adapters.verl.{module}")
     except ImportError as error:
         raise HostError(
             f"this VeRL lacks a part that +coevo needs ({error}); install a VeRL that this adapter "
             "supports, such as 0.9.1"
         ) from error
-    return TRAINER
+    return TRAINERS[mode]

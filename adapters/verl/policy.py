@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import transfer_queue as tq
 from tensordict import TensorDict
-from verl.trainer.ppo.v1 import PPOTrainerSync
+from verl.trainer.ppo.v1 import PPOTrainer
 from verl.utils import tensordict_utils as tu
 from verl.utils.dataset.rl_dataset import collate_fn
 
 from prompt_coevo.adapters.verl.generation import Dispatcher
-from prompt_coevo.adapters.verl.harvest import collect, texts_of
+from prompt_coevo.adapters.verl.harvest import collect, session, texts_of
 from prompt_coevo.doors.late_texts import LateTexts
-from prompt_coevo.doors.patching import swapped
 from prompt_coevo.doors.policy import DoorPolicy, not_all_aborted
-from prompt_coevo.types import Assignment, Rollout, RolloutRequest
+from prompt_coevo.types import Assignment, PolicyVersion, Rollout, RolloutRequest
 
 Planned: TypeAlias = dict[str, list[Assignment]]
 """What rows run under, by their uids."""
@@ -27,17 +27,33 @@ _PARTITION: Final = "val"
 _POLL_S: Final = 0.2  # VeRL looks every two seconds, which adds up over the waves of a search
 
 
+def forget_all() -> None:
+    """Clear what a checkpoint of an asynchronous trainer holds of riders.
+
+    Nobody waits for them any more, and VeRL's next validation would take them for its own.
+    """
+    if keys := list(_tags()):
+        tq.kv_clear(keys=keys, partition_id=_PARTITION)
+
+
 class VerlPolicy(DoorPolicy):
-    """`prompt_coevo.policy.Policy` over a synchronous trainer, between two of its steps, and riders.
+    """`prompt_coevo.policy.Policy` over a trainer of VeRL's, between two of its steps, and riders.
 
     The way of the trainer's own validation: rows of a partition of their own, through the agent loop
     manager, scored by the reward loop; the training partition, dataloader and metrics see nothing.
     """
 
-    def __init__(self, trainer: PPOTrainerSync, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self,
+        trainer: PPOTrainer,
+        dispatcher: Dispatcher,
+        sampled_by: Callable[[Mapping[str, Any]], PolicyVersion],
+    ) -> None:
+        """`sampled_by` tells the weights from the extra fields of a row."""
         super().__init__(dispatcher.questions, lambda: dispatcher.engine.policy_version)
         self._trainer = trainer
         self._dispatcher = dispatcher
+        self._sampled_by = sampled_by
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
         """One scored completion per request, by the current weights, all in one batch.
@@ -73,13 +89,28 @@ class VerlPolicy(DoorPolicy):
         """The rows of all that was sent; None if that was nothing."""
         if not sent:
             return None
-        step, buffer = self._trainer.global_steps, self._trainer.replay_buffer
+        buffer = self._trainer.replay_buffer
         often = min(getattr(buffer, "poll_interval", _POLL_S), _POLL_S)
-        with swapped(buffer, "poll_interval", often):
-            rows, _ = buffer.sample(
-                global_steps=step, partition_id=_PARTITION, batch_size=len(sent)
-            )
-        return rows
+        while len(self.finished(sent)) < len(sent):
+            time.sleep(often)
+        return self.rows(sent)
+
+    def finished(self, sent: Planned) -> Planned:
+        """What of it is over, well or not. VeRL's own wait would take whatever is in the partition."""
+        tags = _tags()
+        return {
+            uid: plan
+            for uid, plan in sent.items()
+            if tags.get(uid, {}).get("status") in ("finished", "failure")
+        }
+
+    def rows(self, finished: Planned) -> tq.KVBatchMeta | None:
+        """Take the rows of rollouts that are over; None if there are no rollouts."""
+        if not finished:
+            return None
+        found = {key: tag for key, tag in _tags().items() if _uid(key, tag) in finished}
+        tq.kv_clear(keys=list(finished), partition_id=_PARTITION)
+        return tq.KVBatchMeta(partition_id=_PARTITION, keys=list(found), tags=list(found.values()))
 
     def collect(self, rows: tq.KVBatchMeta | None, sent: Planned) -> list[Rollout]:
         """What `wait` gave, as rollouts in the order in which they were sent.
@@ -95,7 +126,7 @@ class VerlPolicy(DoorPolicy):
             texts = LateTexts(
                 partial(texts_of, partition=_PARTITION, tokenizer=self._trainer.tokenizer)
             )
-            rollouts = collect(rows.keys, _PARTITION, sent, texts, self._version())
+            rollouts = collect(rows.keys, _PARTITION, sent, texts, self._sampled_by)
             texts.close()  # all of them: the rows are about to go
             return rollouts
         finally:
@@ -115,3 +146,14 @@ class VerlPolicy(DoorPolicy):
     def _rewards_come_later(self) -> bool:
         """Whether a reward model shares the rollout's devices; else rewards come with the rows."""
         return self._trainer.reward_loop_manager.reward_loop_worker_handles is None
+
+
+def _tags() -> dict[str, dict[str, Any]]:
+    """Of all rows and rollouts outside training, by their keys."""
+    tags: dict[str, dict[str, Any]] = (tq.kv_list(_PARTITION) or {}).get(_PARTITION, {})
+    return tags
+
+
+def _uid(key: str, tag: Mapping[str, Any]) -> str | None:
+    """The rollout that a row belongs to; None for the mark of a rollout itself."""
+    return None if tag.get("is_prompt", False) else session(key)[0]

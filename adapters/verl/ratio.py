@@ -20,7 +20,7 @@ from verl.protocol import DataProto
 from verl.utils.debug.metrics import calculate_debug_metrics
 
 from prompt_coevo.adapters.verl.contract import check_distilled
-from prompt_coevo.doors.ratio_tensors import distil_ratio
+from prompt_coevo.doors.ratio_tensors import TEMPLATE_EFFECT, distil_ratio, template_effect
 from prompt_coevo.errors import HostError
 from prompt_coevo.settings import Settings
 
@@ -43,23 +43,34 @@ class Ratio:
         self._after: Callable[[], None] | None = None
 
     def exchange(
-        self, keys: Sequence[str], distilled: Sequence[str], partition: str
+        self,
+        keys: Sequence[str],
+        distilled: Sequence[str],
+        partition: str,
+        under_template: torch.Tensor | None = None,
     ) -> dict[str, Any]:
         """Change the `distilled` among the rows `keys` in TransferQueue, when there are old log-probs.
 
+        `under_template`: theirs after what they were sampled under, jagged, (B, T), with `distill_forward`.
         Returns VeRL's metrics of the difference between sampler and trainer again, as they are without the
-        template's part in it. Raises HostError for rows that are not as they must be.
+        template's part in it, which is another metric then. Raises HostError for rows that are not as they
+        must be.
         """
         self._exchanged = set(distilled)
         if distilled and not self._is_checked:
             check_distilled(distilled, partition)
             self._is_checked = True
-        if not distilled or not self._has_sampler:
-            return {}
-        self._change(list(distilled), partition)
+        metrics: dict[str, Any] = {}
+        if not distilled:
+            return metrics
+        if under_template is not None:
+            metrics[TEMPLATE_EFFECT] = _effect(list(distilled), partition, under_template)
+        if not self._has_sampler:
+            return metrics
+        self._change(list(distilled), partition, under_template)
         fields = ["responses", *_FIELDS]
         data = tq.kv_batch_get(keys=list(keys), partition_id=partition, select_fields=fields)
-        metrics: dict[str, Any] = calculate_debug_metrics(DataProto(batch=data.to_padded_tensor()))
+        metrics.update(calculate_debug_metrics(DataProto(batch=data.to_padded_tensor())))
         return metrics
 
     def settle(self, distilled: Sequence[str]) -> None:
@@ -74,7 +85,7 @@ class Ratio:
             self._after()
         self._after = None
 
-    def _change(self, keys: list[str], partition: str) -> None:
+    def _change(self, keys: list[str], partition: str, under_template: torch.Tensor | None) -> None:
         rows = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=list(_FIELDS))
         if missing := sorted(set(_FIELDS) - set(rows.keys())):
             raise HostError(
@@ -86,27 +97,39 @@ class Ratio:
             fields = TensorDict(values, batch_size=len(keys))
             tq.kv_batch_put(keys=keys, partition_id=partition, fields=fields)
 
+        put(_changed(self._settings, rows, under_template))
         if self._settings.distill_ratio == "templated":
-            self._after = partial(put, {_OLD: rows[_SAMPLER], _SAMPLER: rows[_SAMPLER]})
-            put({_SAMPLER: rows[_OLD]})
-        else:
-            put(_changed(self._settings, rows))
+            old = rows[_SAMPLER] if under_template is None else under_template
+            self._after = partial(put, {_OLD: old, _SAMPLER: rows[_SAMPLER]})
 
 
-def _changed(settings: Settings, rows: TensorDict) -> dict[str, torch.Tensor]:
-    """Jagged tensors of rows that are all distilled, with `clean` and `band`."""
+def _changed(
+    settings: Settings, rows: TensorDict, under_template: torch.Tensor | None
+) -> dict[str, torch.Tensor]:
+    """Jagged tensors of rows that are all distilled, as they are until advantages are computed."""
     mask = rows[_MASK]
-    tokens = mask.values()
+    tokens, sampler = mask.values(), rows[_SAMPLER].values()
     new = distil_ratio(
-        settings.distill_ratio,
+        "band" if settings.distill_ratio == "band" else "clean",
         settings.distill_band,
         on_question=rows[_OLD].values(),
-        on_rollout_prompt=rows[_SAMPLER].values(),
+        on_rollout_prompt=sampler if under_template is None else under_template.values(),
         distilled=torch.ones_like(tokens, dtype=torch.bool),
+        by_sampler=sampler,
+        corrects=under_template is not None,
     )
     keep = None if new.keep is None else tokens * new.keep.to(tokens.dtype)
     return {
         name: torch.nested.nested_tensor_from_jagged(values, mask.offsets())
-        for name, values in ((_OLD, new.old), (_SAMPLER, new.sampler), (_MASK, keep))
+        for name, values in ((_SAMPLER, new.sampler), (_MASK, keep))
         if values is not None
     }
+
+
+def _effect(keys: list[str], partition: str, under_template: torch.Tensor) -> float:
+    """What the templates of these rows do to the policy, the mean over their tokens."""
+    rows = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=[_OLD, _MASK])
+    total, tokens = template_effect(
+        rows[_OLD].values(), under_template.values(), rows[_MASK].values()
+    )
+    return total / tokens if tokens else 0.0

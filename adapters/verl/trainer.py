@@ -1,26 +1,29 @@
-"""VeRL's synchronous trainer with the engine in it. No method of VeRL is copied."""
+"""VeRL's trainers with the engine in them: what all have in common, and the synchronous one. No method of
+VeRL is copied."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.v1 import AgentLoopManagerTQ, PPOTrainerSync, register_trainer
+from verl.trainer.ppo.v1 import AgentLoopManagerTQ, PPOTrainer, PPOTrainerSync, register_trainer
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.utils.config import omega_conf_to_dataclass
 
 from prompt_coevo.adapters.verl.checks import agent_loops, check_config, prompt_limit, workload
 from prompt_coevo.adapters.verl.contract import check_dropping, check_names
+from prompt_coevo.adapters.verl.dumps import RanUnder
 from prompt_coevo.adapters.verl.generation import Dispatcher
-from prompt_coevo.adapters.verl.harvest import collect, distilled, session, texts_of
-from prompt_coevo.adapters.verl.launch import TRAINER
+from prompt_coevo.adapters.verl.harvest import BEGAN_WITH, collect, distilled, session, texts_of
+from prompt_coevo.adapters.verl.launch import TRAINERS
 from prompt_coevo.adapters.verl.policy import VerlPolicy
 from prompt_coevo.adapters.verl.questions import index_questions
 from prompt_coevo.adapters.verl.ratio import Ratio
+from prompt_coevo.adapters.verl.second_pass import after_rollout_prompts
 from prompt_coevo.adapters.verl.trackers import open_trackers
 from prompt_coevo.doors.checkpoint import load_state, save_state
 from prompt_coevo.doors.due import Due
@@ -31,29 +34,36 @@ from prompt_coevo.doors.patching import wrap
 from prompt_coevo.doors.policy import observe_riders
 from prompt_coevo.doors.trackers.texts import Texts, Writing
 from prompt_coevo.errors import HostError
-from prompt_coevo.types import Assignment, Rollout
+from prompt_coevo.types import Assignment, PolicyVersion, Rollout
 
-_TRAIN: Final = "train"
+TRAIN: Final = "train"
+"""VeRL's partition of what is trained on."""
+STALENESS: Final = "coevo/staleness"
+"""The metric of how many updates older than those that are trained the weights are that sampled."""
 
 
-@register_trainer(TRAINER)
-class CoevoTrainer(PPOTrainerSync):
-    """Plans, observes, distils and searches around the steps of the synchronous trainer.
+class Coevolving(PPOTrainer):
+    """Plans, observes, distils and searches around the steps of a trainer of VeRL's, which stands behind
+    this class among the bases.
 
     A step's `step_end` and `epoch_end` run when the next step begins: the rollout replicas are awake
     with the new weights then, and the checkpoint, which VeRL writes earlier, is always the state before
     them. A resumed run therefore makes up for them with the same decisions.
     """
 
+    mode: ClassVar[str]
+    """VeRL's name for the trainer behind this class."""
+
     def __init__(self, config: DictConfig) -> None:
-        # The base class asks for its mode in many places, and it is a synchronous trainer.
+        # The base classes ask for their mode in many places.
         with open_dict(config):
-            config.trainer.v1.trainer_mode = "sync"
+            config.trainer.v1.trainer_mode = self.mode
         self._settings = read_settings(config.coevo)
-        check_config(config, self._settings)
-        check_names()
+        check_config(config, self._settings, self.mode)
+        check_names(self.mode)
         self._due = Due()
-        self._has_ended = False
+        self._ran_under = RanUnder()
+        self._has_ended = self._has_observed = False
         self._ratio = Ratio(self._settings, config.actor_rollout_ref.rollout.calculate_log_probs)
         super().__init__(config)
 
@@ -62,9 +72,12 @@ class CoevoTrainer(PPOTrainerSync):
     def _build_replay_buffer(self) -> ReplayBuffer:
         buffer: ReplayBuffer = super()._build_replay_buffer()
         if OmegaConf.select(self.config, "algorithm.filter_groups.enable"):
-            check_dropping(buffer)
-            wrap(buffer, "_clear_groups", self._around_clear_groups)
+            self._watch_dropping(buffer)
         return buffer
+
+    def _watch_dropping(self, buffer: ReplayBuffer) -> None:
+        check_dropping(buffer)
+        wrap(buffer, "_clear_groups", self._around_clear_groups)
 
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
@@ -85,8 +98,14 @@ class CoevoTrainer(PPOTrainerSync):
 
     def fit(self, agent_loop_manager: AgentLoopManagerTQ) -> None:
         rollout = self.config.actor_rollout_ref.rollout
-        self._dispatcher = Dispatcher(agent_loop_manager, self._engine, self._questions, rollout)
-        self._policy = VerlPolicy(self, self._dispatcher)
+        self._dispatcher = Dispatcher(
+            agent_loop_manager,
+            self._engine,
+            self._questions,
+            rollout,
+            keeps_prompts=self._settings.distill_forward,
+        )
+        self._policy = VerlPolicy(self, self._dispatcher, self._sampled_by)
         if not self.config.trainer.get("val_only", False):
             self._engine.begin(self._policy, workload(self.config, len(self.train_dataset)))
         super().fit(self._dispatcher)
@@ -95,21 +114,13 @@ class CoevoTrainer(PPOTrainerSync):
 
     def on_step_begin(self) -> None:
         super().on_step_begin()
+        self._has_observed = False
+        self._ran_under.clear()
         self._due.settle(self._engine, self._policy)
-
-    def on_sample_begin(self) -> None:
-        super().on_sample_begin()
-        rollouts = self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n
-        self._riders = self._policy.send(self._engine.wanted(rollouts))
-
-    def on_sample_end(self) -> None:
-        rows = self._policy.wait(self._riders)
-        super().on_sample_end()  # which puts the replicas to sleep
-        observe_riders(self._engine, lambda: self._policy.collect(rows, self._riders))
 
     def on_step_end(self) -> None:
         super().on_step_end()
-        if self._dispatcher.under_way:
+        if not self._has_observed:
             raise HostError(
                 "VeRL ended a step without computing advantages, so +coevo never saw its rollouts; "
                 "install a VeRL that this adapter supports"
@@ -137,17 +148,47 @@ class CoevoTrainer(PPOTrainerSync):
             self._engine.end(self._policy)
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        batch = super()._compute_old_log_prob(batch, metrics)
-        metrics.update(self._ratio.exchange(batch.keys, self._distilled(batch), batch.partition_id))
+        old_log_prob = super()._compute_old_log_prob
+        batch = old_log_prob(batch, metrics)
+        distilled, under_template = self._distilled(batch), None
+        if distilled and self._settings.distill_forward:
+
+            def compute(rows: KVBatchMeta) -> KVBatchMeta:
+                rows = self._balance_batch(rows, {})
+                old_log_prob(rows, {})
+                return rows
+
+            under_template = after_rollout_prompts(distilled, batch, compute)
+        metrics.update(
+            self._ratio.exchange(batch.keys, distilled, batch.partition_id, under_template)
+        )
         return batch
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         batch = super()._compute_advantage(batch, metrics)
         self._ratio.settle(self._distilled(batch))
-        texts = self._late_texts()
-        self._dispatcher.under_way.observe(self._collect(_real(batch), texts))
-        texts.close()
+        self._observe(_real(batch), metrics)
         return batch
+
+    def _observe(self, keys: list[str], metrics: dict[str, Any]) -> None:
+        """The rows that are about to be trained on."""
+        texts = self._late_texts()
+        rollouts = self._collect(keys, texts)
+        if self.config.trainer.get("rollout_data_dir"):
+            self._ran_under.note(self._planned(keys))
+        under_way = self._dispatcher.under_way
+        under_way.observe(rollouts, {session(key)[0] for key in keys})
+        texts.close()
+        self._has_observed = True
+        now = self._engine.policy_version.step
+        ages = [now - one.policy_version.step for one in rollouts if one.status != "aborted"]
+        metrics[STALENESS] = sum(ages) / len(ages) if ages else 0.0
+
+    def _dump_generations(self, *args: Any, **fields: Any) -> None:
+        folder, columns = fields.get("dump_path"), fields.get("reward_extra_infos_dict")
+        if columns is not None and folder == self.config.trainer.get("rollout_data_dir"):
+            fields["reward_extra_infos_dict"] = self._ran_under.columns(columns)
+        super()._dump_generations(*args, **fields)
 
     # Checkpoints
 
@@ -180,10 +221,20 @@ class CoevoTrainer(PPOTrainerSync):
         return bool(step >= self.total_training_steps or step // self.steps_per_epoch >= epochs)
 
     def _late_texts(self) -> LateTexts:
-        return LateTexts(partial(texts_of, partition=_TRAIN, tokenizer=self.tokenizer))
+        return LateTexts(partial(texts_of, partition=TRAIN, tokenizer=self.tokenizer))
 
     def _collect(self, keys: list[str], texts: LateTexts) -> list[Rollout]:
-        return collect(keys, _TRAIN, self._planned(keys), texts, self._engine.policy_version)
+        return collect(keys, TRAIN, self._planned(keys), texts, self._sampled_by)
+
+    def _sampled_by(self, extra: Mapping[str, Any]) -> PolicyVersion:
+        """The weights that a rollout began with, by its extra fields.
+
+        VeRL counts weights by global steps; while it is in a step they have the number of the last one.
+        """
+        attempt, step = self._engine.policy_version
+        began = extra.get(BEGAN_WITH)
+        behind = 0 if began is None else max(0, self.global_steps - 1 - int(began))
+        return PolicyVersion(attempt, max(0, step - behind))
 
     def _distilled(self, batch: KVBatchMeta) -> list[str]:
         keys = _real(batch)
@@ -197,14 +248,40 @@ class CoevoTrainer(PPOTrainerSync):
     ) -> object:
         """Dynamic sampling drops groups whose rewards are all equal, and those that all failed are
         what a search for templates looks for."""
-        if partition_id == _TRAIN:
+        if partition_id == TRAIN:
             finished = set(uids) & self.replay_buffer.finished_keys[partition_id]
+            self._about_to_drop(set(uids), finished)
             rows = self.replay_buffer.partitions[partition_id]
             dropped = [key for key in rows if session(key)[0] in finished]
             texts = self._late_texts()
-            self._dispatcher.under_way.came_back(self._collect(dropped, texts))
+            self._dispatcher.under_way.came_back(self._collect(dropped, texts), uids)
             texts.close()  # all of them: the rows are about to go
         return original(partition_id, uids)
+
+    def _about_to_drop(self, uids: set[str], finished: set[str]) -> None:
+        """Groups that VeRL drops; those that `finished` are observed, the others have failed."""
+
+
+@register_trainer(TRAINERS["sync"])
+class CoevoTrainer(Coevolving, PPOTrainerSync):
+    """The synchronous trainer: a round is sampled, observed as a whole and trained on, and nothing is under
+    way when its step ends."""
+
+    mode = "sync"
+
+    def on_sample_begin(self) -> None:
+        super().on_sample_begin()
+        rollouts = self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n
+        self._riders = self._policy.send(self._engine.wanted(rollouts))
+
+    def on_sample_end(self) -> None:
+        rows = self._policy.wait(self._riders)
+        super().on_sample_end()  # which puts the replicas to sleep
+        observe_riders(self._engine, lambda: self._policy.collect(rows, self._riders))
+
+    def _observe(self, keys: list[str], metrics: dict[str, Any]) -> None:
+        super()._observe(keys, metrics)
+        self._dispatcher.under_way.clear()  # what failed as a whole has no rows
 
 
 def _real(batch: KVBatchMeta) -> list[str]:

@@ -47,9 +47,9 @@ class OwnDoor(OwnTrainer):
         plugins: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(*arguments)
-        if settings.distill_ratio != "clean":
+        if settings.distill_ratio != "clean" or settings.distill_forward:
             raise HostError(
-                f'this trainer has no distill_ratio = "{settings.distill_ratio}"; leave it at "clean"'
+                'this trainer has distill_ratio = "clean" and no distill_forward; leave them out'
             )
         self.questions = index_columns(self.dataset, settings)
         self.placement = settings.placement.build()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.rows import Row
@@ -22,7 +22,7 @@ class UnderWay:
         self._back: list[Rollout] = []
 
     def __bool__(self) -> bool:
-        """Whether a round was planned and not observed."""
+        """Whether a group was planned and not observed."""
         return bool(self._groups)
 
     def plan(self, names: Sequence[str], rows: Sequence[Row]) -> list[list[Assignment]]:
@@ -45,12 +45,31 @@ class UnderWay:
             )
         return {name: group for name, group in self._groups.items() if name in names}
 
-    def came_back(self, rollouts: Sequence[Rollout]) -> None:
-        """Keep what the host drops from its round, until the round is observed."""
-        self._back += rollouts
+    def all(self) -> dict[str, list[Assignment]]:
+        """Everything that is under way, by its names."""
+        return dict(self._groups)
 
-    def observe(self, rollouts: Sequence[Rollout]) -> None:
-        """Hand a round over to the engine; nothing is under way any more."""
+    def resume(self, groups: Mapping[str, Sequence[Assignment]]) -> None:
+        """Take up groups that were planned before a checkpoint and that the host still holds."""
+        self._engine.still_out([one for group in groups.values() for one in group])
+        self._groups.update({name: list(group) for name, group in groups.items()})
+
+    def came_back(self, rollouts: Sequence[Rollout], names: Collection[str] = ()) -> None:
+        """Keep what the host drops, until a round is observed. `names` are the groups."""
+        self._back += rollouts
+        self.forget(names)
+
+    def observe(self, rollouts: Sequence[Rollout], names: Collection[str]) -> None:
+        """Hand groups over to the engine, with those that came back before; they are under way no more."""
         self._engine.observe([*self._back, *rollouts])
         self._back.clear()
+        self.forget(names)
+
+    def forget(self, names: Collection[str]) -> None:
+        """Groups that will not be observed any more; those that are not under way are left out."""
+        for name in names:
+            self._groups.pop(name, None)
+
+    def clear(self) -> None:
+        """Nothing is under way."""
         self._groups.clear()

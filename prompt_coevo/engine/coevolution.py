@@ -187,6 +187,20 @@ class Coevolution:
         self._rounds.open(number, plan)
         return plan
 
+    def still_out(self, plan: Sequence[Assignment]) -> None:
+        """Rollouts that were planned before a checkpoint, and that the host still holds. Whole groups.
+
+        For a host that samples ahead: call it after `load_state_dict`, or they cannot be observed. Raises
+        HostError for a round that the loaded state does not know.
+        """
+        for number in sorted({one.round for one in plan}):
+            if not 0 <= number < self._round:
+                raise HostError(
+                    f"the round {number} is out, as the host's checkpoint says, and the engine's state has "
+                    f"planned {self._round} rounds; the two are not of one checkpoint"
+                )
+            self._rounds.open(number, [one for one in plan if one.round == number])
+
     def wanted(self, capacity: int) -> list[RolloutRequest]:
         """Rollouts that would help a search, to be sampled behind a generation round of training.
 

@@ -21,6 +21,7 @@ _MEANING: Final = (
     "context_distillation",
     "distill_ratio",
     "distill_band",
+    "distill_forward",
     "placement",
 )
 

@@ -82,6 +82,9 @@ class Settings(BaseSettings):
     """Where old log-probs of distilled rollouts come from; see the documentation."""
     distill_band: tuple[float, float] = (0.01, 10.0)
     """With `band`: tokens whose π(y|x)/π(y|x~) is outside are left out of the loss."""
+    distill_forward: bool = False
+    """A forward pass more under the template: corrections between sampler and trainer then work on
+    distilled rollouts too, and how much the template does is measured."""
     placement: PlacementSettings = PlacementSettings()
     reflection: ReflectionSettings = ReflectionSettings()
     gates: GateSettings = GateSettings()
@@ -215,18 +218,19 @@ class Settings(BaseSettings):
         low, high = self.distill_band
         if not 0 <= low < high:
             yield f"distill_band must be two numbers with 0 <= low < high, but is {low}, {high}"
-        if not self.context_distillation and self.distill_ratio != "clean":
-            yield (
-                f"distill_ratio = {self.distill_ratio!r} has no effect without context distillation; "
-                "set context_distillation = true or leave distill_ratio out"
-            )
+        for name, usual in (("distill_ratio", "clean"), ("distill_forward", False)):
+            if not self.context_distillation and (value := getattr(self, name)) != usual:
+                yield (
+                    f"{name} = {value!r} has no effect without context distillation; set "
+                    f"context_distillation = true or leave {name} out"
+                )
         if "distill_band" in self.model_fields_set and self.distill_ratio != "band":
             yield (
                 'distill_band has no effect unless distill_ratio = "band"; set that or leave it out'
             )
 
     def _of_methods(self, methods: Mapping[str, Method]) -> Iterator[str]:
-        idle = {"context_distillation", "distill_ratio"} & self.model_fields_set
+        idle = {"context_distillation", "distill_ratio", "distill_forward"} & self.model_fields_set
         if idle and methods and not any(method.may_distil for method in methods.values()):
             yield (
                 f"{min(idle)} has no effect with algorithms = {', '.join(self.algorithms)}, "

@@ -64,6 +64,7 @@ class VerlRun(RayRun):
         model: Path | None = None,
         warm: bool = True,
         cluster: RayCluster | None = None,
+        gpus: int = 1,
     ) -> None:
         """Write the data and start. Later overrides win over earlier ones and over the defaults.
 
@@ -71,19 +72,21 @@ class VerlRun(RayRun):
         and more columns. Without `train` the demo's 8 hard questions are taken, without `val` the
         first 2 rows of `train`. `warm` forks all processes of all runs from one with torch imported, see
         `helpers.warm_python`: half the time, and the first run pays for it. On a
-        `cluster` it does not start a Ray of its own.
+        `cluster` it does not start a Ray of its own. `gpus` that do not exist are handed out; as
+        many train as `trainer.n_gpus_per_node` says.
         """
         super().__init__(folder)
         train = rows() if train is None else train
         write_rows(self._logs / "train.parquet", train)
         write_rows(self._logs / "val.parquet", train[:2] if val is None else val)
-        environment = self._verl_environment(env or {})
+        visible = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(gpus)))}
+        environment = self._verl_environment({**visible, **(env or {})})
         arguments, python = self._overrides(model), sys.executable
         if cluster is not None:
             python = cluster.python
             arguments += self._on(cluster, environment)
         else:
-            arguments += self._own_ray()
+            arguments += self._own_ray(gpus)
             if warm:
                 python = client_command(warm_server(MODULES, _IMPORT_SETTINGS))
         if python != sys.executable:
@@ -99,11 +102,11 @@ class VerlRun(RayRun):
         own = {**VERL_SETTINGS, "VERL_FILE_LOGGER_PATH": str(self._logs / "metrics.jsonl")}
         return self._environment(self._import_path({}), {**own, **extra})
 
-    def _own_ray(self) -> list[str]:
+    def _own_ray(self, gpus: int) -> list[str]:
         ray_init = "+ray_kwargs.ray_init"
         return [
             "ray_kwargs.ray_init.num_cpus=32",  # logical; with 8 the placement group never comes
-            f"{ray_init}.num_gpus=1",
+            f"{ray_init}.num_gpus={gpus}",
             f"{ray_init}.include_dashboard=False",
             f"{ray_init}.object_store_memory=200000000",
             f"{ray_init}._temp_dir={self._ray}",

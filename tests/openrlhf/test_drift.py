@@ -37,6 +37,8 @@ MUTANTS = [
     f"{TRAINER}.ppo_utils.samples_generator:SamplesGenerator._process_response_into_experience",
     f"{TRAINER}.ppo_utils.experience_maker:RemoteExperienceMaker.make_experience",
     f"{TRAINER}.ppo_utils.experience_maker:RemoteExperienceMaker.make_experience_batch",
+    f"{TRAINER}.ppo_utils.experience_maker:RemoteExperienceMaker._dispatch_forward",
+    f"{TRAINER}.ppo_utils.experience_maker:RemoteExperienceMaker._flatten_results",
     f"{TRAINER}.ppo_trainer:PromptDataset",
     f"{TRAINER}.ppo_trainer:RemoteExperienceMaker",
     f"{TRAINER}.ppo_trainer:SamplesGenerator",

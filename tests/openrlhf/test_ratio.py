@@ -31,7 +31,7 @@ FIRST_TEMPLATED_STEP = 3
 Row = dict[str, Any]
 
 
-def run(folder: Path, *overrides: str) -> Result:
+def run(folder: Path, *overrides: str, drift: float = 0.0) -> Result:
     with openai_server(teach) as server:
         result = run_openrlhf(
             folder,
@@ -41,7 +41,7 @@ def run(folder: Path, *overrides: str) -> Result:
                 *("--coevo.p2o.dev_size=4", "--train.num_episodes=2", "--actor.adam.lr=0"),
                 *("--algo.advantage.is_correction_level=token", *overrides),
             ],
-            env={"OPENAI_API_KEY": "sk-test"},
+            env={"OPENAI_API_KEY": "sk-test", "COEVO_TEST_DRIFT": str(drift)},
         )
     assert result.returncode == 0, result.tail
     return result
@@ -129,3 +129,29 @@ def test_clean_with_a_reference_policy_and_other_estimators(tmp_path: Path, esti
         assert response(row, "rollout_log_probs")[1:] == close(values[1:])
         assert response(row, "action_mask") == [1] * len(values)
     assert any(any(response(row, "advantages")) for row in distilled)
+
+
+@pytest.mark.parametrize("mode", ["clean", "band", "templated"])
+def test_a_forward_under_the_template_leaves_the_samplers_own_part_alone(
+    tmp_path: Path, mode: str
+) -> None:
+    """The sampler's log-probs are all above the trainer's, in rows with and without a template."""
+    drift = 0.25
+    result = run(
+        tmp_path, f"--coevo.distill_ratio={mode}", "--coevo.distill_forward=True", drift=drift
+    )
+    distilled, plain = rows(result)
+    effects = []
+    for row in [*distilled, *plain]:
+        values = on_question(row)
+        under = log_probs(row["under"], response_of(row)) if "under" in row else values
+        old = under if mode == "templated" else values
+        # The first token has that of the sampler, which may not end there.
+        assert response(row, "action_log_probs")[1:] == close(old[1:])
+        sampler = [value + drift for value in old]
+        assert response(row, "rollout_log_probs")[1:] == close(sampler[1:])
+        effects += [a - b for a, b in zip(under, values, strict=True) if "under" in row]
+    name = "train/coevo/template_logp_difference"
+    told = [step[name] for step in result.metrics.values() if name in step]
+    assert len(told) > 0
+    assert min(told) <= sum(effects) / len(effects) <= max(told)

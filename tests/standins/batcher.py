@@ -1,8 +1,13 @@
-"""Answers requests with a transformers model; all that wait at the same time make one batch."""
+"""Answers requests with a transformers model; all that wait at the same time make one batch.
+
+Its log-probs are `COEVO_TEST_DRIFT` above the model's, as an engine of another precision is off.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -33,10 +38,12 @@ class Batcher:
         """`log` gets every batch with its answers before the callers do."""
         self._model, self._tokenizer, self._log = model, tokenizer, log
         self._script = load_script()
+        self._drift = float(os.environ.get("COEVO_TEST_DRIFT", "0"))
         self._waiting: list[_Waiting] = []
         self._task: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1)
         self._lock = asyncio.Lock()
+        self._aborted = threading.Event()
 
     @property
     def busy(self) -> bool:
@@ -48,6 +55,16 @@ class Batcher:
         if self._task is None:
             self._task = asyncio.create_task(self._answer_all())
         return await waiting.answer
+
+    async def abort(self) -> None:
+        """Answer all that ask with what there is by now; returns when nothing is under way any more."""
+        self._aborted.set()
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            one.answer.set_result(([], []))
+        while self._task is not None:
+            await asyncio.sleep(_QUIET)
+        self._aborted.clear()
 
     @asynccontextmanager
     async def between_batches(self) -> AsyncIterator[None]:
@@ -63,7 +80,8 @@ class Batcher:
                 count = len(self._waiting)
                 await asyncio.sleep(_QUIET)
             async with self._lock:
-                await self._answer_batch()
+                if self._waiting:
+                    await self._answer_batch()
         self._task = None
 
     async def _answer_batch(self) -> None:
@@ -77,14 +95,15 @@ class Batcher:
             for waiting in batch:
                 waiting.answer.set_exception(error)
             return
-        answers = [self._stopped(*pair) for pair in zip(requests, answers, strict=True)]
+        stopped = [self._stopped(*pair) for pair in zip(requests, answers, strict=True)]
+        answers = [(ids, [value + self._drift for value in values]) for ids, values in stopped]
         self._log(list(zip(requests, answers, strict=True)))
         for waiting, answer in zip(batch, answers, strict=True):
             waiting.answer.set_result(answer)
 
     def _generate(self, requests: list[Request]) -> list[Answer]:
         eos, pad = self._tokenizer.eos_token_id, self._tokenizer.pad_token_id
-        answers = sample(self._model, requests, eos, pad)
+        answers = sample(self._model, requests, eos, pad, self._aborted.is_set)
         if self._script is None:
             return answers
         replaced = {}

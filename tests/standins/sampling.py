@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,11 +29,15 @@ class Request:
 
 @torch.inference_mode()
 def sample(
-    model: Any, requests: Sequence[Request], eos: int, pad: int
+    model: Any,
+    requests: Sequence[Request],
+    eos: int,
+    pad: int,
+    aborted: Callable[[], bool] = lambda: False,
 ) -> list[tuple[list[int], list[float]]]:
     """Token ids up to and with the end token, and their log-probs under the temperature (1 if 0).
 
-    Before `min_tokens` the end token has no probability.
+    Before `min_tokens` the end token has no probability. Once `aborted`, rows are what there is.
     """
     ids, mask = _left_padded([request.prompt_ids for request in requests], pad)
     longest = max(request.max_tokens for request in requests)
@@ -70,7 +74,7 @@ def sample(
         logps.append(log_softmax.gather(-1, token[:, None])[:, 0])
         alive.append(~done)
         done = done | (token == eos) | (limits <= step + 1)
-        if done.all():
+        if done.all() or aborted():
             break
         ids = torch.where(done, pad, token)[:, None]
         mask = torch.cat([mask, torch.ones_like(ids)], 1)

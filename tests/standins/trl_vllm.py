@@ -20,6 +20,8 @@ class VLLMGeneration:
         self.generation_kwargs = trainer.args.generation_kwargs or {}
         self.calls: list[dict[str, Any]] = []
         self.syncs = 0
+        self.drift = 0.0
+        """How much its log-probs are above the trainer's, as those of another precision are."""
 
     @property
     def _used(self) -> float:
@@ -58,7 +60,7 @@ class VLLMGeneration:
         ids = output.sequences[0, len(prompt) :]
         logits = torch.stack(output.logits)[:, 0] / (temperature or 1.0)
         values = logits.log_softmax(-1).gather(-1, ids[:, None])[:, 0]
-        return ids.tolist(), values.tolist()
+        return ids.tolist(), (values + self.drift).tolist()
 
 
 def use_vllm(trainer: Any) -> VLLMGeneration:

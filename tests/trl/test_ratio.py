@@ -24,11 +24,15 @@ LOW, HIGH = 0.05, 4.0
 
 
 def train(
-    trainer: Any, vllm: bool = False, hints: dict[str, list[str]] = HINTS, **settings: Any
+    trainer: Any,
+    vllm: bool = False,
+    hints: dict[str, list[str]] = HINTS,
+    drift: float = 0.0,
+    **settings: Any,
 ) -> Spy:
     spy = Spy.on(trainer)
     if vllm:
-        use_vllm(trainer)
+        use_vllm(trainer).drift = drift
     trainer.add_callback(
         CoevoCallback(trainer, SETTINGS | settings, plugins={"templates": FixedTemplates(hints)})
     )
@@ -115,6 +119,51 @@ def test_the_samplers_logps_do_not_leak_into_vllms_correction(
     untemplated = found.loss["importance_sampling_ratio"][~rows]
     real = untemplated[found.mask[~rows]] if untemplated.shape[1] > 1 else untemplated
     assert (real - 1).abs().max() < 1e-3
+
+
+DRIFT = 0.25
+
+
+@pytest.mark.parametrize("mode", ["clean", "band", "templated"])
+@pytest.mark.parametrize("level", ["token_truncate", "sequence_mask"])
+def test_a_forward_under_the_template_corrects_the_sampler_in_distilled_rows(
+    make_trainer: Any, tokenizer: Any, mode: str, level: str
+) -> None:
+    """The sampler's own part is corrected as in all other rows, the template's is not."""
+    built = make_trainer(
+        max_steps=1, per_device_train_batch_size=16, vllm_importance_sampling_mode=level
+    )
+    spy = train(built, vllm=True, drift=DRIFT, distill_ratio=mode, distill_forward=True)
+    found = Logps(spy, 0, tokenizer)
+    rows, mask = found.templated, found.mask
+    ratio = found.loss["importance_sampling_ratio"]
+    tokens = mask.sum(1, keepdim=True) if level == "sequence_mask" else torch.ones_like(ratio)
+    expected = (-DRIFT * tokens).exp()
+    counted = mask if level == "token_truncate" else torch.ones_like(ratio, dtype=torch.bool)
+    assert ((ratio - expected) * counted).abs().max() < 1e-3
+    old, sampler = found.loss["old_per_token_logps"], found.loss["sampling_per_token_logps"]
+    assert found.close(old, found.on_rollout if mode == "templated" else found.on_question)
+    assert found.close(sampler, DRIFT + old)
+    (effect,) = [row["coevo/template_logp_difference"] for row in built.state.log_history[:1]]
+    difference = (found.on_rollout - found.on_question)[rows[:, None] & mask]
+    assert effect == pytest.approx(float(difference.mean()), abs=1e-3)
+    assert effect > 0.5
+
+
+@pytest.mark.parametrize("mode", ["clean", "band", "templated"])
+@pytest.mark.parametrize("trainer", [GRPOTrainer, RLOOTrainer])
+def test_a_forward_where_no_sampler_is_corrected_changes_nothing_and_measures(
+    make_trainer: Any, trainer: type, mode: str
+) -> None:
+    """Also with a KL to a reference policy, whose log-probs are computed by the same method."""
+    norms = []
+    for forward in (False, True):
+        built = make_trainer(trainer, max_steps=1, per_device_train_batch_size=16, beta=0.1)
+        train(built, distill_ratio=mode, distill_forward=forward)
+        log = built.state.log_history[0]
+        norms.append(log["grad_norm"])
+        assert (log.get("coevo/template_logp_difference", 0) > 0.5) is forward
+    assert norms[0] == pytest.approx(norms[1], rel=1e-3)
 
 
 def test_the_samplers_logps_without_a_correction(make_trainer: Any, tokenizer: Any) -> None:

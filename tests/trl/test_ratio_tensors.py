@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from prompt_coevo.doors.ratio_tensors import band_mask, distil_ratio, left_pad
+from prompt_coevo.doors.ratio_tensors import band_mask, distil_ratio, left_pad, template_effect
 
 BAND = (0.01, 10.0)
 ON_QUESTION = torch.tensor([[-1.0, -6.0, -0.5], [-1.0, -6.0, -0.5]])
@@ -122,3 +122,26 @@ def test_left_padding() -> None:
     ids, mask = left_pad([[1, 2, 3], [4]], pad_id=9)
     assert ids.tolist() == [[1, 2, 3], [9, 9, 4]]
     assert mask.tolist() == [[1, 1, 1], [0, 0, 1]]
+
+
+@pytest.mark.parametrize("mode", ["clean", "band"])
+def test_the_trainers_own_after_the_template_leave_the_samplers_part(mode: str) -> None:
+    """What corrections see of a distilled row is the difference between trainer and sampler alone."""
+    sampler = ON_ROLLOUT_PROMPT + 0.25
+    new = distil_ratio(
+        mode,  # type: ignore[arg-type]
+        BAND,
+        on_question=ON_QUESTION,
+        on_rollout_prompt=ON_ROLLOUT_PROMPT,
+        distilled=DISTILLED,
+        by_sampler=sampler,
+        corrects=True,
+    )
+    assert new.sampler is not None
+    assert (ON_QUESTION - new.sampler)[0].tolist() == [-0.25] * 3
+    assert new.sampler[1].tolist() == sampler[1].tolist()
+
+
+def test_what_a_template_does_is_counted_over_some_tokens() -> None:
+    counted = torch.tensor([[1, 0, 1], [0, 0, 0]])
+    assert template_effect(ON_QUESTION, ON_ROLLOUT_PROMPT, counted) == (-0.5 - 3.5, 2)

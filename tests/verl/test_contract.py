@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from verl.experimental.agent_loop import agent_loop
 from verl.trainer.ppo.v1 import PPOTrainerSync
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
-from prompt_coevo.adapters.verl import contract, launch, policy, ratio, trainer
+from prompt_coevo.adapters.verl import asynchronous, contract, launch, policy, ratio, trainer
 from prompt_coevo.adapters.verl.contract import LEANT_ON, check_distilled
 from prompt_coevo.adapters.verl.distil import TRAINED, fingerprint
 from prompt_coevo.adapters.verl.ratio import Ratio
@@ -24,7 +23,12 @@ from prompt_coevo.adapters.verl.trainer import CoevoTrainer
 from prompt_coevo.errors import HostError
 from prompt_coevo.settings import Settings
 
-PRIVATE = [(owner, name) for owner, names in LEANT_ON.items() for name in names]
+TRAINERS = {
+    "sync": CoevoTrainer,
+    "colocate_async": asynchronous.CoevoColocateAsync,
+    "separate_async": asynchronous.CoevoSeparateAsync,
+}
+PRIVATE = [(mode, name) for mode, (_, names) in LEANT_ON.items() for name in names]
 
 
 def config(*overrides: str) -> Any:
@@ -43,24 +47,28 @@ def take_away(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
             monkeypatch.delattr(one, name)
 
 
-@pytest.mark.parametrize(("owner", "name"), PRIVATE, ids=[name for _, name in PRIVATE])
+@pytest.mark.parametrize(
+    ("mode", "name"), PRIVATE, ids=[f"{mode}-{name}" for mode, name in PRIVATE]
+)
 def test_without_a_name_there_is_no_trainer(
-    monkeypatch: pytest.MonkeyPatch, owner: type, name: str
+    monkeypatch: pytest.MonkeyPatch, mode: str, name: str
 ) -> None:
+    owner, _ = LEANT_ON[mode]
     take_away(monkeypatch, owner, name)
     with pytest.raises(
         HostError, match=f"{owner.__name__} has no {name}, which .coevo needs; inst"
     ):
-        CoevoTrainer(config())
+        TRAINERS[mode](config())
 
 
-def test_all_that_is_overridden_is_among_them() -> None:
+@pytest.mark.parametrize(("mode", "modules"), [("sync", 1), ("colocate_async", 2)])
+def test_all_that_is_overridden_is_among_them(mode: str, modules: int) -> None:
     """A method of ours that VeRL does not have would never be called."""
-    named = {*LEANT_ON[PPOTrainerSync], "__init__"}
-    tree = ast.parse(inspect.getsource(trainer))
+    named = {*LEANT_ON[mode][1], "__init__", "_observe"}
     called = {
         node.attr
-        for node in ast.walk(tree)
+        for module in (trainer, asynchronous)[:modules]
+        for node in ast.walk(ast.parse(inspect.getsource(module)))
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Call)
         and getattr(node.value.func, "id", "") == "super"
@@ -111,14 +119,15 @@ def test_and_so_is_one_whose_groups_cannot_be_read(
         contract.check_dropping(made)
 
 
+@pytest.mark.parametrize("mode", ["sync", "colocate_async"])
 def test_a_part_that_cannot_be_imported_is_told_in_a_sentence(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     monkeypatch.delattr(agent_loop, "_agent_loop_registry")
-    for name in ("trainer", "generation", "distil"):
+    for name in ("asynchronous", "trainer", "generation", "distil"):
         monkeypatch.delitem(sys.modules, f"prompt_coevo.adapters.verl.{name}", raising=False)
     with pytest.raises(HostError, match=r"lacks a part .*_agent_loop_registry.* such as 0\.9\.1"):
-        launch._register_trainer()
+        launch._register_trainer(mode)
 
 
 def test_a_step_whose_rollouts_were_never_seen_ends_the_run(
@@ -127,7 +136,7 @@ def test_a_step_whose_rollouts_were_never_seen_ends_the_run(
     """As where VeRL no longer calls what is overridden."""
     monkeypatch.setattr(PPOTrainerSync, "on_step_end", lambda _: None)
     built = object.__new__(CoevoTrainer)
-    built._dispatcher = SimpleNamespace(under_way=["a group"])
+    built._has_observed = False
     with pytest.raises(HostError, match="a step without computing advantages, so .coevo never saw"):
         built.on_step_end()
 

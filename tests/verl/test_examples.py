@@ -67,7 +67,9 @@ def test_bash_can_read_it(script: str) -> None:
 
 
 def test_verl_and_the_plugin_take_the_configuration(script: str, config: Any) -> None:
-    LaunchCheck().on_job_start(config)
+    check = LaunchCheck()
+    check.on_run_start(config)
+    check.on_job_start(config)
     resolved = OmegaConf.to_container(config, resolve=True)
     assert resolved["trainer"]["v1"]["trainer_mode"] == "coevo"
     assert resolved["actor_rollout_ref"]["rollout"]["name"] == "vllm"

@@ -33,6 +33,7 @@ def test_mistakes_with_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         given = [] if model is None else [f"coevo.reflection.model={model}"]
         choice = ["+coevo=p2o", "actor_rollout_ref.rollout.n=4", *given]
         config = compose("ppo_trainer", overrides=[*choice, *overrides])
+        LaunchCheck().on_run_start(config)
         with pytest.raises(SystemExit) as raised:
             LaunchCheck().on_job_start(config)
         return told(raised.value, tmp_path).removeprefix("error: ")
@@ -47,8 +48,8 @@ def test_mistakes_with_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             "one rollout a question: `actor_rollout_ref.rollout.n=1`": refused(
                 "actor_rollout_ref.rollout.n=1"
             ),
-            "an asynchronous trainer: `trainer.v1.trainer_mode=colocate_async`": refused(
-                "trainer.v1.trainer_mode=colocate_async"
+            "a trainer that is none: `trainer.v1.trainer_mode=async`": refused(
+                "trainer.v1.trainer_mode=async"
             ),
             "the deprecated trainer: `trainer.use_v1=False`": refused("trainer.use_v1=False"),
             "`coevo.distill_ratio=band` without the sampler's log-probs": refused(

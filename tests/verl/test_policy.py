@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,10 @@ from transfer_queue import KVBatchMeta
 from prompt_coevo.adapters.verl import policy
 from prompt_coevo.doors.policy import RolloutsFailed
 from prompt_coevo.types import Assignment, PolicyVersion, RolloutRequest, Sampling
+
+
+def sampled_by(_: Mapping[str, Any]) -> PolicyVersion:
+    return PolicyVersion(0, 3)
 
 
 @pytest.mark.parametrize("colocated", [False, True])
@@ -30,10 +35,8 @@ def test_rollouts_that_all_failed_are_aborted_and_end_nothing(
         ),
         _compute_reward_colocate=refused,
     )
-    dispatcher = SimpleNamespace(
-        questions=None, engine=SimpleNamespace(policy_version=PolicyVersion(0, 3))
-    )
-    verl_policy = policy.VerlPolicy(trainer, dispatcher)
+    dispatcher = SimpleNamespace(questions=None)
+    verl_policy = policy.VerlPolicy(trainer, dispatcher, sampled_by)
     rider = Assignment("q1", round=-1)
     nothing = KVBatchMeta(partition_id="val", keys=[], tags=[])
     (found,) = verl_policy.collect(nothing, {"uid": [rider]})
@@ -42,7 +45,7 @@ def test_rollouts_that_all_failed_are_aborted_and_end_nothing(
 
 
 def test_for_no_requests_nobody_is_woken() -> None:
-    verl_policy = policy.VerlPolicy(SimpleNamespace(), SimpleNamespace(questions=None))
+    verl_policy = policy.VerlPolicy(SimpleNamespace(), SimpleNamespace(questions=None), sampled_by)
     assert verl_policy.rollout([]) == []
     assert verl_policy.collect(verl_policy.wait(verl_policy.send([])), {}) == []
 
@@ -72,10 +75,8 @@ def test_rollouts_none_of_which_came_back_fail_and_leave_the_replicas_awake(
             update_weights=lambda: done.append("awake"),
         ),
     )
-    dispatcher = SimpleNamespace(
-        questions=None, engine=SimpleNamespace(policy_version=PolicyVersion(0, 3))
-    )
-    verl_policy = policy.VerlPolicy(trainer, dispatcher)
+    dispatcher = SimpleNamespace(questions=None)
+    verl_policy = policy.VerlPolicy(trainer, dispatcher, sampled_by)
     monkeypatch.setattr(policy.tq, "kv_clear", lambda keys, partition_id: done.append(keys))
     rows = KVBatchMeta(partition_id="val", keys=["uid_0_0"], tags=[{}])
     monkeypatch.setattr(verl_policy, "send", lambda _: {"uid": [Assignment("q1")]})
@@ -83,3 +84,44 @@ def test_rollouts_none_of_which_came_back_fail_and_leave_the_replicas_awake(
     with pytest.raises(Asleep if raises else RolloutsFailed):
         verl_policy.rollout([RolloutRequest(Assignment("q1"), Sampling())])
     assert done == ["asleep", ["uid_0_0"], "awake"]
+
+
+class Partition:
+    """In TransferQueue's place: the marks and rows of the partition that VeRL validates in."""
+
+    def __init__(self, **statuses: str) -> None:
+        self.tags: dict[str, dict[str, Any]] = {}
+        for uid, status in statuses.items():
+            self.tags[uid] = {"is_prompt": True, "status": status}
+            if status == "finished":
+                self.tags[f"{uid}_0_0"] = {"status": "success"}
+        self.cleared: list[str] = []
+
+    def kv_list(self, partition_id: str) -> dict[str, Any]:
+        return {partition_id: dict(self.tags)}
+
+    def kv_clear(self, keys: list[str], partition_id: str) -> None:
+        self.cleared += keys
+        for key in keys:
+            del self.tags[key]
+
+
+def test_rollouts_of_others_in_the_same_partition_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An asynchronous trainer's riders are out while a search asks for its own."""
+    partition = Partition(mine="finished", failed="failure", late="running", other="finished")
+    monkeypatch.setattr(policy, "tq", partition)
+    monkeypatch.setattr(
+        partition, "KVBatchMeta", lambda **fields: SimpleNamespace(**fields), raising=False
+    )
+    verl_policy = policy.VerlPolicy(SimpleNamespace(), SimpleNamespace(questions=None), sampled_by)
+    sent = {name: [Assignment("q1")] for name in ("mine", "failed", "late")}
+    finished = verl_policy.finished(sent)
+    assert list(finished) == ["mine", "failed"]
+    rows = verl_policy.rows(finished)
+    assert rows is not None
+    assert rows.keys == ["mine_0_0"]
+    assert partition.cleared == ["mine", "failed"]
+    policy.forget_all()  # what a checkpoint brought back
+    assert partition.tags == {}

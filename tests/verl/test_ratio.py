@@ -23,7 +23,7 @@ LOW, HIGH = 0.5, 2.0
 FIRST_TEMPLATED_STEP = 3
 
 
-def run(folder: Path, *overrides: str) -> Result:
+def run(folder: Path, *overrides: str, drift: float = 0.0) -> Result:
     with openai_server(teach) as server:
         result = run_verl(
             folder,
@@ -35,7 +35,7 @@ def run(folder: Path, *overrides: str) -> Result:
                 "reward.custom_reward_function.name=compute_score",
                 *overrides,
             ],
-            env={"OPENAI_API_KEY": "sk-test"},
+            env={"OPENAI_API_KEY": "sk-test", "COEVO_TEST_DRIFT": str(drift)},
         )
     assert result.returncode == 0, result.tail
     return result
@@ -116,3 +116,33 @@ def test_templated_leaves_a_kl_in_the_reward_on_the_question(tmp_path: Path) -> 
         assert weights == pytest.approx([1.0] * len(weights), abs=1e-3)
     for row in plain:
         assert row["old_log_probs"] == close(log_probs(row["prompts"], row["responses"]))
+
+
+@pytest.mark.parametrize("mode", ["clean", "templated"])
+def test_a_forward_under_the_template_corrects_the_sampler_in_distilled_rows(
+    tmp_path: Path, mode: str
+) -> None:
+    """The sampler's log-probs are all above the trainer's: what that weighs is the same in all rows."""
+    drift = 0.25
+    result = run(
+        tmp_path,
+        f"coevo.distill_ratio={mode}",
+        "coevo.distill_forward=True",
+        "algorithm.rollout_correction.rollout_is=token",
+        drift=drift,
+    )
+    distilled, plain = rows(result)
+    effects = []
+    for row in [*distilled, *plain]:
+        on_question = log_probs(row["prompts"], row["responses"])
+        under = log_probs(row["under"], row["responses"]) if "under" in row else on_question
+        old = under if mode == "templated" else on_question
+        assert row["old_log_probs"] == close(old)
+        assert row["rollout_log_probs"] == close([value + drift for value in old])
+        weights = row["rollout_is_weights"]
+        assert weights == pytest.approx([math.exp(-drift)] * len(weights), abs=1e-3)
+        effects += [a - b for a, b in zip(under, on_question, strict=True) if "under" in row]
+    name = "coevo/template_logp_difference"
+    told = [step[name] for step in result.metrics.values() if name in step]
+    assert len(told) > 0
+    assert min(told) <= sum(effects) / len(effects) <= max(told)

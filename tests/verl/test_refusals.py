@@ -15,10 +15,11 @@ import pytest
 from hydra import compose, initialize_config_dir, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import ConfigCompositionException
+from verl.trainer.ppo.v1 import get_trainer_cls
 
 from prompt_coevo import Method, registry
 from prompt_coevo.adapters.verl import checks
-from prompt_coevo.adapters.verl.launch import LaunchCheck
+from prompt_coevo.adapters.verl.launch import TRAINERS, LaunchCheck
 from prompt_coevo.adapters.verl.questions import index_questions
 from prompt_coevo.doors.hydra_group import read_settings
 from prompt_coevo.errors import DatasetError, HostError, SettingsError
@@ -41,8 +42,10 @@ def composed(*overrides: str, choice: str = "p2o") -> Any:
 
 
 def refusal(*overrides: str, choice: str = "p2o") -> str:
+    config = composed(*overrides, choice=choice)
+    LaunchCheck().on_run_start(config)
     with pytest.raises(SystemExit) as caught:
-        LaunchCheck().on_job_start(composed(*overrides, choice=choice))
+        LaunchCheck().on_job_start(config)
     message = str(caught.value)
     assert message.startswith("error: ")
     assert "\n" not in message
@@ -127,9 +130,21 @@ def test_a_key_of_the_host_that_is_unknown_is_hydras_business() -> None:
         (["+coevo.reflection.api_key=sk-1"], "would be printed and logged"),
         (["actor_rollout_ref.rollout.n=1"], "rollout.n=1 makes no groups"),
         (["trainer.use_v1=False"], "the deprecated one; leave it out"),
-        (["trainer.v1.trainer_mode=colocate_async"], "trainer_mode=colocate_async cannot go with"),
-        (["trainer.v1.trainer_mode=separate_async"], "trainer_mode=separate_async cannot go with"),
-        (["trainer.v1.trainer_mode=sync"], "trainer_mode=sync cannot go with +coevo"),
+        (
+            ["trainer.v1.trainer_mode=mine"],
+            "mine cannot go with +coevo, which knows sync, colocate_async, separate_async",
+        ),
+        (
+            [
+                "trainer.v1.trainer_mode=colocate_async",
+                "trainer.v1.sampler.custom_sampler.path=sampler.py",
+            ],
+            "may drop groups where +coevo cannot see them, and their plans would pile up",
+        ),
+        (
+            ["trainer.v1.trainer_mode=colocate_async", "reward.reward_model.enable=True"],
+            "would put the rollout servers to sleep while they sample ahead",
+        ),
         (["+trainer.v1.sync.parameter_sync_step=2"], "trains on parts of a round"),
         (["skip.rollout_tq.enable=True"], "replays stored rollouts"),
         (
@@ -200,6 +215,24 @@ def test_not_refused(overrides: list[str]) -> None:
     LaunchCheck().on_job_start(composed(*overrides))
 
 
+@pytest.mark.parametrize("mode", TRAINERS)
+def test_the_trainer_of_the_asked_mode_becomes_ours(mode: str) -> None:
+    config = composed(f"trainer.v1.trainer_mode={mode}")
+    check = LaunchCheck()
+    check.on_run_start(config)
+    check.on_job_start(config)
+    assert config.trainer.v1.trainer_mode == TRAINERS[mode]  # looked up, which registers it
+    trainer = get_trainer_cls(TRAINERS[mode])
+    assert issubclass(trainer, get_trainer_cls(mode))
+    assert trainer.mode == mode
+
+
+def test_several_jobs_of_a_multirun_would_get_verls_own_trainer() -> None:
+    """Hydra calls `on_run_start` for a single run alone."""
+    with pytest.raises(SystemExit, match="in a run of several jobs; write .*coevo_trainer:sync"):
+        LaunchCheck().on_job_start(composed("trainer.v1.trainer_mode=sync"))
+
+
 def test_the_asynchronous_trainers_of_other_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     packages = Path(str(files("verl"))).parent
     monkeypatch.chdir(packages)  # their configurations look for VeRL's from there
@@ -208,7 +241,9 @@ def test_the_asynchronous_trainers_of_other_commands(monkeypatch: pytest.MonkeyP
         folder = packages / "verl" / "experimental" / f"{module}_policy" / "config"
         with initialize_config_dir(str(folder), version_base=None):
             config = compose(f"{module}_ppo_trainer", overrides=["+coevo=p2o", *MODEL])
-        with pytest.raises(SystemExit, match="error: .coevo works with verl.trainer.main_ppo; "):
+        with pytest.raises(
+            SystemExit, match="error: .coevo works with verl.trainer.main_ppo, and "
+        ):
             LaunchCheck().on_job_start(config)
 
 
@@ -221,7 +256,7 @@ def test_a_refusal_ends_the_real_command_before_ray_starts(tmp_path: Path) -> No
     run = subprocess.run(
         [
             *(sys.executable, "-m", "verl.trainer.main_ppo", "+coevo=p2o", *MODEL),
-            *("trainer.v1.trainer_mode=colocate_async", "hydra.run.dir=."),
+            *("trainer.v1.trainer_mode=mine", "hydra.run.dir=."),
         ],
         cwd=tmp_path,
         capture_output=True,
@@ -230,7 +265,7 @@ def test_a_refusal_ends_the_real_command_before_ray_starts(tmp_path: Path) -> No
         check=False,
     )
     assert run.returncode == 1
-    assert run.stderr.splitlines()[-1].startswith("error: trainer.v1.trainer_mode=colocate_async")
+    assert run.stderr.splitlines()[-1].startswith("error: trainer.v1.trainer_mode=mine cannot")
     assert "Traceback" not in run.stderr
     assert "ray init" not in run.stdout
 

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from prompt_coevo import Coevolution, Settings
+from prompt_coevo.doors.plans import plans_from_json, plans_to_json
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.under_way import UnderWay
 from prompt_coevo.errors import HostError
-from prompt_coevo.types import PolicyVersion, Rollout
+from prompt_coevo.types import Assignment, PolicyVersion, Rollout
 
 ROWS = [{"id": f"q{number}", "prompt": f"question {number}"} for number in range(3)]
 
@@ -52,23 +55,48 @@ def test_a_group_that_nobody_planned_is_refused(under_way: UnderWay) -> None:
         under_way.planned(["a", "b"])
 
 
-def test_what_was_dropped_is_observed_with_its_round(
+def back(group: list[Assignment]) -> list[Rollout]:
+    return [Rollout.scored(one, "text", 1.0, PolicyVersion()) for one in group]
+
+
+def test_what_was_dropped_is_observed_with_the_next_round(
     engine: Coevolution, under_way: UnderWay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds: list[list[Rollout]] = []
     monkeypatch.setattr(engine, "observe", rounds.append)
-    dropped, trained = (
-        [Rollout.scored(one, "text", 1.0, PolicyVersion()) for one in group]
-        for group in under_way.plan(["a", "b"], ROWS[:2])
-    )
-    under_way.came_back(dropped)
-    under_way.observe(trained)
-    under_way.observe([])
+    dropped, trained = map(back, under_way.plan(["a", "b"], ROWS[:2]))
+    under_way.came_back(dropped, ["a", "a stranger"])
+    under_way.observe(trained, ["b"])
+    under_way.observe([], [])
     assert rounds == [[*dropped, *trained], []]
+    assert not under_way
 
 
-def test_what_was_observed_cannot_come_back(under_way: UnderWay) -> None:
-    (group,) = under_way.plan(["a"], ROWS[:1])
-    under_way.observe([Rollout.scored(one, "text", 1.0, PolicyVersion()) for one in group])
+def test_what_was_observed_cannot_come_back_and_the_others_can(under_way: UnderWay) -> None:
+    first, second = under_way.plan(["a", "b"], ROWS[:2])
+    under_way.plan(["c"], ROWS[2:])
+    under_way.observe(back(first), ["a"])
     with pytest.raises(HostError, match="the group a came back"):
         under_way.planned(["a"])
+    assert list(under_way.all()) == ["b", "c"]
+    under_way.observe(back(second), ["b"])
+    under_way.clear()
+    assert not under_way
+
+
+def test_what_a_checkpoint_holds_is_observed_by_the_next_run(
+    engine: Coevolution, under_way: UnderWay
+) -> None:
+    under_way.plan(["a", "b"], ROWS[:2])
+    state, plans = engine.state_dict(), json.loads(json.dumps(plans_to_json(under_way.all())))
+    next_engine = Coevolution.from_settings(Settings(algorithms=()))
+    questions = under_way._questions
+    resumed = UnderWay(next_engine, questions, 2)
+    with pytest.raises(HostError, match="round 0 is out, .* the two are not of one checkpoint"):
+        resumed.resume(plans_from_json(plans))
+    next_engine.load_state_dict(state)
+    groups = plans_from_json(plans)
+    assert groups == under_way.all()
+    resumed.resume(groups)
+    resumed.observe(back(groups["b"]), ["b"])
+    assert list(resumed.all()) == ["a"]

@@ -95,6 +95,7 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"distill_band": (1, 2)}, 'distill_band has no effect unless distill_ratio = "band"'),
         ({"distill_ratio": "band", "distill_band": (2, 1)}, "0 <= low < high"),
         ({"context_distillation": False, "distill_ratio": "band"}, "has no effect without context"),
+        ({"context_distillation": False, "distill_forward": True}, "distill_forward = True has no"),
         (
             {"placement": {"template_layout": "{{question}}"}},
             "placeholder {{template}} exactly once",

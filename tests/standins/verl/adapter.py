@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+import os
+from collections.abc import AsyncIterable, Iterable
 from typing import Any
 
 import ray
 import torch
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica
+from verl.workers.rollout.utils import ensure_async_iterator
 
 from standins.verl.server import Server
 
@@ -24,7 +27,11 @@ class ServerAdapter(BaseRollout):  # type: ignore[misc]
         self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1
     ) -> None:
         super().__init__(config, model_config, device_mesh)
-        self._name = _server_name(max(replica_rank, 0))
+        if replica_rank == -1:  # fused with the trainer: as VeRL's own adapters count
+            parallel = ("tensor_model", "data", "pipeline_model")
+            size = math.prod(getattr(config, f"{name}_parallel_size") for name in parallel)
+            replica_rank = int(os.environ["RANK"]) // size
+        self._name = _server_name(replica_rank)
 
     async def resume(self, tags: list[str]) -> None:
         await self._server.wake_up.remote(tags)
@@ -34,14 +41,17 @@ class ServerAdapter(BaseRollout):  # type: ignore[misc]
 
     async def update_weights(
         self,
-        weights: Iterable[tuple[str, torch.Tensor]],
+        weights: Iterable[tuple[str, torch.Tensor]] | AsyncIterable[tuple[str, torch.Tensor]],
         wire_format: str = "named_tensors",
         global_steps: int | None = None,
         **_: Any,
     ) -> None:
         if wire_format != "named_tensors":
             raise NotImplementedError(wire_format)
-        state = {name: tensor.detach().float().cpu().clone() for name, tensor in weights}
+        state = {
+            name: tensor.detach().float().cpu().clone()
+            async for name, tensor in ensure_async_iterator(weights)
+        }
         await self._server.load_weights.remote(state, global_steps)
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from standins import ports
 from standins.on_import import when_imported
-from standins.verl import cpu_platform, engine, gloo, recorder, replay_buffer, rollout
+from standins.verl import cpu_platform, engine, gloo, recorder, replay_buffer, rollout, weights
 
 cpu_platform.register()
 gloo.collapse_backend()
@@ -18,4 +18,6 @@ when_imported("verl.workers.rollout.replica", rollout.register_replica)
 when_imported("verl.single_controller.ray.base", ports.last)
 when_imported("verl.single_controller.base.worker", ports.last)
 when_imported("verl.trainer.ppo.v1.replay_buffer", replay_buffer.poll_often)
+when_imported("verl.checkpoint_engine.base", weights.register)
+when_imported("verl.utils.fsdp_utils", weights.copy_what_is_kept)
 when_imported("verl.workers.utils.losses", recorder.record_loss)

@@ -9,6 +9,7 @@ colon in a request's id has random numbers of its own.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 from collections import Counter
@@ -31,10 +32,11 @@ _UNDERSTOOD = {
 
 
 class Server:
-    """A Ray actor; the methods are those that VeRL's sync trainer calls."""
+    """A Ray actor; the methods are those that VeRL's trainers call."""
 
     def __init__(self, config: Any, model_config: Any, replica_rank: int) -> None:
         torch.set_num_threads(1)
+        self._replica = replica_rank
         self._seed = f"{os.environ.get('COEVO_TEST_SEED', '0')}/{replica_rank}"
         torch.manual_seed(int(os.environ.get("COEVO_TEST_SEED", "0")) + replica_rank)
         self._config = config
@@ -43,11 +45,15 @@ class Server:
             AutoConfig.from_pretrained(model_config.local_path)
         )
         self._model.float().eval()
-        self._batcher = Batcher(self._model, model_config.tokenizer, self._log_generated)
+        self._tokenizer = model_config.tokenizer
+        self._batcher = Batcher(self._model, self._tokenizer, self._log_generated)
         self._global_steps: int | None = None
         self._has_weights = False
         self._awake = _PARTS
         self._asked: Counter[str] = Counter()
+        self._resumed = asyncio.Event()
+        self._resumed.set()
+        self._rejects = False
 
     async def wake_up(self, tags: list[str] | None = None) -> None:
         self._awake = self._awake | frozenset(tags or _PARTS)
@@ -80,16 +86,50 @@ class Server:
         video_data: Any = None,
         **_: Any,
     ) -> TokenOutput:
+        while not self._resumed.is_set():
+            if self._rejects:
+                return self._output([], [], "aborted", sampling_params)
+            await self._resumed.wait()
         self._check_ready()
         stream = request_id.rpartition(":")[0]
         request = self._request([int(token) for token in prompt_ids], sampling_params, stream)
         ids, values = await self._batcher.answer(request)
+        reason = "completed" if self._is_whole(request, ids) else "aborted"
+        return self._output(ids, values, reason, sampling_params)
+
+    def _output(
+        self, ids: list[int], values: list[float], reason: str, params: dict[str, Any]
+    ) -> TokenOutput:
         return TokenOutput(
             token_ids=ids,
-            log_probs=values if sampling_params.get("logprobs") else None,
-            stop_reason="completed",
+            log_probs=values if params.get("logprobs") else None,
+            stop_reason=reason,
             extra_fields={"global_steps": self._global_steps},
         )
+
+    def _is_whole(self, request: Request, ids: list[int]) -> bool:
+        if len(ids) >= request.max_tokens or self._tokenizer.eos_token_id in ids[-1:]:
+            return True
+        text = self._tokenizer.decode(ids)
+        return any(stop in text for stop in request.stop)
+
+    async def abort_all_requests(self, reject_request: bool = False) -> None:
+        """What is being generated ends as it is; what comes from now on waits, or is sent back."""
+        self._rejects = reject_request
+        self._resumed.clear()
+        await self._batcher.abort()
+        self._log({"event": "abort"})
+
+    async def resume_generation(self) -> None:
+        self._rejects = False
+        self._resumed.set()
+        self._log({"event": "resume"})
+
+    async def release_kv_cache(self) -> None:
+        self._awake = self._awake - {"kv_cache"}
+
+    async def resume_kv_cache(self) -> None:
+        self._awake = self._awake | {"kv_cache"}
 
     def _check_ready(self) -> None:
         if self._awake != _PARTS:
@@ -146,4 +186,6 @@ class Server:
         }
 
     def _log(self, *records: dict[str, Any]) -> None:
-        json_lines.append("COEVO_TEST_SERVER_LOG", records)
+        json_lines.append(
+            "COEVO_TEST_SERVER_LOG", [{**record, "replica": self._replica} for record in records]
+        )

@@ -1,0 +1,166 @@
+"""VeRL's asynchronous trainers with the engine in them.
+
+They sample ahead: groups of several rounds are under way, and are observed when they are trained on, with
+the version of the weights that each rollout began with. VeRL's checkpoint holds what is under way, so ours
+holds the plans of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any, Final
+
+import transfer_queue as tq
+from omegaconf import OmegaConf
+from verl.trainer.ppo.v1 import (
+    AgentLoopManagerTQ,
+    PPOTrainerColocateAsync,
+    PPOTrainerSeparateAsync,
+    register_trainer,
+)
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
+from prompt_coevo.adapters.verl import policy
+from prompt_coevo.adapters.verl.launch import TRAINERS
+from prompt_coevo.adapters.verl.policy import Planned
+from prompt_coevo.adapters.verl.trainer import TRAIN, Coevolving
+from prompt_coevo.doors.plans import plans_from_json, plans_to_json
+from prompt_coevo.doors.policy import observe_riders
+from prompt_coevo.engine.state import read_state, write_json
+from prompt_coevo.errors import StateError
+from prompt_coevo.markers import PROJECT
+from prompt_coevo.types import Assignment
+
+logger = logging.getLogger(PROJECT)
+PLANS_FILE: Final = "coevo_plans.json"
+_OVER: Final = ("finished", "failure")
+
+
+class Asynchronous(Coevolving):
+    """What the asynchronous trainers have in common.
+
+    A search in waves runs when a step begins, beside what is sampled ahead. Riders are never waited for but
+    before a validation, which reads the same partition.
+    """
+
+    def _build_replay_buffer(self) -> ReplayBuffer:
+        buffer = super()._build_replay_buffer()
+        if not OmegaConf.select(self.config, "algorithm.filter_groups.enable"):
+            self._watch_dropping(buffer)  # groups that are too old, and those that failed
+        return buffer
+
+    def fit(self, agent_loop_manager: AgentLoopManagerTQ) -> None:
+        self._riders: Planned = {}
+        super().fit(agent_loop_manager)
+
+    # Moments
+
+    def _reissue_inflight_prompts(self, *args: Any, **kwargs: Any) -> int:
+        # Here, because a resumed run plans before its first step, and the decisions of the last one count.
+        self._dispatcher.under_way.resume(self._resumed)
+        self._due.settle(self._engine, self._policy)
+        count: int = super()._reissue_inflight_prompts(*args, **kwargs)
+        return count
+
+    def on_validate_begin(self) -> None:
+        super().on_validate_begin()
+        self._observe_riders(self._riders, self._policy.wait(self._riders))
+
+    def on_sample_begin(self) -> None:
+        super().on_sample_begin()
+        if not self.local_trigger_step:  # a step may be of several parts
+            rollouts = self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n
+            self._riders |= self._policy.send(self._engine.wanted(rollouts))
+
+    def on_sample_end(self) -> None:
+        finished = self._policy.finished(self._riders)
+        rows = self._policy.rows(finished)
+        super().on_sample_end()
+        self._observe_riders(finished, rows)
+
+    def _observe_riders(self, finished: Planned, rows: tq.KVBatchMeta | None) -> None:
+        observe_riders(self._engine, lambda: self._policy.collect(rows, finished))
+        self._riders = {uid: plan for uid, plan in self._riders.items() if uid not in finished}
+
+    def _about_to_drop(self, uids: set[str], finished: set[str]) -> None:
+        # Dynamic sampling is no loss, and VeRL's metrics tell of it.
+        if OmegaConf.select(self.config, "algorithm.filter_groups.enable") and uids == finished:
+            return
+        failed = len(uids - finished)
+        self._engine.desk.note("groups_dropped", too_old=len(finished), failed=failed)
+        logger.warning(
+            "VeRL dropped %d groups before they were trained on: %d that are too old, %d with a "
+            "rollout that failed",
+            len(uids),
+            len(finished),
+            failed,
+        )
+
+    # Checkpoints
+
+    def _save_checkpoint(self) -> None:
+        plans = plans_to_json(self._dispatcher.under_way.all())
+        path = self._checkpoint() / PLANS_FILE
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, plans)
+        except OSError as error:
+            raise StateError(
+                f"the plans of what is sampled ahead cannot be written to {path}: {error.strerror}; a "
+                "checkpoint without them could not be resumed, so make room there"
+            ) from None
+        super()._save_checkpoint()
+
+    def _load_checkpoint(self) -> None:
+        self._resumed: dict[str, list[Assignment]] = {}
+        super()._load_checkpoint()
+        if not self.global_steps:
+            return
+        policy.forget_all()
+        held = _held()
+        if self._due.step_due:  # our state was there
+            plans = _read_plans(self._checkpoint() / PLANS_FILE)
+            self._resumed = {uid: plan for uid, plan in plans.items() if uid in held}
+        self._drop(held - self._resumed.keys())
+
+    def _drop(self, strangers: set[str]) -> None:
+        """Groups that were sampled without a plan of ours; VeRL samples others in their place."""
+        if not strangers:
+            return
+        rows = [key for key in _tags() if key.split("_")[0] in strangers]
+        tq.kv_clear(keys=rows, partition_id=TRAIN)
+        self._restored_tq_prompt_count -= len(strangers)
+        logger.warning(
+            "the checkpoint holds %d groups that were sampled without +coevo; they are dropped",
+            len(strangers),
+        )
+
+
+@register_trainer(TRAINERS["colocate_async"])
+class CoevoColocateAsync(Asynchronous, PPOTrainerColocateAsync):
+    """Trainer and rollout on the same devices; what is sampled ahead stops while a step trains."""
+
+    mode = "colocate_async"
+
+
+@register_trainer(TRAINERS["separate_async"])
+class CoevoSeparateAsync(Asynchronous, PPOTrainerSeparateAsync):
+    """Rollout on devices of its own, which samples while a step trains."""
+
+    mode = "separate_async"
+
+
+def _tags() -> dict[str, dict[str, Any]]:
+    tags: dict[str, dict[str, Any]] = (tq.kv_list(TRAIN) or {}).get(TRAIN, {})
+    return tags
+
+
+def _held() -> set[str]:
+    """The uids of groups whose rollouts are over and that a checkpoint brought back; VeRL starts the others
+    again, and so they are planned again."""
+    return {uid for uid, tag in _tags().items() if tag.get("is_prompt") and tag["status"] in _OVER}
+
+
+def _read_plans(path: Path) -> dict[str, list[Assignment]]:
+    return plans_from_json(read_state(path)) if path.exists() else {}

@@ -1,0 +1,46 @@
+"""What rollouts ran under, for VeRL's dumps (`trainer.rollout_data_dir`), which show the trained prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from prompt_coevo.adapters.verl.harvest import session
+from prompt_coevo.types import Assignment
+
+INSTRUCTION: Final = "coevo_instruction"
+TEMPLATE: Final = "coevo_template"
+_KEYS: Final = "uid"  # the column of rows' keys, as VeRL calls it
+
+
+class RanUnder:
+    """The texts of a step's rollouts; a text is held once, however many ran under it."""
+
+    def __init__(self) -> None:
+        self._planned: dict[str, Sequence[Assignment]] = {}
+
+    def clear(self) -> None:
+        """Another step begins."""
+        self._planned.clear()
+
+    def note(self, planned: Mapping[str, Sequence[Assignment]]) -> None:
+        """Groups that are trained on in this step, by their uids."""
+        self._planned.update(planned)
+
+    def columns(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Columns of a dump with two more; rows that are not of this step are under None."""
+        ran_under = list(self._assignments(columns.get(_KEYS) or ()))
+        return {
+            **columns,
+            INSTRUCTION: [one and one.instruction and one.instruction.text for one in ran_under],
+            TEMPLATE: [one and one.template and one.template.text for one in ran_under],
+        }
+
+    def _assignments(self, keys: Iterable[str]) -> Iterable[Assignment | None]:
+        for key in keys:
+            if key.count("_") < 2:
+                yield None
+                continue
+            uid, member = session(key)
+            group = self._planned.get(uid)
+            yield group[member] if group else None

@@ -1,0 +1,99 @@
+"""What VeRL's asynchronous trainers drop before it is trained on, without a trainer."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from prompt_coevo.adapters.verl import asynchronous, trainer
+from prompt_coevo.adapters.verl.asynchronous import CoevoColocateAsync
+
+
+class UnderWay:
+    def __init__(self) -> None:
+        self.back: list[Any] = []
+        self.forgotten: set[str] = set()
+
+    def came_back(self, rollouts: list[Any], names: set[str]) -> None:
+        self.back += rollouts
+        self.forgotten |= set(names)
+
+
+def built(monkeypatch: pytest.MonkeyPatch, filters: bool) -> tuple[Any, UnderWay, list[Any]]:
+    """A trainer with the group a, which is whole, and b, of which a rollout failed."""
+    made = object.__new__(CoevoColocateAsync)
+    notes: list[Any] = []
+    under_way = UnderWay()
+    made.config = OmegaConf.create({"algorithm": {"filter_groups": {"enable": filters}}})
+    made.tokenizer = None
+    made.replay_buffer = SimpleNamespace(
+        finished_keys={"train": {"a"}}, partitions={"train": {"a_0_0": {}, "b_0_0": {}}}
+    )
+    made._engine = SimpleNamespace(
+        desk=SimpleNamespace(note=lambda name, **fields: notes.append((name, fields)))
+    )
+    made._dispatcher = SimpleNamespace(under_way=under_way)
+    monkeypatch.setattr(made, "_collect", lambda keys, texts: list(keys))
+    return made, under_way, notes
+
+
+def test_what_verl_drops_is_told_and_whole_groups_are_observed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, under_way, notes = built(monkeypatch, filters=False)
+    cleared: list[Any] = []
+    made._around_clear_groups(lambda *given: cleared.append(given), "train", {"a", "b"})
+    assert under_way.back == ["a_0_0"]
+    assert under_way.forgotten == {"a", "b"}
+    assert notes == [("groups_dropped", {"too_old": 1, "failed": 1})]
+    assert cleared == [("train", {"a", "b"})]
+
+
+def test_dynamic_sampling_is_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, under_way, notes = built(monkeypatch, filters=True)
+    made._around_clear_groups(lambda *_: None, "train", {"a"})
+    assert under_way.back == ["a_0_0"]
+    assert not notes
+
+
+class Store:
+    """In TransferQueue's place: what a checkpoint brought back."""
+
+    def __init__(self) -> None:
+        self.tags = {
+            "planned": {"is_prompt": True, "status": "finished"},
+            "planned_0_0": {},
+            "stranger": {"is_prompt": True, "status": "finished"},
+            "stranger_0_0": {},
+            "running": {"is_prompt": True, "status": "running"},
+        }
+
+    def kv_list(self, partition_id: str) -> dict[str, Any]:
+        return {partition_id: dict(self.tags) if partition_id == "train" else {}}
+
+    def kv_clear(self, keys: list[str], partition_id: str) -> None:
+        for key in keys:
+            del self.tags[key]
+
+
+@pytest.mark.parametrize("has_state", [True, False])
+def test_only_what_was_planned_is_taken_up_from_a_checkpoint(
+    monkeypatch: pytest.MonkeyPatch, has_state: bool
+) -> None:
+    store = Store()
+    for module in (asynchronous, asynchronous.policy):
+        monkeypatch.setattr(module, "tq", store)
+    monkeypatch.setattr(trainer.Coevolving, "_load_checkpoint", lambda _: None)
+    monkeypatch.setattr(asynchronous, "_read_plans", lambda _: {"planned": [], "gone": []})
+    made = object.__new__(CoevoColocateAsync)
+    made.global_steps, made._restored_tq_prompt_count = 2, 3
+    made._due = SimpleNamespace(step_due=has_state)
+    monkeypatch.setattr(made, "_checkpoint", lambda: asynchronous.Path("checkpoint"))
+    made._load_checkpoint()
+    assert list(made._resumed) == (["planned"] if has_state else [])
+    left = {"planned", "planned_0_0", "running"} if has_state else {"running"}
+    assert set(store.tags) == left
+    assert made._restored_tq_prompt_count == (2 if has_state else 1)
