@@ -17,6 +17,7 @@ from prompt_coevo.cli import (
     retrieval,
     runs,
     settings,
+    smoke,
 )
 from prompt_coevo.errors import CoevoError
 
@@ -37,6 +38,7 @@ app.command("best")(runs.best)
 app.command("tail")(runs.tail)
 app.command("plugins")(plugins.plugins)
 app.command("check", epilog=check.EXAMPLE)(check.check)
+app.command("smoke", epilog=smoke.EXAMPLE)(smoke.smoke)
 app.add_typer(presets.app, name="presets")
 app.add_typer(retrieval.app, name="retrieval")
 

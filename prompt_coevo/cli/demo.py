@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from datetime import datetime
 from pathlib import Path
 
 import typer
 
+from prompt_coevo.cli.output import new_folder
 from prompt_coevo.demo.names import ARM_NAMES, SUITES
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
@@ -65,7 +65,7 @@ def demo(
         if arm(name).coevolves:
             arm(name).settings(World(), 0, reflection)  # a bad option shows at once
     require("trl", "matplotlib", extra="demo", purpose="the demo")
-    folder = _new_folder(out)
+    folder = new_folder(out, "demo")
     _check_file(json_file)
     from rich.console import Console
 
@@ -138,17 +138,3 @@ def _check_file(path: Path | None) -> None:
     """The numbers are written after everything else, which may be hours."""
     if path is not None and not path.absolute().parent.is_dir():
         raise SettingsError(f"--json {path}: there is no folder {path.absolute().parent}")
-
-
-def _new_folder(out: Path | None) -> Path:
-    folder = out or Path("runs") / f"demo-{datetime.now():%Y%m%d-%H%M%S}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        occupied = any(folder.iterdir())
-    except OSError as error:
-        raise SettingsError(
-            f"the folder {folder} cannot be used: {error.strerror}; give --out another one"
-        ) from None
-    if occupied:
-        raise SettingsError(f"the folder {folder} is not empty; give --out a new one")
-    return folder

@@ -1,17 +1,18 @@
-"""How the commands about runs write: plain where colour or width are not to be had."""
+"""How commands write: plain where colour or width are not to be had, and into a new folder."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 import typer
 
 from prompt_coevo import files
-from prompt_coevo.errors import CoevoError
+from prompt_coevo.errors import CoevoError, SettingsError
 
 RUN: Final = typer.Argument(
     metavar="RUN", help="The output folder of a run, or its subfolder coevo.", show_default=False
@@ -55,3 +56,21 @@ def write_file(path: Path, text: str) -> None:
         raise CoevoError(
             f"{path} cannot be written: {error.strerror}; give another file with --out"
         ) from None
+
+
+def new_folder(out: Path | None, name: str) -> Path:
+    """The folder to write to, made and empty; by default one of this name and time below runs/.
+
+    Raises SettingsError.
+    """
+    folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        occupied = any(folder.iterdir())
+    except OSError as error:
+        raise SettingsError(
+            f"the folder {folder} cannot be used: {error.strerror}; give --out another one"
+        ) from None
+    if occupied:
+        raise SettingsError(f"the folder {folder} is not empty; give --out a new one")
+    return folder

@@ -48,6 +48,7 @@ FLOORS = (
     "adapters",
     "testing",
     "demo",
+    "smoke",
     "testing",
     "cli",
     "testing",

@@ -81,6 +81,16 @@ def test_an_instructions_cost_is_estimated() -> None:
         ),
         (["demo", "--arms", "ppo"], "error: there is no arm 'ppo'; known: grpo, grpo-twice"),
         (["demo", "--api-base", "x"], "error: --api-base needs --reflection-lm"),
+        (["smoke", "ppo"], "error: there is no door 'ppo'; known: trl, verl, openrlhf"),
+        (
+            ["smoke", "trl", "--only", "p2o,nope"],
+            "error: there is no variant 'nope' with TRL; known: p2o, stream, inspo, band, templated",
+        ),
+        (
+            ["smoke", "verl", "--cpu"],
+            "error: none of these variants of VeRL runs without a GPU; leave --cpu out",
+        ),
+        (["smoke", "trl"], "needs the package 'torch', which is not installed; run: pip install"),
     ],
 )
 def test_an_error_is_one_sentence_and_status_2(

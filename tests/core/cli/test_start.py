@@ -37,6 +37,7 @@ finally:
         ["demo", "--help"],
         ["evolve", "--help"],
         ["check", "--help"],
+        ["smoke", "--help"],
         ["report", "--help"],
         ["retrieval", "--help"],
         ["presets", "list"],

@@ -1,0 +1,118 @@
+"""`prompt-coevo smoke`: short real trainings of one door on this machine's GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from prompt_coevo.cli.output import new_folder, show, styled, write_file
+from prompt_coevo.errors import CoevoError, SettingsError
+from prompt_coevo.extras import require
+from prompt_coevo.visible import in_a_line, visible
+
+if TYPE_CHECKING:
+    from prompt_coevo.smoke.parts import Door, Variant
+    from prompt_coevo.smoke.running import Outcome
+
+EXAMPLE: Final = "Example: prompt-coevo smoke trl --only p2o,vllm --out smoke-trl"
+_DOORS: Final = ("trl", "verl", "openrlhf")
+_NAMES: Final = (
+    "import json, torch; cuda = torch.cuda; "
+    "print(json.dumps([cuda.get_device_name(one) for one in range(cuda.device_count())]))"
+)
+_COLOURS: Final = {"works": "green", "failed": "red", "not there": "yellow"}
+
+
+def smoke(
+    door: str = typer.Argument(help=f"Which trainer: {', '.join(_DOORS)}.", show_default=False),
+    only: str | None = typer.Option(
+        None, metavar="NAMES", help="These variants alone, with commas between them; default: all."
+    ),
+    cpu: bool = typer.Option(
+        False, "--cpu", help="Without a GPU, what can run so: TRL's variants without vLLM."
+    ),
+    limit: float = typer.Option(
+        300.0, min=1.0, metavar="SECONDS", help="That one variant may take; then it is ended."
+    ),
+    out: Path | None = typer.Option(None, help="Folder to write to; new or empty."),
+) -> None:
+    """Train a tiny policy with every variant of one door, each in a process of its own.
+
+    Policy, questions and reflection model come with the package: no network is needed. A variant is
+    said to work, to have failed (with its log) or not to be there (with what to install). The table is
+    written as smoke.md, too. Exit status: 0 if all that could run works, 1 if not, 2 if nothing can.
+    """
+    chosen = _door(door)
+    variants = _variants(chosen, only)
+    if cpu and not any(one.on_cpu for one in variants):
+        raise SettingsError(
+            f"none of these variants of {chosen.title} runs without a GPU; leave --cpu out, on a machine "
+            "that has one"
+        )
+    # Late: the other commands start without all this.
+    from prompt_coevo.smoke.running import missing, run_all
+    from prompt_coevo.smoke.table import markdown
+
+    require(chosen.packages[0], chosen.packages[1], extra=chosen.name, purpose="this command")
+    gpus, machine = ([], "On a CPU") if cpu else _gpus()
+    lacking = [missing(chosen, one, len(gpus)) for one in variants]
+    if all(lacking):
+        raise CoevoError(f"none of these variants can run here; {variants[0].name}: {lacking[0]}")
+    folder = new_folder(out, f"smoke-{chosen.name}")
+    outcomes: list[Outcome] = []
+    for outcome in run_all(chosen, variants, folder, limit, gpus):
+        outcomes.append(outcome)
+        name = f"{outcome.variant.name:<16}"
+        state = styled(f"{outcome.state:<10}", fg=_COLOURS[outcome.state])
+        show([f"{name}{state}{outcome.seconds:5.0f} s  {visible(outcome.said)}"])
+    file = folder / "smoke.md"
+    write_file(file, markdown(chosen, outcomes, machine))
+    show([f"Written: {file}"])
+    raise typer.Exit(any(one.state == "failed" for one in outcomes))
+
+
+def _door(name: str) -> Door:
+    if name not in _DOORS:
+        raise SettingsError(f"there is no door {name!r}; known: {', '.join(_DOORS)}")
+    door: Door = import_module(f"prompt_coevo.smoke.{name}").DOOR
+    return door
+
+
+def _variants(door: Door, only: str | None) -> list[Variant]:
+    known = {one.name: one for one in door.variants}
+    if only is None:
+        return list(known.values())
+    names = dict.fromkeys(part.strip() for part in only.split(","))
+    for name in names:
+        if name not in known:
+            raise SettingsError(
+                f"there is no variant {name!r} with {door.title}; known: {', '.join(known)}"
+            )
+    return [known[name] for name in names]
+
+
+def _gpus() -> tuple[list[str], str]:
+    """What `CUDA_VISIBLE_DEVICES` calls them, and the sentence that names them."""
+    # In a process of its own, for whoever asks CUDA for names holds memory of the GPU until it ends.
+    asked = subprocess.run(
+        [sys.executable, "-P", "-c", _NAMES], capture_output=True, text=True, check=False
+    )
+    if asked.returncode:
+        last = in_a_line(asked.stderr.strip().rpartition("\n")[2], 300)
+        raise CoevoError(f"PyTorch cannot be asked for GPUs: {last}; mend its installation")
+    names = json.loads(asked.stdout.splitlines()[-1])
+    if not names:
+        raise CoevoError(
+            "PyTorch finds no GPU on this machine; run this on one that has one, or what a CPU can, with "
+            "--cpu"
+        )
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    gpus = given.split(",")[: len(names)] if given else list(map(str, range(len(names))))
+    return gpus, f"On {len(names)} x {in_a_line(names[0], 100)}"

@@ -1,0 +1,1 @@
+"""`prompt-coevo smoke`: short real trainings of one door, a row a variant."""

@@ -1,0 +1,150 @@
+"""OpenRLHF: `python -m prompt_coevo.adapters.openrlhf`, on one GPU with vLLM."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from prompt_coevo.demo.world import spell
+from prompt_coevo.smoke import rewards, world
+from prompt_coevo.smoke.parts import (
+    BAND,
+    COMPLETION_TOKENS,
+    EPOCHS,
+    GROUP,
+    INSPO,
+    LEARNING_RATE,
+    PROMPT_TOKENS,
+    QUESTIONS_PER_STEP,
+    STREAM,
+    TEMPLATED,
+    WAVES,
+    Command,
+    Door,
+    Evidence,
+    Place,
+    Variant,
+    flat,
+)
+
+_DATA: Final = "train.jsonl"
+_BOARD: Final = "board"
+_OUR_METRICS: Final = "train/coevo/"
+
+_LORA: Final = ("--ds.lora.rank", "8", "--ds.lora.alpha", "16")
+_VARIANTS: Final = (
+    Variant("p2o", "P2O, the paper's search, bf16, vLLM", WAVES),
+    Variant("stream", "P2O, the streaming search", STREAM),
+    Variant("inspo", "INSPO", INSPO),
+    Variant("band", 'distill_ratio = "band"', BAND),
+    Variant("templated", 'distill_ratio = "templated"', TEMPLATED),
+    Variant("lora", "P2O, LoRA", WAVES, _LORA),
+    Variant(
+        "checkpointing",
+        "P2O, gradient checkpointing",
+        WAVES,
+        ("--actor.gradient_checkpointing_enable",),
+    ),
+)
+
+
+def _prepare(variant: Variant, place: Place) -> Command:
+    rows = [{"input": world.chat(t), "label": spell(t.answer)} for t in world.tasks()]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (place.folder / _DATA).write_text(lines, "utf-8")
+    module = "prompt_coevo.adapters.openrlhf"
+    arguments = [*_arguments(place.folder), *variant.host, *_flags(variant.coevo)]
+    # The datasets' cache is made anew: a file of another run may have had the same name.
+    caches = {"HF_DATASETS_CACHE": str(place.folder / "cache")}
+    return Command([sys.executable, "-m", module, *arguments], caches)
+
+
+def _arguments(folder: Path) -> list[str]:
+    rows = GROUP * QUESTIONS_PER_STEP
+    values = {
+        "actor.model_name_or_path": world.policy_path(),
+        "actor.num_gpus_per_node": 1,
+        "actor.adam.lr": LEARNING_RATE,
+        "actor.lr_scheduler": "constant",
+        "actor.lr_warmup_ratio": 0,
+        "reward.remote_url": Path(rewards.__file__),
+        "vllm.num_engines": 1,
+        "vllm.gpu_memory_utilization": 0.3,
+        "data.prompt_dataset": folder / _DATA,
+        "data.input_key": "input",
+        "data.label_key": "label",
+        "data.max_len": PROMPT_TOKENS + COMPLETION_TOKENS,
+        "rollout.max_new_tokens": COMPLETION_TOKENS,
+        "rollout.batch_size": QUESTIONS_PER_STEP,
+        "rollout.n_samples_per_prompt": GROUP,
+        "rollout.micro_batch_size": rows,
+        "train.batch_size": rows,
+        "train.micro_batch_size": rows,
+        "train.num_episodes": EPOCHS,
+        "train.seed": 0,
+        "algo.advantage.estimator": "group_norm",
+        # With it the sampler's log-probs are there, which band and templated need.
+        "algo.advantage.is_correction_level": "token",
+        "algo.kl.init_coef": 0,
+        "ds.zero_stage": 2,
+        "ds.attn_implementation": "sdpa",
+        "ckpt.path": folder / "checkpoints",
+        "ckpt.output_dir": folder / "model",
+        "logger.tensorboard_dir": folder / _BOARD,
+    }
+    given = [part for name, value in values.items() for part in (f"--{name}", str(value))]
+    switches = ("data.apply_chat_template", "vllm.enforce_eager", "vllm.enable_sleep")
+    return [*given, *(f"--{name}" for name in switches), "--train.colocate_all"]
+
+
+def _flags(coevo: Mapping[str, Any]) -> list[str]:
+    values = dict(coevo)
+    (method,) = values.pop("algorithms")
+    given = [f"--coevo.{name}={value}" for name, value in flat(values).items()]
+    return ["--coevo.method", method, *given]
+
+
+def _read(variant: Variant, place: Place) -> Evidence:
+    return evidence(dict(_series(place.folder / _BOARD)))
+
+
+def evidence(series: Mapping[str, Sequence[float]]) -> Evidence:
+    """From OpenRLHF's metrics by name, one number a step. Raises KeyError if one is not there."""
+    return Evidence(
+        losses=series["train/policy_loss"],
+        gradients=series["train/actor_grad_norm"],
+        metrics={
+            name.removeprefix(_OUR_METRICS): values[-1]
+            for name, values in series.items()
+            if name.startswith(_OUR_METRICS)
+        },
+        # The share of rows whose prompt was exchanged for the question's: that they were is the door's
+        # own check, which ends the run. OpenRLHF writes no trained prompts anywhere.
+        templated=max(series.get("train/coevo_distilled", [0.0])),
+        difference=max(map(abs, series["train/vllm_kl"])),
+        measure="log-probs, the mean of a step at most",
+    )
+
+
+def _series(folder: Path) -> Iterator[tuple[str, list[float]]]:
+    """All numbers that OpenRLHF wrote for TensorBoard, by name, one a step."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for path in sorted({file.parent for file in folder.rglob("events.out.tfevents.*")}):
+        found = EventAccumulator(str(path), size_guidance={"scalars": 0}).Reload()
+        for name in found.Tags()["scalars"]:
+            yield name, [event.value for event in found.Scalars(name)]
+
+
+DOOR: Final = Door(
+    "openrlhf",
+    "OpenRLHF",
+    ("torch", "openrlhf", "deepspeed", "ray", "vllm", "flash_attn", "tensorboard"),
+    {"vllm": "openrlhf[vllm]", "flash_attn": "flash-attn"},
+    _VARIANTS,
+    _prepare,
+    _read,
+)

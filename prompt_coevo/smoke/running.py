@@ -1,0 +1,161 @@
+"""Runs the variants of a door one after the other, each in a process with a limit of time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from prompt_coevo.extras import is_installed
+from prompt_coevo.smoke.checks import checks
+from prompt_coevo.smoke.parts import Command, Door, Place, Variant
+from prompt_coevo.visible import in_a_line
+
+State: TypeAlias = Literal["works", "failed", "not there"]
+LOG: Final = "log.txt"
+_OFFLINE: Final = {
+    "CI": "1",
+    "DO_NOT_TRACK": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_HUB_OFFLINE": "1",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "RAY_ADDRESS": "local",  # a Ray that runs on the machine already is somebody else's
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "TOKENIZERS_PARALLELISM": "false",
+    "TRANSFORMERS_OFFLINE": "1",
+    "TRL_EXPERIMENTAL_SILENCE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "WANDB_MODE": "disabled",
+}
+_BENDING: Final = "PROMPT_COEVO_"
+"""Variables with the user's own settings would make this another run."""
+_PATIENCE_S: Final = 20.0
+_SHOWN: Final = 200
+_TAIL: Final = 65536
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A row of the table."""
+
+    variant: Variant
+    state: State
+    said: str
+    seconds: float = 0.0
+
+
+def run_all(
+    door: Door, variants: Sequence[Variant], folder: Path, limit_s: float, gpus: Sequence[str]
+) -> Iterator[Outcome]:
+    """One outcome after the other, as they come.
+
+    `gpus` are those that may be used, as `CUDA_VISIBLE_DEVICES` names them; without any the variants run
+    on the CPU. A variant that fails does not keep the next one from being tried.
+    """
+    for variant in variants:
+        if lacking := missing(door, variant, len(gpus)):
+            yield Outcome(variant, "not there", lacking)
+            continue
+        place = Place((folder / variant.name).absolute(), cpu=not gpus)
+        place.folder.mkdir(parents=True)
+        began = time.monotonic()
+        state, said = _run(door, variant, place, limit_s, gpus)
+        yield Outcome(variant, state, said, time.monotonic() - began)
+
+
+def missing(door: Door, variant: Variant, gpus: int) -> str | None:
+    """Why a variant cannot run here, and what to install; None if it can."""
+    if not gpus and not variant.on_cpu:
+        return "needs a GPU"
+    if gpus and gpus < variant.gpus:
+        return f"needs {variant.gpus} GPUs"
+    lacking = [one for one in (*door.packages, *variant.packages) if not is_installed(one)]
+    if lacking:
+        own = f"prompt-coevo[{door.name}]"
+        wanted = dict.fromkeys(door.install.get(one, own) for one in lacking)
+        given = " ".join(f"'{one}'" for one in wanted)
+        return f"{', '.join(lacking)} not installed; run: pip install {given}"
+    return None
+
+
+def _run(
+    door: Door, variant: Variant, place: Place, limit_s: float, gpus: Sequence[str]
+) -> tuple[State, str]:
+    log = place.folder / LOG
+    try:
+        command = door.prepare(variant, place)
+        status = _process(command, place, limit_s, gpus[: variant.gpus])
+    except OSError as error:
+        return "failed", f"it could not be started: {in_a_line(error, _SHOWN)}"
+    if status is None:
+        return "failed", f"it was not over after {limit_s:g} s and was ended; see {log}"
+    if status:
+        return "failed", f"exit status {status}: {_last_words(log)}; see {log}"
+    try:
+        found = checks(variant, door.read(variant, place))
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        told = in_a_line(f"{type(error).__name__}: {error}", _SHOWN)
+        return "failed", f"it ended well, but what it left cannot be read ({told}); see {log}"
+    broken = [check.said for check in found if not check.holds]
+    if broken:
+        return "failed", f"not as it should be: {'; '.join(broken)}; see {log}"
+    return "works", "; ".join(check.said for check in found)
+
+
+def _process(command: Command, place: Place, limit_s: float, gpus: Sequence[str]) -> int | None:
+    """The exit status, or None if the time was over. Nothing that was started is left over."""
+    with (place.folder / LOG).open("wb") as log:
+        process = subprocess.Popen(
+            command.arguments,
+            cwd=place.folder,
+            env={**_environment(gpus), **command.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        return process.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        end(process)
+
+
+def _environment(gpus: Sequence[str]) -> Mapping[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith(_BENDING)}
+    seen = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
+    return {**own, **_OFFLINE, **seen}
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and its group, whose leader it is.
+
+    Politely first: a driver of Ray then ends its Ray, whose processes are in other groups.
+    """
+    _signal(process, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_PATIENCE_S)
+    _signal(process, signal.SIGKILL)
+    process.wait()
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+def _last_words(log: Path) -> str:
+    """The last line that names an error, or else the last line at all."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL))
+        lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
+    lines = [line for line in lines if line]
+    told = [line for line in lines if "Error" in line or line.startswith("error:")]
+    return in_a_line((told or lines or ["nothing was written"])[-1], _SHOWN)

@@ -1,0 +1,39 @@
+"""The outcomes as a table in Markdown, with the machine that they are of."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from prompt_coevo import __version__
+from prompt_coevo.smoke.parts import Door
+from prompt_coevo.smoke.running import Outcome
+
+_SHOWN = ("torch", "transformers", "trl", "verl", "openrlhf", "vllm", "deepspeed", "peft", "ray")
+
+
+def markdown(door: Door, outcomes: Sequence[Outcome], machine: str) -> str:
+    """The whole file."""
+    rows = [["variant", "", "", "seconds", "what was checked, or what is wrong"]]
+    rows.append(["---"] * 5)
+    for one in outcomes:
+        seconds = f"{one.seconds:.0f}" if one.seconds else ""
+        rows.append([f"`{one.variant.name}`", one.variant.says, one.state, seconds, one.said])
+    table = "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in rows)
+    return f"# Smoke: {door.title}\n\n{machine}. {_versions()}.\n\n{table}\n"
+
+
+def _cell(text: str) -> str:
+    """No text from a log can end the cell or become markup."""
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def _versions() -> str:
+    found = [f"prompt-coevo {__version__}", f"Python {platform.python_version()}"]
+    for package in _SHOWN:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join(found)

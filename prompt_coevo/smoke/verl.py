@@ -1,0 +1,184 @@
+"""VeRL: `python -m verl.trainer.main_ppo` with `+coevo=...`, on one GPU with vLLM."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from prompt_coevo.demo.world import spell
+from prompt_coevo.smoke import rewards, world
+from prompt_coevo.smoke.parts import (
+    BAND,
+    COMPLETION_TOKENS,
+    EPOCHS,
+    GROUP,
+    INSPO,
+    LEARNING_RATE,
+    PROMPT_TOKENS,
+    QUESTIONS_PER_STEP,
+    STREAM,
+    TEMPLATED,
+    WAVES,
+    Command,
+    Door,
+    Evidence,
+    Place,
+    Variant,
+    flat,
+)
+
+_ACTOR: Final = "actor_rollout_ref.actor"
+_ROLLOUT: Final = "actor_rollout_ref.rollout"
+_MODEL: Final = "actor_rollout_ref.model"
+_DATA: Final = "train.parquet"
+_METRICS: Final = "metrics.jsonl"
+_DUMPS: Final = "trained"
+_OUR_METRICS: Final = "coevo/"
+
+_CHECKPOINTING: Final = f"{_MODEL}.enable_gradient_checkpointing=True"
+_LORA: Final = (
+    f"{_MODEL}.lora_rank=8",
+    f"{_MODEL}.lora_alpha=16",
+    f"{_MODEL}.target_modules=all-linear",
+    f"{_ROLLOUT}.load_format=safetensors",
+)
+_VARIANTS: Final = (
+    Variant("p2o", "P2O, the paper's search, bf16, vLLM", WAVES),
+    Variant("stream", "P2O, the streaming search", STREAM),
+    Variant("inspo", "INSPO", INSPO),
+    Variant("band", 'distill_ratio = "band"', BAND),
+    Variant("templated", 'distill_ratio = "templated"', TEMPLATED),
+    Variant("lora", "P2O, LoRA", WAVES, _LORA),
+    Variant("checkpointing", "P2O, gradient checkpointing", WAVES, (_CHECKPOINTING,)),
+)
+
+
+def _prepare(variant: Variant, place: Place) -> Command:
+    _write_questions(place.folder / _DATA)
+    arguments = [*_arguments(place.folder), *variant.host, *_flags(variant.coevo)]
+    return Command(
+        [sys.executable, "-m", "verl.trainer.main_ppo", *arguments],
+        {"VERL_FILE_LOGGER_PATH": str(place.folder / _METRICS), "HYDRA_FULL_ERROR": "1"},
+    )
+
+
+def _arguments(folder: Path) -> list[str]:
+    rows = GROUP * QUESTIONS_PER_STEP
+    return [
+        f"hydra.run.dir={folder / 'composed'}",
+        "algorithm.adv_estimator=grpo",
+        "algorithm.use_kl_in_reward=False",
+        f"data.train_files={folder / _DATA}",
+        f"data.val_files={folder / _DATA}",
+        f"data.train_batch_size={QUESTIONS_PER_STEP}",
+        f"data.max_prompt_length={PROMPT_TOKENS}",
+        f"data.max_response_length={COMPLETION_TOKENS}",
+        "data.dataloader_num_workers=0",
+        "data.seed=0",
+        f"{_MODEL}.path={world.policy_path()}",
+        f"{_MODEL}.use_remove_padding=False",
+        f"{_MODEL}.enable_gradient_checkpointing=False",
+        f"+{_MODEL}.override_config.attn_implementation=sdpa",
+        f"{_ACTOR}.optim.lr={LEARNING_RATE}",
+        f"{_ACTOR}.ppo_mini_batch_size={QUESTIONS_PER_STEP}",
+        f"{_ACTOR}.ppo_micro_batch_size_per_gpu={rows}",
+        f"{_ACTOR}.use_kl_loss=False",
+        f"{_ROLLOUT}.name=vllm",
+        f"{_ROLLOUT}.n={GROUP}",
+        f"{_ROLLOUT}.calculate_log_probs=True",
+        f"{_ROLLOUT}.enforce_eager=True",
+        f"{_ROLLOUT}.gpu_memory_utilization=0.3",
+        f"{_ROLLOUT}.max_model_len=256",
+        f"{_ROLLOUT}.tensor_model_parallel_size=1",
+        f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu={rows}",
+        f"{_ROLLOUT}.agent.num_workers=1",
+        f"reward.custom_reward_function.path={Path(rewards.__file__)}",
+        "reward.num_workers=1",
+        "trainer.nnodes=1",
+        "trainer.n_gpus_per_node=1",
+        "trainer.logger=[console,file]",
+        f"trainer.total_epochs={EPOCHS}",
+        "trainer.val_before_train=False",
+        "trainer.test_freq=-1",
+        "trainer.save_freq=-1",
+        "trainer.resume_mode=disable",
+        f"trainer.default_local_dir={folder / 'checkpoints'}",
+        f"trainer.rollout_data_dir={folder / _DUMPS}",
+    ]
+
+
+def _flags(coevo: Mapping[str, Any]) -> list[str]:
+    values = dict(coevo)
+    (method,) = values.pop("algorithms")
+    return [
+        f"+coevo={method}",
+        *(f"coevo.{name}={_written(value)}" for name, value in flat(values).items()),
+    ]
+
+
+def _written(value: Any) -> str:
+    """As hydra reads it."""
+    return f"'{value}'" if isinstance(value, str) else str(value)
+
+
+def _write_questions(path: Path) -> None:
+    import datasets
+
+    rows = [
+        {
+            "data_source": "smoke",
+            "prompt": world.chat(task),
+            "ability": "smoke",
+            "reward_model": {"style": "rule", "ground_truth": spell(task.answer)},
+            "extra_info": {"index": number},
+        }
+        for number, task in enumerate(world.tasks())
+    ]
+    datasets.Dataset.from_list(rows).to_parquet(path)
+
+
+def _read(variant: Variant, place: Place) -> Evidence:
+    text = (place.folder / _METRICS).read_text("utf-8")
+    steps = [json.loads(line)["data"] for line in text.splitlines()]
+    trained = [one for one in steps if "actor/pg_loss" in one]
+    prompts = None if "inspo" in variant.coevo else _trained_prompts(place.folder / _DUMPS)
+    # The chat template writes roles as special tokens, which the dumps leave out.
+    known = {task.question for task in world.tasks()}
+    apart = [one["training/rollout_probs_diff_max"] for one in trained]
+    return Evidence(
+        losses=[one["actor/pg_loss"] for one in trained],
+        gradients=[one["actor/grad_norm"] for one in trained],
+        metrics={
+            name.removeprefix(_OUR_METRICS): value
+            for name, value in trained[-1].items()
+            if name.startswith(_OUR_METRICS)
+        },
+        templated=max(one.get(f"{_OUR_METRICS}templated_fraction", 0.0) for one in trained),
+        prompts=None if prompts is None else len(prompts),
+        strangers=sum(one not in known for one in prompts or ()),
+        difference=max(apart),
+        measure="probabilities, at most",
+    )
+
+
+def _trained_prompts(folder: Path) -> list[str]:
+    """Of VeRL's own dumps, which have what was trained on, without special tokens."""
+    return [
+        " ".join(json.loads(line)["input"].split())
+        for file in sorted(folder.glob("*.jsonl"))
+        for line in file.read_text("utf-8").splitlines()
+    ]
+
+
+DOOR: Final = Door(
+    "verl",
+    "VeRL",
+    ("torch", "verl", "transfer_queue", "ray", "datasets", "vllm"),
+    {"vllm": "verl[vllm]", "ray": "verl[vllm]"},
+    _VARIANTS,
+    _prepare,
+    _read,
+)

@@ -1,0 +1,95 @@
+"""The registry of what was run of each door: its tests are there, and its refusals are said."""
+
+from __future__ import annotations
+
+import runpy
+from typing import Any
+
+import pytest
+
+from helpers.documented import ROOT
+
+PAGE: dict[str, Any] = runpy.run_path(str(ROOT / "tools" / "page_features.py"))
+REGISTRY = PAGE["tomllib"].loads(PAGE["REGISTRY"].read_text("utf-8"))
+CELLS = list(PAGE["cells"](REGISTRY))
+FLAGS = "tests/openrlhf/test_flags.py::test_refused_arguments"
+AGENTS = "tests/openrlhf/test_agents.py::test_log_probs_are_on_the_question"
+
+
+def one(door: str = "trl", **line: str) -> Any:
+    return next(PAGE["cells"]({door: {"x": line}}))
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.door}: {cell.feature}")
+def test_what_a_cell_names_is_there(cell: Any) -> None:
+    assert PAGE["problem"](cell) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ({"real": "tests/trl/test_gone.py::test_x"}, "there is no file tests/trl/test_gone.py"),
+        ({"real": "tests/trl/test_both.py::test_x"}, "tests/trl/test_both.py has no test test_x"),
+        (
+            {"real": "tests/laws/trl/test_trl_door.py::test_trl_door[no such law]"},
+            "has no parameter no such law",
+        ),
+        ({"real": "tests/verl/test_both.py::test_each_method_did_its_work"}, "is marked as long"),
+        (
+            {"long": "tests/trl/test_distillation.py::test_string_prompts"},
+            "is not marked as long",
+        ),
+        (
+            {
+                "real": "tests/laws/openrlhf/test_door.py::test_openrlhf_door"
+                "[a ratio is honoured or refused]"
+            },
+            "is marked as long",
+        ),
+        (
+            {"refused": FLAGS, "says": "no such words"},
+            "no sentence of the door has 'no such words'",
+        ),
+        (
+            {"refused": AGENTS, "says": "needs the sampler's log-probs"},
+            "does not ask for the sentence with",
+        ),
+    ],
+)
+def test_what_is_not_there_is_found(line: dict[str, str], problem: str) -> None:
+    assert problem in PAGE["problem"](one("openrlhf", **line))
+
+
+@pytest.mark.parametrize(
+    ("registry", "message"),
+    [
+        ({"sglang": {}}, "there is no such door"),
+        ({"trl": {"x": {}}}, "x: write exactly one of real, standin, long"),
+        ({"trl": {"x": {"real": "a", "long": "b"}}}, "x: write exactly one of"),
+        ({"trl": {"x": {"refused": "a"}}}, "beside refused belongs says"),
+        ({"trl": {"x": {"real": "a", "of": "b"}}}, "beside real belongs nothing but a note"),
+    ],
+)
+def test_a_line_that_is_wrong_is_refused(registry: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        list(PAGE["cells"](registry))
+
+
+def test_every_door_has_lines() -> None:
+    folders = {path.parent.name for path in (ROOT / "adapters").glob("*/__init__.py")}
+    assert set(REGISTRY) == set(PAGE["TITLES"]) == folders
+
+
+def test_features_stand_beside_their_neighbours() -> None:
+    lines = {"trl": ("a", "c"), "verl": ("a", "b", "c", "d"), "openrlhf": ("z", "c")}
+    found = [
+        cell
+        for door, names in lines.items()
+        for cell in PAGE["cells"]({door: {name: {"open": "why"} for name in names}})
+    ]
+    assert PAGE["in_order"](found) == ["z", "a", "b", "c", "d"]
+
+
+def test_the_long_tests_are_no_others_than_those_that_are_left_out() -> None:
+    """TRL's session leaves none out, so none of its tests may be said to be long."""
+    assert not [cell for cell in CELLS if cell.door == "trl" and cell.kind == "long"]

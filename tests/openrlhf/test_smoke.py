@@ -1,0 +1,59 @@
+"""`prompt-coevo smoke openrlhf`: its commands, as OpenRLHF reads them, and with the stand-ins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from helpers.openrlhf_run import OpenRLHFRun, check_openrlhf
+from prompt_coevo.settings import Settings
+from prompt_coevo.smoke.checks import checks
+from prompt_coevo.smoke.openrlhf import DOOR, evidence
+from prompt_coevo.smoke.parts import Place, Variant
+
+MODULE = "prompt_coevo.adapters.openrlhf"
+ONLY_WITH_A_GPU = {"--ds.zero_stage": "0", "--ds.attn_implementation": "eager"}
+
+
+def arguments(variant: Variant, folder: Path) -> list[str]:
+    _, option, module, *rest = DOOR.prepare(variant, Place(folder)).arguments
+    assert (option, module) == ("-m", MODULE)
+    return rest
+
+
+@pytest.mark.parametrize("variant", DOOR.variants, ids=lambda one: one.name)
+def test_openrlhf_and_the_plugin_take_it(variant: Variant, tmp_path: Path) -> None:
+    result = check_openrlhf(tmp_path, MODULE, arguments(variant, tmp_path))
+    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
+    args = json.loads((tmp_path / "args.json").read_text())
+    settings = Settings(**args["coevo"])
+    assert settings.algorithms == tuple(variant.coevo["algorithms"])
+    assert settings.distill_ratio == variant.coevo.get("distill_ratio", "clean")
+    assert args["ds"]["lora"]["rank"] == (8 if variant.name == "lora" else 0)
+    checkpointing = args["actor"]["gradient_checkpointing_enable"]
+    assert checkpointing == (variant.name == "checkpointing")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["p2o", "inspo"])
+def test_what_a_run_leaves_is_read(name: str, tmp_path: Path) -> None:
+    """vLLM and the device are stand-ins, TensorBoard too: so its numbers come from elsewhere."""
+    (variant,) = (one for one in DOOR.variants if one.name == name)
+    given = arguments(variant, tmp_path)
+    for flag, value in ONLY_WITH_A_GPU.items():
+        given[given.index(flag) + 1] = value
+    place = given.index("--logger.tensorboard_dir")
+    del given[place : place + 2]
+    with OpenRLHFRun(tmp_path / "run", overrides=given, module=MODULE) as run:
+        result = run.wait()
+    assert result.returncode == 0, result.tail
+    series: dict[str, list[float]] = {}
+    for numbers in result.metrics.values():
+        for key, value in numbers.items():
+            series.setdefault(key, []).append(value)
+    found = evidence(series)
+    assert [one.said for one in checks(variant, found) if not one.holds] == []
+    assert found.difference is not None
+    assert found.difference < 1e-2

@@ -1,0 +1,92 @@
+"""`prompt-coevo smoke trl --cpu`: real trainings, short ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trl import GRPOConfig
+
+from prompt_coevo.smoke import openrlhf
+from prompt_coevo.smoke.checks import checks
+from prompt_coevo.smoke.parts import WAVES, Place, Variant
+from prompt_coevo.smoke.trl import DOOR, SERVER
+
+CODE = "from prompt_coevo.cli import main; main()"
+
+
+def smoke(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-c", CODE, "smoke", "trl", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_variant_trains_and_is_judged(tmp_path: Path) -> None:
+    ran = smoke("--cpu", "--only", "p2o,vllm", "--out", str(tmp_path), "--limit", "1800")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    table = (tmp_path / "smoke.md").read_text()
+    assert "\n| `p2o` | P2O, the paper's search, bf16 | works | " in table
+    assert "12 steps, losses finite; gradient up to " in table
+    assert "192 of 192 rows trained on the bare question |" in table
+    assert "\n| `vllm` | P2O, vLLM colocated | not there |  | needs a GPU |" in table
+    assert "trl " in table.split("\n")[2]
+
+
+def test_a_run_that_trains_on_templates_is_found_out(tmp_path: Path) -> None:
+    """The same run without the exchange of prompts, which P2O is all about."""
+    variant = Variant("bent", "", {**WAVES, "context_distillation": False}, {}, on_cpu=True)
+    place = Place(tmp_path, cpu=True)
+    command = DOOR.prepare(variant, place)
+    subprocess.run(command.arguments, check=True, cwd=tmp_path)
+    failed = [one.said for one in checks(variant, DOOR.read(variant, place)) if not one.holds]
+    assert len(failed) == 1
+    assert failed[0].endswith(" of 192 rows trained on the bare question")
+
+
+def test_without_a_gpu_it_is_refused_in_one_sentence() -> None:
+    refused = smoke()
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: PyTorch finds no GPU on this machine; run this on one")
+    assert len(refused.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("variant", DOOR.variants, ids=lambda one: one.name)
+def test_the_trainer_takes_every_variants_values(variant: Variant, tmp_path: Path) -> None:
+    values: dict[str, Any] = dict(variant.host)
+    ours = {name for name in ("lora", SERVER) if values.pop(name, False)}
+    config = GRPOConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, **values)
+    assert all(getattr(config, name) == value for name, value in values.items())
+    assert ours == {"lora": {"lora"}, "vllm-server": {SERVER}}.get(variant.name, set())
+
+
+def test_the_vllm_server_has_the_options_that_it_is_started_with() -> None:
+    from dataclasses import fields
+
+    from trl.scripts.vllm_serve import ScriptArguments
+
+    wanted = {"model", "host", "port", "max_model_len", "gpu_memory_utilization", "enforce_eager"}
+    assert wanted <= {field.name for field in fields(ScriptArguments)}
+
+
+def test_what_openrlhf_writes_for_tensorboard_is_read(tmp_path: Path) -> None:
+    """With the real writer, which is in this session's environment and not in OpenRLHF's."""
+    from torch.utils.tensorboard import SummaryWriter
+
+    folder = tmp_path / "board" / "run"
+    numbers = {
+        "train/policy_loss": [0.5, -0.25],
+        "train/actor_grad_norm": [1.0, 2.0],
+        "train/vllm_kl": [-0.5, 0.25],
+        "train/coevo_distilled": [0.0, 0.75],
+        "train/coevo/cover_templates": [0.0, 3.0],
+    }
+    with SummaryWriter(log_dir=str(folder)) as writer:
+        for name, values in numbers.items():
+            for step, value in enumerate(values, 1):
+                writer.add_scalar(name, value, step)
+    found = openrlhf.DOOR.read(openrlhf.DOOR.variants[0], Place(tmp_path))
+    assert (found.losses, found.gradients) == ([0.5, -0.25], [1.0, 2.0])
+    assert (found.metrics, found.templated) == ({"cover_templates": 3.0}, 0.75)
+    assert found.difference == 0.5
