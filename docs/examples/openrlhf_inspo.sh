@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # INSPO (arXiv 2512.01945, appendix B) | GRPO | Qwen2.5-3B search agent | DeepSpeed, vLLM
 #
-# Numbers without a remark are the paper's. Not tried on GPUs yet: here only the arguments are tested. ZeRO-3,
-# packing and --ds.enable_sleep were never run with this package.
+# Numbers without a remark are the paper's. Not tried on GPUs yet: here only the arguments are tested. ZeRO-3
+# and packing were run in small on a CPU (docs/openrlhf.md), --ds.enable_sleep never with this package.
 # It submits a job to a Ray cluster that runs already (ray start --head), with the package on all nodes.
 #
 # Index, server and data: ../recipe-search-r1.md. The server has to run before this does.

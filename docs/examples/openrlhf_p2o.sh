@@ -2,7 +2,7 @@
 # P2O (arXiv 2603.21877, section 4.1) | GRPO | Qwen3-4B | DeepScaler-5K | DeepSpeed, vLLM
 #
 # Numbers without a remark are the paper's. Not tried on GPUs yet: here only the arguments are tested. ZeRO-3,
-# packing and dynamic batching were never run with this package.
+# packing and dynamic batching were run in small on a CPU (docs/openrlhf.md).
 # It submits a job to a Ray cluster that runs already (ray start --head), with the package on all nodes.
 #
 # REWARD is a Python file of yours, on every node, with OpenRLHF's reward_func(queries, prompts, labels).
