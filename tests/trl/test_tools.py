@@ -15,9 +15,11 @@ from trl import GRPOConfig, GRPOTrainer
 
 from helpers.byte_model import byte_model, qwen3_tokenizer
 from helpers.spies import Spy
+from helpers.trl_versions import since
 from helpers.trl_world import FixedTemplates
 from prompt_coevo.adapters.trl import CoevoCallback
 
+pytestmark = since("1.1", "tools with a transformers of today")
 CALL = '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call><|im_end|>'
 ANSWER = "It is 3.<|im_end|>"
 TEMPLATE = "Use the tool."
