@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,16 +64,30 @@ def tokenizer(policy: Path) -> Any:
     return AutoTokenizer.from_pretrained(policy)
 
 
+@pytest.fixture(scope="session")
+def engines() -> dict[str, Any]:
+    """TRL's engine, made once: one that is collected takes the groups of all others with it."""
+    return {}
+
+
 @pytest.fixture
-def make_trainer(policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def make_trainer(
+    policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engines: dict[str, Any]
+) -> Any:
     """As of tests/trl, but sampling with the real vLLM: by default with one in this process."""
     import trl.generation.vllm_generation as generation
 
     from helpers.trl_trainers import build_trainer
 
-    # TRL gives no type, and vLLM would take bfloat16 for this checkpoint in float32.
-    real = partial(generation.LLM, dtype="float32", enforce_eager=True)
-    monkeypatch.setattr(generation, "LLM", real)
+    real = generation.LLM
+
+    def engine(model: str, **arguments: Any) -> Any:
+        """TRL gives no type, and vLLM would take bfloat16 for this checkpoint in float32."""
+        if model not in engines:
+            engines[model] = real(model=model, **arguments, dtype="float32", enforce_eager=True)
+        return engines[model]
+
+    monkeypatch.setattr(generation, "LLM", engine)
     vllm = {"use_vllm": True, "vllm_mode": "colocate", "vllm_max_model_length": 256}
 
     def make(**config: Any) -> Any:
