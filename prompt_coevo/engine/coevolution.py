@@ -308,21 +308,19 @@ class Coevolution:
         for name in saved:
             if name not in self._plugins.names:
                 raise StateError(
-                    f"{where} holds the state of {name!r}, which is not active in this run; "
-                    f"add it to the settings, or start without this checkpoint"
+                    f"{where} holds the state of {name!r}, which is not active in this run; add it to "
+                    "the settings, or start without this checkpoint"
                 )
         for method in self.desk.methods.values():
-            if method.name not in saved and self._plugins.implements(
-                method.name, hookspecs.coevo_state
-            ):
+            has_state = self._plugins.implements(method.name, hookspecs.coevo_state)
+            if has_state and method.name not in saved:
                 raise StateError(
                     f"{where} holds no state of {method.name!r}, which would start anew in the middle of "
                     "the run; resume from another checkpoint, or start without this one"
                 )
 
     def _check_run(self, saved: Mapping[str, Any], where: str) -> None:
-        differences = self.desk.identity.differences(saved)
-        if not differences:
+        if not (differences := self.desk.identity.differences(saved)):
             return
         told = "; ".join(differences)
         if self.settings.resume != "force":
@@ -357,10 +355,8 @@ class Coevolution:
             ) from None
 
     def _note_run(self, event: str, **fields: Any) -> None:
-        identity = self.desk.identity
-        self.desk.note(
-            event, journal=FORMAT, settings=identity.meaning, noted=identity.noted, **fields
-        )
+        run = self.desk.identity
+        self.desk.note(event, journal=FORMAT, settings=run.meaning, noted=run.noted, **fields)
 
     def _sealed_state(self) -> dict[str, Any]:
         attempt, step = self.policy_version
@@ -368,11 +364,7 @@ class Coevolution:
         # unknown to the state.
         position = self.desk.ledger.position
         asked = self.desk.model.under_way if self.desk.model else self.desk.ledger.unused
-        ledger = {
-            "under_way": asked,
-            "ledger": position,
-            "reflection": self.desk.ledger.totals,
-        }
+        totals = self.desk.ledger.totals
         return seal(
             {
                 "run": self.desk.identity.meaning,
@@ -382,7 +374,9 @@ class Coevolution:
                 "round": self._round,
                 "epochs": self.epochs,
                 "plugins": self._plugin_states(),
-                **ledger,
+                "under_way": asked,
+                "ledger": position,
+                "reflection": totals,
             }
         )
 
@@ -398,10 +392,9 @@ class Coevolution:
 
     def _write_view(self, state: Mapping[str, Any] | None = None) -> None:
         """`state.json`: for people to read; only the copy in the host's checkpoint is ever loaded."""
-        folder = self.desk.folder
-        if folder is None:
+        if self.desk.folder is None:
             return
         try:
-            write_view(folder / "state.json", state or self._sealed_state())
+            write_view(self.desk.folder / "state.json", state or self._sealed_state())
         except OSError as error:
             logger.warning("the readable state cannot be written: %s", error)
