@@ -23,13 +23,14 @@ KINDS: Final[Mapping[str, str]] = {
     "real": "real",
     "standin": "stand-in: {of}",
     "long": "long",
+    "vllm": "real vLLM",
     "refused": "refused",
     "gpu": "not on a CPU",
     "open": "not tested",
 }
 """By the key of a line: what its cell shows."""
 _BY_REASON: Final = ("gpu", "open")
-_FIELDS: Final = {"real": set(), "long": set(), "gpu": set(), "open": set()} | {
+_FIELDS: Final = {kind: set() for kind in ("real", "long", "vllm", "gpu", "open")} | {
     "standin": {"of"},
     "refused": {"says"},
 }
@@ -46,6 +47,8 @@ Each cell names a test, which is below; a test of the core holds that it is ther
   samples are [stand-ins](testing.md) in every run.
 - **stand-in**: what the feature is about was stood in for.
 - **long**: as real, in a test that the test command leaves out because of its time (`-- -m long`).
+- **real vLLM**: as real, with vLLM itself in its build for CPUs, in
+  [a session of its own](testing.md#the-real-vllm).
 - **refused**: with the sentence below.
 - **not on a CPU**, **not tested**: for the reason below. [`prompt-coevo smoke`](gpu-smoke.md) is there
   to run some of it on a GPU.
@@ -119,7 +122,7 @@ def problem(cell: Cell) -> str | None:
         return f"{path} has no parameter {parameter.removesuffix(']')}"
     # A law has its own marks, by its name.
     long = "long" in marks or parameter.removesuffix("]") in _long_laws(file.parent)
-    if long != (cell.kind == "long") and cell.kind not in ("refused", "standin"):
+    if long != (cell.kind == "long") and cell.kind not in ("refused", "standin", "vllm"):
         return f"{cell.test} is {'' if long else 'not '}marked as long"
     if cell.kind == "refused":
         sentences = [text for text in _sentences(cell.door) if cell.says in text]
