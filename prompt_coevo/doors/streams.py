@@ -98,8 +98,9 @@ def load_late_rows(questions: QuestionIndex, folder: Path) -> None:
     if not path.exists():
         return
     try:
-        for line in path.read_text(encoding="utf-8").splitlines():
-            questions.learn(_checked(json.loads(line)))
+        with path.open(encoding="utf-8") as file:
+            for line in file:
+                questions.learn(_checked(json.loads(line)))
     except (ValueError, KeyError, TypeError, DatasetError, RecursionError) as error:
         raise StateError(
             f"{path} has rows that cannot be read: {error}; resume from another checkpoint"
