@@ -69,7 +69,7 @@ class Dispatcher:
         except RayError as error:  # what a worker cannot read, it says in many lines
             if "prompt_coevo" not in str(error):
                 raise
-            told = [line for line in str(error).splitlines() if line.strip()][-1]
+            told = [line for line in str(error).split("\n") if line.strip()][-1]
             raise HostError(
                 f"an agent loop worker cannot read what +coevo sends ({in_a_line(told, 300)}); install "
                 "the same prompt-coevo on all nodes"

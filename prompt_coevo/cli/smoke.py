@@ -107,7 +107,7 @@ def _gpus() -> tuple[list[str], str]:
     if asked.returncode:
         last = in_a_line(asked.stderr.strip().rpartition("\n")[2], 300)
         raise CoevoError(f"PyTorch cannot be asked for GPUs: {last}; mend its installation")
-    names = json.loads(asked.stdout.splitlines()[-1])
+    names = json.loads(asked.stdout.strip().rpartition("\n")[2])
     if not names:
         raise CoevoError(
             "PyTorch finds no GPU on this machine; run this on one that has one, or what a CPU can, with "

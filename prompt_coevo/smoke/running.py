@@ -155,7 +155,7 @@ def _last_words(log: Path) -> str:
     """The last line that names an error, or else the last line at all."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _TAIL))
-        lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
+        lines = [line.strip() for line in file.read().decode("utf-8", "replace").split("\n")]
     lines = [line for line in lines if line]
     told = [line for line in lines if "Error" in line or line.startswith("error:")]
     return in_a_line((told or lines or ["nothing was written"])[-1], _SHOWN)

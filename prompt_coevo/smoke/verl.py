@@ -141,8 +141,7 @@ def _write_questions(path: Path) -> None:
 
 
 def _read(variant: Variant, place: Place) -> Evidence:
-    text = (place.folder / _METRICS).read_text("utf-8")
-    steps = [json.loads(line)["data"] for line in text.splitlines()]
+    steps = [one["data"] for one in _records(place.folder / _METRICS)]
     trained = [one for one in steps if "actor/pg_loss" in one]
     prompts = None if "inspo" in variant.coevo else _trained_prompts(place.folder / _DUMPS)
     # The chat template writes roles as special tokens, which the dumps leave out.
@@ -167,10 +166,15 @@ def _read(variant: Variant, place: Place) -> Evidence:
 def _trained_prompts(folder: Path) -> list[str]:
     """Of VeRL's own dumps, which have what was trained on, without special tokens."""
     return [
-        " ".join(json.loads(line)["input"].split())
+        " ".join(one["input"].split())
         for file in sorted(folder.glob("*.jsonl"))
-        for line in file.read_text("utf-8").splitlines()
+        for one in _records(file)
     ]
+
+
+def _records(file: Path) -> list[dict[str, Any]]:
+    with file.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
 
 
 DOOR: Final = Door(
