@@ -106,6 +106,9 @@ class CoevoSamplesGenerator(SamplesGenerator):
             if not hasattr(self, name):
                 check_part(self, name)
         samples, _, prompts, exhausted = result
+        if samples and self.prompts_dataloader.progress.step_due:
+            # A batch of what was left over, which shows only when the dataset has no prompt more.
+            self._between_steps()
         for sample in samples:
             sample.info[STALENESS] = self.engine.policy_version.step - sample.info[STALENESS]
         self.prompts_dataloader.progress.generated(

@@ -42,10 +42,14 @@ class CoevoExperienceMaker(RemoteExperienceMaker):
 
     def make_experience(self, samples_list: list[Experience]) -> list[Experience]:
         settings = received(self.args.coevo)
-        entries = [sample.info.pop(ROLLED_OUT, None) for sample in samples_list]
+        entries: list[Tensor] = []
+        if settings.distill_forward:
+            entries = [_entry(sample, ROLLED_OUT) for sample in samples_list]
+            for sample in samples_list:
+                del sample.info[ROLLED_OUT]  # OpenRLHF takes all that is left for metrics
         experiences: list[Experience] = super().make_experience(samples_list)
         under: list[Tensor | None] = [None] * len(experiences)
-        if settings.distill_forward and any(bool(rows.any()) for rows in entries):
+        if any(bool(rows.any()) for rows in entries):
             pad_id = self.tokenizer.pad_token_id
             under = [*after_rollout_prompts(experiences, entries, pad_id, self._forward)]
             self.template_effect = _effect(experiences, under)
@@ -80,13 +84,17 @@ def _effect(experiences: Sequence[Experience], under: Sequence[Tensor | None]) -
 
 def _distilled(experience: Experience) -> Tensor:
     """Which rows ran under a template, (B, 1). Raises HostError if that is not known."""
-    if DISTILLED not in experience.info:
+    return (_entry(experience, DISTILLED) > 0).unsqueeze(-1)
+
+
+def _entry(experience: Experience, name: str) -> Tensor:
+    if name not in experience.info:
         raise HostError(
-            f"OpenRLHF has lost the entry {DISTILLED!r} of an Experience's info, which says whose "
-            f"log-probs are under a template; {ADVICE}"
+            f"OpenRLHF has lost the entry {name!r} of an Experience's info, which says whose log-probs are "
+            f"under a template; {ADVICE}"
         )
-    rows: Tensor = (experience.info[DISTILLED] > 0).unsqueeze(-1)
-    return rows
+    found: Tensor = experience.info[name]
+    return found
 
 
 def _apply(

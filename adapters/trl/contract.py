@@ -7,7 +7,7 @@ sentence, in place of training on something else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -87,6 +87,18 @@ class Watched(dict[str, Any]):
     def get(self, name: str, default: Any = None) -> Any:
         self.read.add(name)
         return super().get(name, default)
+
+    def __iter__(self) -> Iterator[str]:
+        # Else copies of a batch ({**batch}, batch | more) would be made past `__getitem__`.
+        return super().__iter__()
+
+    def items(self) -> Any:
+        self.read.update(self.keys())
+        return super().items()
+
+    def values(self) -> Any:
+        self.read.update(self.keys())
+        return super().values()
 
     def check(self, trainer: Trainer, name: str) -> None:
         """Raise HostError if this field is there and nobody read it."""

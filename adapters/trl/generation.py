@@ -90,11 +90,14 @@ class GenerationDoor:
         current = self._engine.plan(ids, size, "num_generations")
         with swapped(self, "_round", current), swapped(self, "_assigned", current.mine):
             self._reached.clear()
-            output = original(inputs)
-            self._check_reached(current)
-            if current.distilled_somewhere:
-                distilled = [assignment.distilled for assignment in current.mine]
-                self._ratio.apply(output, self._rolled_out, self._trained, distilled)
+            try:
+                output = original(inputs)
+                self._check_reached(current)
+                if current.distilled_somewhere:
+                    distilled = [assignment.distilled for assignment in current.mine]
+                    self._ratio.apply(output, self._rolled_out, self._trained, distilled)
+            finally:
+                self._ratio.forget()
         self._policy.take_along(current.riders)
         return output
 

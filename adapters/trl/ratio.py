@@ -66,6 +66,10 @@ class DistilRatio:
             undo.append(wrap(self._trainer, logps, self._around_logps, VERSIONS))
         return undo
 
+    def forget(self) -> None:
+        """A round is over, however it ended."""
+        self._awaited = self._seen = None
+
     def begin(self, rollout_prompts: Ids, distilled: list[bool]) -> None:
         """The completions of a round that `apply` will be called for are there."""
         if self._forward and self._corrects_sampler():
@@ -80,7 +84,7 @@ class DistilRatio:
         `distilled` says which rows were sampled under a template. All are of this rank's rows. The first
         batch is looked at (`contract.py`), which raises HostError.
         """
-        seen, self._seen, self._awaited = self._seen, None, None
+        seen = self._seen
         if seen is not None:
             output[_OLD] = seen[0]
         if not self._looked:

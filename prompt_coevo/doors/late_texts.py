@@ -37,9 +37,10 @@ class LateTexts:
         self._rollouts.append(weakref.ref(rollout))
 
     def close(self) -> None:
-        """The last moment at which texts can be brought."""
+        """The last moment at which texts can be brought; others may be put off afterwards."""
         bring_texts([held for one in self._rollouts if (held := one()) is not None])
-        self._ahead.clear()
+        for kept in (self._ahead, self._places, self._names, self._rollouts):
+            kept.clear()
 
     def _bring(self, names: Sequence[str]) -> list[str]:
         if len(names) > 1:

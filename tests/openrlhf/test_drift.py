@@ -159,3 +159,5 @@ def test_an_experience_that_lost_its_entry_stops_the_run() -> None:
     lost = SimpleNamespace(rollout_log_probs=torch.zeros(1, 2), info={})
     with pytest.raises(HostError, match="has lost the entry 'coevo_distilled'"):
         ratio._apply(lost, None)  # type: ignore[arg-type]
+    with pytest.raises(HostError, match="has lost the entry 'coevo_rolled_out'"):
+        ratio._entry(lost, "coevo_rolled_out")  # type: ignore[arg-type]

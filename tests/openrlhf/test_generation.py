@@ -259,3 +259,23 @@ def test_staleness_is_how_many_updates_a_batch_is_behind(
         ray.get(lock.release.remote())
         ages.append({float(sample.info[STALENESS]) for sample in samples})
     assert ages == [{0.0}, {1.0}, {1.0}, {2.0}]
+
+
+@pytest.mark.parametrize(("batch", "drawn"), [(3, 8), (4, 8), (4, 4)])
+def test_every_batch_is_a_step_of_the_engine(
+    tmp_path: Path, actors: list[Any], batch: int, drawn: int
+) -> None:
+    """Also the last one of an episode, which is of what earlier generations have left over."""
+    made: Any = generator(tmp_path, actors, 16, 3, TOKENS)
+    made.args.rollout.batch_size, made.args.rollout.vllm_generate_batch_size = batch, drawn
+    kwargs = {"n_samples_per_prompt": 3, "max_new_tokens": TOKENS}
+    batches, ages = 0, set[float]()
+    for _ in range(2):
+        exhausted = False
+        while not exhausted:
+            samples, _, _, exhausted = made.generate_samples(**kwargs)
+            batches += bool(samples)
+            ages.update(float(sample.info[STALENESS]) for sample in samples)
+    made.finish()
+    assert made.engine.policy_version.step == batches
+    assert min(ages) == 0

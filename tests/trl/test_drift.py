@@ -18,6 +18,7 @@ from trl import GRPOTrainer, RLOOTrainer
 
 from helpers.trl_world import TASKS, FixedTemplates, right_hint
 from prompt_coevo.adapters.trl import attach
+from prompt_coevo.adapters.trl.contract import Watched
 from prompt_coevo.errors import HostError
 from standins.trl_vllm import use_vllm
 
@@ -209,3 +210,22 @@ def test_a_loss_of_ligers_is_watched_too(make_trainer: Any, reads: bool) -> None
         return
     with pytest.raises(HostError, match="has a loss that does not read old_per_token_logps"):
         train(make_trainer, WithLiger, GRPOTrainer, "templated", vllm=False)
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        lambda batch: {**batch},
+        lambda batch: dict(batch),
+        lambda batch: batch.copy(),
+        lambda batch: batch | {"more": 1},
+        lambda batch: {"more": 1} | batch,
+        lambda batch: {}.update(batch),
+        lambda batch: dict(batch.items()),
+        lambda batch: list(batch.values()),
+    ],
+)
+def test_a_loss_that_copies_its_batch_has_read_it(copied: Any) -> None:
+    batch = Watched({"tool_mask": 1})
+    copied(batch)
+    batch.check(None, "tool_mask")  # type: ignore[arg-type]

@@ -225,3 +225,27 @@ def test_a_vllm_server_still_shares_prompts_where_nothing_is_templated(make_trai
     trainer.add_callback(CoevoCallback(trainer, SETTINGS))
     trainer.train()
     assert trainer.vllm_generation.calls == [{"rows": 8, "n": 4, "temperature": 1.0}]
+
+
+def test_a_round_that_fails_leaves_nothing_to_the_next_one(make_trainer: Any) -> None:
+    """As an interrupted cell of a notebook does."""
+    built = make_trainer(max_steps=1, per_device_train_batch_size=16)
+    use_vllm(built)
+    callback = CoevoCallback(
+        built,
+        SETTINGS | {"distill_forward": True},
+        plugins={"templates": FixedTemplates(HINTS)},
+    )
+    built.add_callback(callback)
+    logps = built._get_per_token_logps_and_entropies
+
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    built._get_per_token_logps_and_entropies = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        built.train()
+    built._get_per_token_logps_and_entropies = logps
+    ratio = callback._door._ratio
+    assert ratio._awaited is None
+    assert ratio._seen is None

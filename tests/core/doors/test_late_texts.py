@@ -64,3 +64,15 @@ def test_the_engine_holds_no_rollout_of_a_round_that_it_took_in() -> None:
     taken_in()
     rows.texts.close()
     assert rows.asked == []
+
+
+def test_nothing_of_a_batch_is_kept_behind_the_next_ones() -> None:
+    """A run has millions of rollouts."""
+    rows = Rows()
+    for _ in range(3):
+        rollouts = rows.rollouts(4)
+        rows.texts.close()
+        assert [one.completion for one in rollouts] == [f"text of {n}" for n in range(4)]
+        kept = (rows.texts._names, rows.texts._places, rows.texts._rollouts, rows.texts._ahead)
+        assert [len(one) for one in kept] == [0, 0, 0, 0]
+    assert rows.asked == [["0", "1", "2", "3"]] * 3
