@@ -51,7 +51,8 @@ class Looking(GRPOTrainer):  # type: ignore[misc]
             self.strangers += prompt not in self.questions
         sampler, old = inputs.get("sampling_per_token_logps"), inputs.get("old_per_token_logps")
         if sampler is not None and old is not None:
-            # In rows under a template the door has put one in the other's place: they add nothing.
+            # In rows under a template the door has put one in the other's place, so that they add nothing;
+            # but with `templated` both are under it.
             apart = ((sampler - old).abs() * inputs["completion_mask"]).max().item()
             known = 0.0 if self.difference is None else self.difference
             self.difference = apart if math.isnan(apart) else max(known, apart)
