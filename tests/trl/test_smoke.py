@@ -34,6 +34,7 @@ def test_a_variant_trains_and_is_judged(tmp_path: Path) -> None:
     assert "trl " in table.split("\n")[2]
 
 
+@pytest.mark.long
 def test_a_run_that_trains_on_templates_is_found_out(tmp_path: Path) -> None:
     """The same run without the exchange of prompts, which P2O is all about."""
     variant = Variant("bent", "", {**WAVES, "context_distillation": False}, {}, on_cpu=True)

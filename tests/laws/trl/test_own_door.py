@@ -76,5 +76,6 @@ def test_a_checkpoint_of_the_bare_trainer_starts_anew(
 
 
 def test_a_ratio_that_is_not_built_is_refused() -> None:
-    with pytest.raises(HostError, match='no distill_ratio = "band"; leave it at "clean"'):
-        OwnDoor(*arguments(), settings=Settings(distill_ratio="band"))
+    for settings in (Settings(distill_ratio="band"), Settings(distill_forward=True)):
+        with pytest.raises(HostError, match='has distill_ratio = "clean" and no distill_forward'):
+            OwnDoor(*arguments(), settings=settings)
