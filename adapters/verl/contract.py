@@ -19,7 +19,7 @@ from verl.trainer.ppo.v1 import (
 )
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
-from prompt_coevo.adapters.verl.distil import TRAINED, fingerprint
+from prompt_coevo.adapters.verl.distil import ERROR, TRAINED, fingerprint
 from prompt_coevo.errors import HostError
 
 _ADVICE: Final = "install a VeRL that this adapter supports, such as 0.9.1"
@@ -74,7 +74,10 @@ def check_dropping(buffer: ReplayBuffer) -> None:
 
 
 def check_distilled(keys: Sequence[str], partition: str) -> None:
-    """Raise HostError unless rows are trained on as our agent loop handed them back: on the question."""
+    """Raise HostError unless rows are trained on as our agent loop handed them back: on the question.
+
+    What the agent loop itself reports comes first, because a loop that cannot be served is no fault of VeRL's.
+    """
     fields = ["prompts", "responses", "input_ids", "extra_fields"]
     looked_at = list(keys)[:_LOOKED_AT]
     rows = tq.kv_batch_get(keys=looked_at, partition_id=partition, select_fields=fields)
@@ -86,6 +89,8 @@ def check_distilled(keys: Sequence[str], partition: str) -> None:
     columns = [list(rows[name].unbind()) for name in fields[:-1]]
     extras = [getattr(extra, "data", extra) for extra in rows["extra_fields"]]
     for prompt, response, sequence, extra in zip(*columns, extras, strict=True):
+        if extra.get(ERROR):
+            raise HostError(extra[ERROR])
         if not _is_as_handed_back(prompt, response, sequence, extra.get(TRAINED)):
             raise HostError(
                 "a rollout that ran under a template is not in TransferQueue with the prompt ids that "

@@ -17,7 +17,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from prompt_coevo.adapters.verl import asynchronous, contract, launch, policy, ratio, trainer
 from prompt_coevo.adapters.verl.contract import LEANT_ON, check_distilled
-from prompt_coevo.adapters.verl.distil import TRAINED, fingerprint
+from prompt_coevo.adapters.verl.distil import ERROR, TRAINED, fingerprint
 from prompt_coevo.adapters.verl.ratio import Ratio
 from prompt_coevo.adapters.verl.trainer import CoevoTrainer
 from prompt_coevo.errors import HostError
@@ -201,6 +201,14 @@ def test_rows_on_anything_else_end_the_run(
 ) -> None:
     monkeypatch.setattr(contract, "tq", Rows(**distilled_rows() | changed))
     with pytest.raises(HostError, match="not in TransferQueue with the prompt ids that"):
+        check_distilled(["a", "b"], "train")
+
+
+def test_a_loop_that_cannot_be_served_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not that another VeRL would help."""
+    rows = distilled_rows() | {"extra_fields": NonTensorStack({ERROR: "the loop mine"}, {})}
+    monkeypatch.setattr(contract, "tq", Rows(**rows))
+    with pytest.raises(HostError, match="^the loop mine$"):
         check_distilled(["a", "b"], "train")
 
 
