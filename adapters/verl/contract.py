@@ -76,7 +76,7 @@ def check_dropping(buffer: ReplayBuffer) -> None:
 def check_distilled(keys: Sequence[str], partition: str) -> None:
     """Raise HostError unless rows are trained on as our agent loop handed them back: on the question.
 
-    What the agent loop itself reports comes first, because a loop that cannot be served is no fault of VeRL's.
+    What the agent loop itself reports comes first: a loop that cannot be served is no fault of VeRL's.
     """
     fields = ["prompts", "responses", "input_ids", "extra_fields"]
     looked_at = list(keys)[:_LOOKED_AT]
