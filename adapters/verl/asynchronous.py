@@ -57,9 +57,11 @@ class Asynchronous(Coevolving):
     # Moments
 
     def _reissue_inflight_prompts(self, *args: Any, **kwargs: Any) -> int:
-        # Here, because a resumed run plans before its first step, and the decisions of the last one count.
         self._dispatcher.under_way.resume(self._resumed)
-        self._due.settle(self._engine, self._policy)
+        # Here, because a resumed run plans before its first step, and the decisions of the last one count.
+        # A run that was over owes its end alone, and a search would be for nobody.
+        if not self._is_last_step(self.global_steps - 1):
+            self._due.settle(self._engine, self._policy)
         count: int = super()._reissue_inflight_prompts(*args, **kwargs)
         return count
 

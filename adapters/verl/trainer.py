@@ -216,8 +216,9 @@ class Coevolving(PPOTrainer):
 
     # Their parts
 
-    def _is_last_step(self) -> bool:
-        step, epochs = self.global_steps, self.config.trainer.total_epochs
+    def _is_last_step(self, step: int | None = None) -> bool:
+        """Whether none comes after a step: this one, or the given one."""
+        step, epochs = self.global_steps if step is None else step, self.config.trainer.total_epochs
         return bool(step >= self.total_training_steps or step // self.steps_per_epoch >= epochs)
 
     def _late_texts(self) -> LateTexts:

@@ -9,9 +9,11 @@ import pytest
 from omegaconf import OmegaConf
 from tensordict import NonTensorStack, TensorDict
 from transfer_queue.storage.managers.simple_storage_manager import AsyncSimpleStorageManager
+from verl.trainer.ppo.v1 import PPOTrainerColocateAsync
 
 from prompt_coevo.adapters.verl import asynchronous, generation, trainer
 from prompt_coevo.adapters.verl.asynchronous import CoevoColocateAsync
+from prompt_coevo.doors.due import Due
 
 
 class UnderWay:
@@ -115,3 +117,40 @@ def test_only_what_was_planned_is_taken_up_from_a_checkpoint(
     left = {"planned", "planned_0_0", "running"} if has_state else {"running"}
     assert set(store.tags) == left
     assert made._restored_tq_prompt_count == (2 if has_state else 1)
+
+
+class Engine:
+    """What the engine is told of the ends of steps."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def step_end(self, policy: Any, *, last: bool = False) -> None:
+        self.told.append(("step_end", last))
+
+    def epoch_end(self, policy: Any) -> None:
+        self.told.append("epoch_end")
+
+    def end(self, policy: Any) -> None:
+        self.told.append("end")
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_a_finished_run_that_is_started_again_pays_for_no_search(
+    monkeypatch: pytest.MonkeyPatch, is_over: bool
+) -> None:
+    """Its checkpoint owes the end of its last step."""
+    monkeypatch.setattr(PPOTrainerColocateAsync, "_reissue_inflight_prompts", lambda _: 0)
+    made = object.__new__(CoevoColocateAsync)
+    engine = made._engine = Engine()
+    made._policy, made._due, made._resumed, made._has_ended = None, Due(True, True), {}, False
+    made._dispatcher = SimpleNamespace(under_way=SimpleNamespace(resume=lambda _: None))
+    made.config = OmegaConf.create({"trainer": {"total_epochs": 3}})
+    made.steps_per_epoch, made.total_training_steps = 2, 6
+    made.global_steps = 7 if is_over else 5  # VeRL counts on before
+    made._reissue_inflight_prompts()
+    if not is_over:
+        assert engine.told == [("step_end", False), "epoch_end"]
+        return
+    made.on_train_end()
+    assert engine.told == [("step_end", True), "end"]
