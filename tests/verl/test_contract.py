@@ -227,7 +227,8 @@ def exchanged(monkeypatch: pytest.MonkeyPatch, mode: str, **fields: Any) -> tupl
     for module in (ratio, contract):
         monkeypatch.setattr(module, "tq", rows)
     monkeypatch.setattr(ratio, "calculate_debug_metrics", lambda _: {})
-    made = Ratio(Settings(algorithms=(), distill_ratio=mode), has_sampler=True)
+    band = {"distill_band": (0.1, 10)} if mode == "band" else {}
+    made = Ratio(Settings(algorithms=(), distill_ratio=mode, **band), has_sampler=True)
     made.exchange(["a", "b"], ["a", "b"], "train")
     return made, rows
 
@@ -249,6 +250,19 @@ def test_with_templated_the_loss_alone_sees_what_the_sampler_said(
     made.settle(["a", "b"])
     for name in ("old_log_probs", "rollout_log_probs"):
         assert rows.fields[name].values().tolist() == [-0.5, -0.25, -0.125]
+
+
+def test_band_leaves_tokens_out_of_the_loss_and_not_out_of_advantages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """GAE and REINFORCE++ lose a reward that stands at a token that is left out. What a correction for
+    the sampler leaves out in between stays so."""
+    made, rows = exchanged(monkeypatch, "band", **LOG_PROBS)
+    assert rows.fields["response_mask"].values().tolist() == [1, 1, 1]
+    assert rows.fields["rollout_log_probs"].values().tolist() == [-1.0, -2.0, -3.0]
+    rows.fields["response_mask"] = jagged([0], [1, 1])
+    made.settle(["a", "b"])
+    assert rows.fields["response_mask"].values().tolist() == [0, 1, 0]
 
 
 def test_advantages_before_old_log_probs_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
