@@ -22,6 +22,7 @@ from verl.trainer.ppo.v1 import (
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from prompt_coevo.adapters.verl import policy
+from prompt_coevo.adapters.verl.contract import check_telling
 from prompt_coevo.adapters.verl.launch import TRAINERS
 from prompt_coevo.adapters.verl.policy import Planned
 from prompt_coevo.adapters.verl.trainer import TRAIN, Coevolving
@@ -46,6 +47,7 @@ class Asynchronous(Coevolving):
 
     def _build_replay_buffer(self) -> ReplayBuffer:
         buffer = super()._build_replay_buffer()
+        check_telling(buffer)
         if not OmegaConf.select(self.config, "algorithm.filter_groups.enable"):
             self._watch_dropping(buffer)  # groups that are too old, and those that failed
         return buffer
@@ -86,16 +88,17 @@ class Asynchronous(Coevolving):
         self._riders = {uid: plan for uid, plan in self._riders.items() if uid not in finished}
 
     def _about_to_drop(self, uids: set[str], finished: set[str]) -> None:
-        # Dynamic sampling is no loss, and VeRL's metrics tell of it.
-        if OmegaConf.select(self.config, "algorithm.filter_groups.enable") and uids == finished:
-            return
+        # Others dropped out by dynamic sampling: no loss, and VeRL's metrics tell of it.
+        too_old = len(finished & self.replay_buffer._stale_terminal_keys(self.global_steps, TRAIN))
         failed = len(uids - finished)
-        self._engine.desk.note("groups_dropped", too_old=len(finished), failed=failed)
+        if not (too_old or failed):
+            return
+        self._engine.desk.note("groups_dropped", too_old=too_old, failed=failed)
         logger.warning(
             "VeRL dropped %d groups before they were trained on: %d that are too old, %d with a "
             "rollout that failed",
-            len(uids),
-            len(finished),
+            too_old + failed,
+            too_old,
             failed,
         )
 

@@ -50,6 +50,7 @@ LEANT_ON: Final[Mapping[str, tuple[type, Sequence[str]]]] = {
 """Methods that are overridden or called, by the trainers' modes and with their classes."""
 _DROPS: Final = "_clear_groups"
 _DROPPED_FROM: Final = ("finished_keys", "partitions")
+_TELLS_THE_OLD: Final = "_stale_terminal_keys"
 _LOOKED_AT: Final = 64
 """Rows of a run's first distilled round that are compared."""
 
@@ -71,6 +72,15 @@ def check_dropping(buffer: ReplayBuffer) -> None:
                 f"groups that it drops; leave algorithm.filter_groups and asynchronous trainers out, or "
                 f"{_ADVICE}"
             )
+
+
+def check_telling(buffer: ReplayBuffer) -> None:
+    """Raise HostError for an asynchronous trainer's buffer that does not say which groups are too old."""
+    if not hasattr(buffer, _TELLS_THE_OLD):
+        raise HostError(
+            f"VeRL's {type(buffer).__name__} has no {_TELLS_THE_OLD}, by which +coevo tells groups that "
+            f"are too old from those of dynamic sampling; leave asynchronous trainers out, or {_ADVICE}"
+        )
 
 
 def check_distilled(keys: Sequence[str], partition: str) -> None:

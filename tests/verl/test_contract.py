@@ -13,7 +13,7 @@ from hydra import compose, initialize_config_module
 from tensordict import NonTensorStack, TensorDict
 from verl.experimental.agent_loop import agent_loop
 from verl.trainer.ppo.v1 import PPOTrainerSync
-from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from prompt_coevo.adapters.verl import asynchronous, contract, launch, policy, ratio, trainer
 from prompt_coevo.adapters.verl.contract import LEANT_ON, check_distilled
@@ -117,6 +117,12 @@ def test_and_so_is_one_whose_groups_cannot_be_read(
     delattr(made, name)
     with pytest.raises(HostError, match=f"has no {name}, without which"):
         contract.check_dropping(made)
+
+
+def test_and_an_asynchronous_one_that_does_not_tell_what_is_too_old() -> None:
+    contract.check_telling(ReplayBufferAsync("colocate_async", None, 1, "drop", None))
+    with pytest.raises(HostError, match="has no _stale_terminal_keys, by which"):
+        contract.check_telling(ReplayBuffer("sync", None, None, "drop", None))
 
 
 @pytest.mark.parametrize("mode", ["sync", "colocate_async"])

@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 from tensordict import NonTensorStack, TensorDict
 from transfer_queue.storage.managers.simple_storage_manager import AsyncSimpleStorageManager
 from verl.trainer.ppo.v1 import PPOTrainerColocateAsync
+from verl.trainer.ppo.v1.replay_buffer import ReplayBufferAsync
 
 from prompt_coevo.adapters.verl import asynchronous, generation, trainer
 from prompt_coevo.adapters.verl.asynchronous import CoevoColocateAsync
@@ -27,15 +28,18 @@ class UnderWay:
 
 
 def built(monkeypatch: pytest.MonkeyPatch, filters: bool) -> tuple[Any, UnderWay, list[Any]]:
-    """A trainer with the group a, which is whole, and b, of which a rollout failed."""
+    """A trainer with a group a that is too old, b, of which a rollout failed, and c, whose rewards are all
+    equal."""
     made = object.__new__(CoevoColocateAsync)
     notes: list[Any] = []
     under_way = UnderWay()
     made.config = OmegaConf.create({"algorithm": {"filter_groups": {"enable": filters}}})
     made.tokenizer = None
-    made.replay_buffer = SimpleNamespace(
-        finished_keys={"train": {"a"}}, partitions={"train": {"a_0_0": {}, "b_0_0": {}}}
-    )
+    buffer = made.replay_buffer = ReplayBufferAsync("colocate_async", None, 1, "drop", None)
+    buffer.finished_keys["train"] = {"a", "c"}
+    buffer.partitions["train"] = {"a_0_0": {}, "b_0_0": {}, "c_0_0": {}}
+    buffer.prompt_global_steps["train"] = {"a": 1, "b": 2, "c": 2}
+    made.global_steps = 2
     made._engine = SimpleNamespace(
         desk=SimpleNamespace(note=lambda name, **fields: notes.append((name, fields)))
     )
@@ -58,9 +62,20 @@ def test_what_verl_drops_is_told_and_whole_groups_are_observed(
 
 def test_dynamic_sampling_is_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     made, under_way, notes = built(monkeypatch, filters=True)
-    made._around_clear_groups(lambda *_: None, "train", {"a"})
-    assert under_way.back == ["a_0_0"]
+    made._around_clear_groups(lambda *_: None, "train", {"c"})
+    assert under_way.back == ["c_0_0"]
     assert not notes
+
+
+def test_but_what_is_too_old_or_failed_beside_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, under_way, notes = built(monkeypatch, filters=True)
+    made._around_clear_groups(lambda *_: None, "train", {"a", "b", "c"})
+    assert under_way.back == ["a_0_0", "c_0_0"]
+    made._around_clear_groups(lambda *_: None, "train", {"a"})
+    assert [fields for _, fields in notes] == [
+        {"too_old": 1, "failed": 1},
+        {"too_old": 1, "failed": 0},
+    ]
 
 
 def test_prompts_that_a_checkpoint_held_are_the_same_rows() -> None:
