@@ -82,8 +82,9 @@ class Coevolving(PPOTrainer):
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
         config, settings = self.config, self._settings
-        self._questions = index_questions(self.train_dataset, settings, agent_loops(config))
-        model = config.actor_rollout_ref.model
+        model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
+        loops = agent_loops(config)
+        self._questions = index_questions(self.train_dataset, settings, loops, rollout.n)
         self._engine = open_engine(
             "verl",
             settings,

@@ -300,7 +300,7 @@ ROW = {
 
 
 def indexed(*rows: dict[str, Any], **settings: Any) -> Any:
-    return index_questions(list(rows), Settings(algorithms=(), **settings), LOOPS)
+    return index_questions(list(rows), Settings(algorithms=(), **settings), LOOPS, 4)
 
 
 def other(**changes: Any) -> dict[str, Any]:
@@ -326,12 +326,21 @@ def test_a_column_or_a_key_of_extra_info_identifies_questions() -> None:
         ([ROW], {"row_columns": ["no"]}, "has no column 'no' (coevo.row_columns)"),
         ([other(reward_model={})], {}, "rows without reward_model.ground_truth"),
         ([other(agent_name="nobody")], {}, "asks for the agent loop 'nobody'"),
+        (
+            [ROW, other(__rollout_n__=8)],
+            {},
+            "row 1 of the training dataset asks for 8 rollouts (__rol",
+        ),
     ],
 )
 def test_datasets_that_cannot_be_used(rows: list[Any], settings: dict[str, Any], part: str) -> None:
     with pytest.raises(DatasetError) as caught:
         indexed(*rows, **settings)
     assert part in str(caught.value)
+
+
+def test_rows_may_ask_for_the_rollouts_that_a_group_has() -> None:
+    assert len(indexed(other(__rollout_n__=4))) == 1
 
 
 def test_without_a_ground_truth_on_request() -> None:
