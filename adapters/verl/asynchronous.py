@@ -69,11 +69,17 @@ class Asynchronous(Coevolving):
 
     def on_validate_begin(self) -> None:
         super().on_validate_begin()
-        self._observe_riders(self._riders, self._policy.wait(self._riders))
+        rows = self._policy.wait(self._riders)
+        if not self._has_ended:
+            self._observe_riders(self._riders, rows)
+        elif self._riders:  # the engine has ended, and nobody asks for them any more
+            policy.forget_all()
+            self._riders = {}
 
     def on_sample_begin(self) -> None:
         super().on_sample_begin()
-        if not self.local_trigger_step:  # a step may be of several parts
+        # A step may be of several parts; what is sent in the last might come back after the engine's end.
+        if not self.local_trigger_step and not self._is_last_step():
             rollouts = self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n
             self._riders |= self._policy.send(self._engine.wanted(rollouts))
 

@@ -134,6 +134,70 @@ def test_only_what_was_planned_is_taken_up_from_a_checkpoint(
     assert made._restored_tq_prompt_count == (2 if has_state else 1)
 
 
+class Riders:
+    """In the policy's place: whatever is sent comes back."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+        self.collected: list[Any] = []
+
+    def send(self, requests: Any) -> dict[str, Any]:
+        self.sent.append(requests)
+        return {"uid": [requests]}
+
+    def wait(self, sent: dict[str, Any]) -> list[str] | None:
+        return list(sent) or None
+
+    def collect(self, rows: Any, sent: Any) -> list[Any]:
+        self.collected.append(rows)
+        return []
+
+
+def with_riders(monkeypatch: pytest.MonkeyPatch, step: int) -> tuple[Any, Riders]:
+    """A trainer in this one of its six steps."""
+    for name in ("on_sample_begin", "on_validate_begin"):
+        monkeypatch.setattr(PPOTrainerColocateAsync, name, lambda _: None)
+    made = object.__new__(CoevoColocateAsync)
+    riders = made._policy = Riders()
+    made._riders, made._has_ended, made.local_trigger_step = {}, False, 0
+    made._engine = SimpleNamespace(wanted=lambda rollouts: rollouts, observe=lambda _: None)
+    rollout = {"rollout": {"n": 4}}
+    made.config = OmegaConf.create(
+        {
+            "trainer": {"total_epochs": 3},
+            "data": {"train_batch_size": 8},
+            "actor_rollout_ref": rollout,
+        }
+    )
+    made.global_steps, made.steps_per_epoch, made.total_training_steps = step, 2, 6
+    return made, riders
+
+
+@pytest.mark.parametrize(("step", "sent"), [(5, [32]), (6, [])])
+def test_no_riders_are_sent_in_the_last_step(
+    monkeypatch: pytest.MonkeyPatch, step: int, sent: list[int]
+) -> None:
+    made, riders = with_riders(monkeypatch, step)
+    made.on_sample_begin()
+    assert riders.sent == sent
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_riders_that_come_after_the_end_are_observed_by_nobody(
+    monkeypatch: pytest.MonkeyPatch, has_ended: bool
+) -> None:
+    """And are in no validation either."""
+    forgotten: list[str] = []
+    monkeypatch.setattr(asynchronous.policy, "forget_all", lambda: forgotten.append("all"))
+    made, riders = with_riders(monkeypatch, 5)
+    made.on_sample_begin()
+    made._has_ended = has_ended
+    made.on_validate_begin()
+    assert riders.collected == ([] if has_ended else [["uid"]])
+    assert forgotten == (["all"] if has_ended else [])
+    assert made._riders == {}
+
+
 class Engine:
     """What the engine is told of the ends of steps."""
 
