@@ -31,6 +31,7 @@ _COMMON: Final = (
     "_compute_reward_colocate",
     "_consume_sync_metrics",
     "_dump_generations",
+    "_get_required_batch_multiple",
     "_init_dataloader",
     "_load_checkpoint",
     "_save_checkpoint",

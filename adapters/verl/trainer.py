@@ -63,7 +63,7 @@ class Coevolving(PPOTrainer):
         check_names(self.mode)
         self._due = Due()
         self._ran_under = RanUnder()
-        self._has_ended = self._has_observed = False
+        self._has_ended = self._has_observed = self._only_forward = False
         self._ratio = Ratio(self._settings, config.actor_rollout_ref.rollout.calculate_log_probs)
         super().__init__(config)
 
@@ -155,7 +155,11 @@ class Coevolving(PPOTrainer):
         if distilled and self._settings.distill_forward:
 
             def compute(rows: KVBatchMeta) -> KVBatchMeta:
-                rows = self._balance_batch(rows, {})
+                self._only_forward = True
+                try:
+                    rows = self._balance_batch(rows, {})
+                finally:
+                    self._only_forward = False
                 old_log_prob(rows, {})
                 return rows
 
@@ -164,6 +168,15 @@ class Coevolving(PPOTrainer):
             self._ratio.exchange(batch.keys, distilled, batch.partition_id, under_template)
         )
         return batch
+
+    def _get_required_batch_multiple(self, dp_size: int) -> int:
+        # VeRL fills up to whole mini-batches; a forward pass alone is of whole micro-batches, if of any.
+        if not self._only_forward:
+            multiple: int = super()._get_required_batch_multiple(dp_size)
+            return multiple
+        rollout = self.config.actor_rollout_ref.rollout
+        by_tokens = rollout.log_prob_use_dynamic_bsz
+        return dp_size * (1 if by_tokens else int(rollout.log_prob_micro_batch_size_per_gpu))
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         batch = super()._compute_advantage(batch, metrics)
