@@ -105,7 +105,7 @@ class Ratio:
             def leave_out() -> None:
                 now = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=[_MASK])
                 mask = now[_MASK]  # a correction for the sampler may have changed it
-                put({_MASK: _jagged(mask.values() * keep.to(mask.values().dtype), mask)})
+                put({_MASK: _jagged(mask.values() * keep.to(mask.values().dtype), mask.offsets())})
 
             self._after = leave_out
         if self._settings.distill_ratio == "templated":
@@ -118,7 +118,7 @@ def _changed(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The sampler's log-probs of rows that are all distilled, jagged, as they are until advantages are
     computed; and which of all their tokens stay in the loss, (tokens,), None if all do."""
-    tokens, sampler = rows[_MASK].values(), rows[_SAMPLER].values()
+    tokens, sampler, offsets = rows[_MASK].values(), rows[_SAMPLER].values(), rows[_MASK].offsets()
     new = distil_ratio(
         "band" if settings.distill_ratio == "band" else "clean",
         settings.distill_band,
@@ -128,11 +128,11 @@ def _changed(
         by_sampler=sampler,
         corrects=under_template is not None,
     )
-    return _jagged(sampler if new.sampler is None else new.sampler, rows[_MASK]), new.keep
+    return _jagged(sampler if new.sampler is None else new.sampler, offsets), new.keep
 
 
-def _jagged(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    return torch.nested.nested_tensor_from_jagged(values, like.offsets())
+def _jagged(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    return torch.nested.nested_tensor_from_jagged(values, offsets)
 
 
 def _effect(keys: list[str], partition: str, under_template: torch.Tensor) -> float:
