@@ -68,7 +68,7 @@ def verl_dataset(path: Path) -> Any:
 def read_verl(path: Path) -> None:
     from prompt_coevo.adapters.verl.questions import index_questions
 
-    index_questions(verl_dataset(path), Settings(), {"single_turn_agent"})
+    index_questions(verl_dataset(path), Settings(), {"single_turn_agent"}, 4)
 
 
 def read_lookups(path: Path) -> None:

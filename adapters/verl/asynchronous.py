@@ -22,6 +22,7 @@ from verl.trainer.ppo.v1 import (
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from prompt_coevo.adapters.verl import policy
+from prompt_coevo.adapters.verl.contract import check_telling
 from prompt_coevo.adapters.verl.launch import TRAINERS
 from prompt_coevo.adapters.verl.policy import Planned
 from prompt_coevo.adapters.verl.trainer import TRAIN, Coevolving
@@ -46,6 +47,7 @@ class Asynchronous(Coevolving):
 
     def _build_replay_buffer(self) -> ReplayBuffer:
         buffer = super()._build_replay_buffer()
+        check_telling(buffer)
         if not OmegaConf.select(self.config, "algorithm.filter_groups.enable"):
             self._watch_dropping(buffer)  # groups that are too old, and those that failed
         return buffer
@@ -57,19 +59,27 @@ class Asynchronous(Coevolving):
     # Moments
 
     def _reissue_inflight_prompts(self, *args: Any, **kwargs: Any) -> int:
-        # Here, because a resumed run plans before its first step, and the decisions of the last one count.
         self._dispatcher.under_way.resume(self._resumed)
-        self._due.settle(self._engine, self._policy)
+        # Here, because a resumed run plans before its first step, and the decisions of the last one count.
+        # A run that was over owes its end alone, and a search would be for nobody.
+        if not self._is_last_step(self.global_steps - 1):
+            self._due.settle(self._engine, self._policy)
         count: int = super()._reissue_inflight_prompts(*args, **kwargs)
         return count
 
     def on_validate_begin(self) -> None:
         super().on_validate_begin()
-        self._observe_riders(self._riders, self._policy.wait(self._riders))
+        rows = self._policy.wait(self._riders)
+        if not self._has_ended:
+            self._observe_riders(self._riders, rows)
+        elif self._riders:  # the engine has ended, and nobody asks for them any more
+            policy.forget_all()
+            self._riders = {}
 
     def on_sample_begin(self) -> None:
         super().on_sample_begin()
-        if not self.local_trigger_step:  # a step may be of several parts
+        # A step may be of several parts; what is sent in the last might come back after the engine's end.
+        if not self.local_trigger_step and not self._is_last_step():
             rollouts = self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n
             self._riders |= self._policy.send(self._engine.wanted(rollouts))
 
@@ -84,16 +94,17 @@ class Asynchronous(Coevolving):
         self._riders = {uid: plan for uid, plan in self._riders.items() if uid not in finished}
 
     def _about_to_drop(self, uids: set[str], finished: set[str]) -> None:
-        # Dynamic sampling is no loss, and VeRL's metrics tell of it.
-        if OmegaConf.select(self.config, "algorithm.filter_groups.enable") and uids == finished:
-            return
+        # Others dropped out by dynamic sampling: no loss, and VeRL's metrics tell of it.
+        too_old = len(finished & self.replay_buffer._stale_terminal_keys(self.global_steps, TRAIN))
         failed = len(uids - finished)
-        self._engine.desk.note("groups_dropped", too_old=len(finished), failed=failed)
+        if not (too_old or failed):
+            return
+        self._engine.desk.note("groups_dropped", too_old=too_old, failed=failed)
         logger.warning(
             "VeRL dropped %d groups before they were trained on: %d that are too old, %d with a "
             "rollout that failed",
-            len(uids),
-            len(finished),
+            too_old + failed,
+            too_old,
             failed,
         )
 

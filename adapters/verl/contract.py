@@ -19,7 +19,7 @@ from verl.trainer.ppo.v1 import (
 )
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
-from prompt_coevo.adapters.verl.distil import TRAINED, fingerprint
+from prompt_coevo.adapters.verl.distil import ERROR, TRAINED, fingerprint
 from prompt_coevo.errors import HostError
 
 _ADVICE: Final = "install a VeRL that this adapter supports, such as 0.9.1"
@@ -31,6 +31,7 @@ _COMMON: Final = (
     "_compute_reward_colocate",
     "_consume_sync_metrics",
     "_dump_generations",
+    "_get_required_batch_multiple",
     "_init_dataloader",
     "_load_checkpoint",
     "_save_checkpoint",
@@ -50,6 +51,7 @@ LEANT_ON: Final[Mapping[str, tuple[type, Sequence[str]]]] = {
 """Methods that are overridden or called, by the trainers' modes and with their classes."""
 _DROPS: Final = "_clear_groups"
 _DROPPED_FROM: Final = ("finished_keys", "partitions")
+_TELLS_THE_OLD: Final = "_stale_terminal_keys"
 _LOOKED_AT: Final = 64
 """Rows of a run's first distilled round that are compared."""
 
@@ -73,8 +75,20 @@ def check_dropping(buffer: ReplayBuffer) -> None:
             )
 
 
+def check_telling(buffer: ReplayBuffer) -> None:
+    """Raise HostError for an asynchronous trainer's buffer that does not say which groups are too old."""
+    if not hasattr(buffer, _TELLS_THE_OLD):
+        raise HostError(
+            f"VeRL's {type(buffer).__name__} has no {_TELLS_THE_OLD}, by which +coevo tells groups that "
+            f"are too old from those of dynamic sampling; leave asynchronous trainers out, or {_ADVICE}"
+        )
+
+
 def check_distilled(keys: Sequence[str], partition: str) -> None:
-    """Raise HostError unless rows are trained on as our agent loop handed them back: on the question."""
+    """Raise HostError unless rows are trained on as our agent loop handed them back: on the question.
+
+    What the agent loop itself reports comes first: a loop that cannot be served is no fault of VeRL's.
+    """
     fields = ["prompts", "responses", "input_ids", "extra_fields"]
     looked_at = list(keys)[:_LOOKED_AT]
     rows = tq.kv_batch_get(keys=looked_at, partition_id=partition, select_fields=fields)
@@ -86,6 +100,8 @@ def check_distilled(keys: Sequence[str], partition: str) -> None:
     columns = [list(rows[name].unbind()) for name in fields[:-1]]
     extras = [getattr(extra, "data", extra) for extra in rows["extra_fields"]]
     for prompt, response, sequence, extra in zip(*columns, extras, strict=True):
+        if extra.get(ERROR):
+            raise HostError(extra[ERROR])
         if not _is_as_handed_back(prompt, response, sequence, extra.get(TRAINED)):
             raise HostError(
                 "a rollout that ran under a template is not in TransferQueue with the prompt ids that "

@@ -24,7 +24,8 @@ def prepare(config: DictConfig, settings: Settings) -> Prepared:
         is_train=True,
         max_samples=config.data.get("train_max_samples", -1),
     )
-    questions = index_questions(dataset, settings, agent_loops(config))
+    group_size = config.actor_rollout_ref.rollout.n
+    questions = index_questions(dataset, settings, agent_loops(config), group_size)
     engine = open_engine(
         "verl",
         settings,

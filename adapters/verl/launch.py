@@ -27,7 +27,10 @@ class LaunchCheck(Callback):
     """Runs in the launching process, once the whole configuration is known."""
 
     def on_run_start(self, config: DictConfig, **_: object) -> None:
-        """Put our trainer in the place of the one that the command asks for."""
+        """Put our trainer in the place of the one that the command asks for, or a file of the user's.
+
+        The group cannot: hydra would put what it says above what such a file says.
+        """
         v1 = OmegaConf.select(config, "trainer.v1")
         asked = None if v1 is None else OmegaConf.to_container(v1, resolve=False)["trainer_mode"]
         if asked in TRAINER_MODES:
@@ -59,10 +62,7 @@ def store_group() -> None:
     """Offer `+coevo=METHOD` for every method, with all settings as keys `coevo.*`."""
     OmegaConf.register_new_resolver(_RESOLVER, _register_trainer, replace=True)
     check = {"_target_": f"{__name__}.{LaunchCheck.__name__}"}
-    offer_methods(
-        trainer={"v1": {"trainer_mode": TRAINER_MODES["sync"]}},
-        hydra={"callbacks": {"coevo": check}},
-    )
+    offer_methods(hydra={"callbacks": {"coevo": check}})
 
 
 def _register_trainer(mode: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import Final
 
 from verl.utils.dataset.rl_dataset import RLHFDataset
 
@@ -12,15 +13,19 @@ from prompt_coevo.doors.rows import Row, rows_of
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.settings import Settings
 
+_ROLLOUTS: Final = "__rollout_n__"
+"""The column by which VeRL samples a row another number of times."""
+
 
 def index_questions(
-    dataset: RLHFDataset, settings: Settings, agent_loops: Collection[str]
+    dataset: RLHFDataset, settings: Settings, agent_loops: Collection[str], group_size: int
 ) -> QuestionIndex:
     """The questions of an RLHFDataset.
 
     `extra_info.index` is 0 for every row that has none, so without `question_id_column` questions are
     told apart by their content. A column of the settings is looked up in the row and in its
-    `extra_info`. `agent_loops` are the names that a row's `agent_name` may have. Raises DatasetError.
+    `extra_info`. `agent_loops` are the names that a row's `agent_name` may have, and `group_size` is the
+    only number of rollouts that it may ask for. Raises DatasetError.
     """
 
     def check(row: Row, number: int) -> None:
@@ -29,6 +34,12 @@ def index_questions(
             raise DatasetError(
                 f"row {number} of the training dataset asks for the agent loop {name!r}, which is not "
                 f"registered; known: {', '.join(sorted(agent_loops))}"
+            )
+        rollouts = row.get(_ROLLOUTS, group_size)
+        if rollouts != group_size:
+            raise DatasetError(
+                f"row {number} of the training dataset asks for {rollouts} rollouts ({_ROLLOUTS}), and "
+                f"+coevo plans groups of actor_rollout_ref.rollout.n={group_size}; leave the column out"
             )
 
     return index_named(

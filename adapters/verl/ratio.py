@@ -4,7 +4,8 @@ VeRL has computed old log-probs on the question, because that is the prompt our 
 the sampler's own are under the template. Only distilled rows are touched here, before VeRL computes
 advantages. With `templated` the loss alone gets the sampler's: a KL in the reward and corrections for
 the sampler read the same fields before, and are on the question. Therefore these rows' log-probs are
-exchanged afterwards.
+exchanged afterwards. So is the mask, with `band`: a reward that stands at a token which leaves the loss
+still belongs to the tokens before it.
 """
 
 from __future__ import annotations
@@ -97,7 +98,16 @@ class Ratio:
             fields = TensorDict(values, batch_size=len(keys))
             tq.kv_batch_put(keys=keys, partition_id=partition, fields=fields)
 
-        put(_changed(self._settings, rows, under_template))
+        sampler, keep = _changed(self._settings, rows, under_template)
+        put({_SAMPLER: sampler})
+        if keep is not None:
+
+            def leave_out() -> None:
+                now = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=[_MASK])
+                mask = now[_MASK]  # a correction for the sampler may have changed it
+                put({_MASK: _jagged(mask.values() * keep.to(mask.values().dtype), mask.offsets())})
+
+            self._after = leave_out
         if self._settings.distill_ratio == "templated":
             old = rows[_SAMPLER] if under_template is None else under_template
             self._after = partial(put, {_OLD: old, _SAMPLER: rows[_SAMPLER]})
@@ -105,10 +115,10 @@ class Ratio:
 
 def _changed(
     settings: Settings, rows: TensorDict, under_template: torch.Tensor | None
-) -> dict[str, torch.Tensor]:
-    """Jagged tensors of rows that are all distilled, as they are until advantages are computed."""
-    mask = rows[_MASK]
-    tokens, sampler = mask.values(), rows[_SAMPLER].values()
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The sampler's log-probs of rows that are all distilled, jagged, as they are until advantages are
+    computed; and which of all their tokens stay in the loss, (tokens,), None if all do."""
+    tokens, sampler, offsets = rows[_MASK].values(), rows[_SAMPLER].values(), rows[_MASK].offsets()
     new = distil_ratio(
         "band" if settings.distill_ratio == "band" else "clean",
         settings.distill_band,
@@ -118,12 +128,11 @@ def _changed(
         by_sampler=sampler,
         corrects=under_template is not None,
     )
-    keep = None if new.keep is None else tokens * new.keep.to(tokens.dtype)
-    return {
-        name: torch.nested.nested_tensor_from_jagged(values, mask.offsets())
-        for name, values in ((_SAMPLER, new.sampler), (_MASK, keep))
-        if values is not None
-    }
+    return _jagged(sampler if new.sampler is None else new.sampler, offsets), new.keep
+
+
+def _jagged(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    return torch.nested.nested_tensor_from_jagged(values, offsets)
 
 
 def _effect(keys: list[str], partition: str, under_template: torch.Tensor) -> float:

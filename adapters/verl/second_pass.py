@@ -29,7 +29,7 @@ def after_rollout_prompts(
     """Log-probs of responses after what these rows of a batch ran under, by row, jagged, (B, T).
 
     `compute` is VeRL's part: it writes `old_log_probs` of a batch and returns it, perhaps with rows that
-    fill it up. Raises HostError for rows with images.
+    fill it up. Raises HostError for rows with images, and for those whose prompt was not written down.
     """
     rows = tq.kv_batch_get(
         keys=list(distilled), partition_id=batch.partition_id, select_fields=list(_READ)
@@ -58,6 +58,11 @@ def after_rollout_prompts(
 
 def _with_rollout_prompts(rows: TensorDict) -> TensorDict:
     extras = [getattr(extra, "data", extra) for extra in rows["extra_fields"]]
+    if not all(ROLLED_OUT in extra for extra in extras):
+        raise HostError(
+            "coevo.distill_forward needs the prompts that rollouts ran under, and some, sampled before it "
+            "was switched on, were not written down; resume without it"
+        )
     prompts = [torch.tensor(array("i", extra[ROLLED_OUT]), dtype=torch.int64) for extra in extras]
     pairs = zip(prompts, rows["responses"].unbind(), strict=True)
     sequences = [torch.cat(pair) for pair in pairs]

@@ -63,7 +63,7 @@ class Coevolving(PPOTrainer):
         check_names(self.mode)
         self._due = Due()
         self._ran_under = RanUnder()
-        self._has_ended = self._has_observed = False
+        self._has_ended = self._has_observed = self._only_forward = False
         self._ratio = Ratio(self._settings, config.actor_rollout_ref.rollout.calculate_log_probs)
         super().__init__(config)
 
@@ -82,8 +82,9 @@ class Coevolving(PPOTrainer):
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
         config, settings = self.config, self._settings
-        self._questions = index_questions(self.train_dataset, settings, agent_loops(config))
-        model = config.actor_rollout_ref.model
+        model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
+        loops = agent_loops(config)
+        self._questions = index_questions(self.train_dataset, settings, loops, rollout.n)
         self._engine = open_engine(
             "verl",
             settings,
@@ -154,7 +155,11 @@ class Coevolving(PPOTrainer):
         if distilled and self._settings.distill_forward:
 
             def compute(rows: KVBatchMeta) -> KVBatchMeta:
-                rows = self._balance_batch(rows, {})
+                self._only_forward = True
+                try:
+                    rows = self._balance_batch(rows, {})
+                finally:
+                    self._only_forward = False
                 old_log_prob(rows, {})
                 return rows
 
@@ -163,6 +168,15 @@ class Coevolving(PPOTrainer):
             self._ratio.exchange(batch.keys, distilled, batch.partition_id, under_template)
         )
         return batch
+
+    def _get_required_batch_multiple(self, dp_size: int) -> int:
+        # VeRL fills up to whole mini-batches; a forward pass alone is of whole micro-batches, if of any.
+        if not self._only_forward:
+            multiple: int = super()._get_required_batch_multiple(dp_size)
+            return multiple
+        rollout = self.config.actor_rollout_ref.rollout
+        by_tokens = rollout.log_prob_use_dynamic_bsz
+        return dp_size * (1 if by_tokens else int(rollout.log_prob_micro_batch_size_per_gpu))
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         batch = super()._compute_advantage(batch, metrics)
@@ -216,8 +230,9 @@ class Coevolving(PPOTrainer):
 
     # Their parts
 
-    def _is_last_step(self) -> bool:
-        step, epochs = self.global_steps, self.config.trainer.total_epochs
+    def _is_last_step(self, step: int | None = None) -> bool:
+        """Whether none comes after a step: this one, or the given one."""
+        step, epochs = self.global_steps if step is None else step, self.config.trainer.total_epochs
         return bool(step >= self.total_training_steps or step // self.steps_per_epoch >= epochs)
 
     def _late_texts(self) -> LateTexts:

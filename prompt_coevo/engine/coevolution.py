@@ -277,7 +277,7 @@ class Coevolution:
         self._check_names(saved.plugins, where)
         self._check_run(saved.run, where)
         attempt = max(self.policy_version.attempt, saved.attempt + 1)
-        self.desk.policy_version = PolicyVersion(attempt, saved.step)
+        self.desk.resume_at(PolicyVersion(attempt, saved.step))
         self._round = saved.round
         self.epochs = saved.epochs
         self._rounds.clear()

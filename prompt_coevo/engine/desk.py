@@ -69,6 +69,8 @@ class Desk:
             run_lock.hold(folder)
         self.ledger = Ledger(folder / "calls.jsonl" if folder else None)
         self.policy_version = PolicyVersion()
+        self.resumed_step: int | None = None
+        """The step of the state that the run goes on from; None if it began here."""
         self.plugins = Plugins(on_error=self._report, secrets=self._secrets)
         self.methods: Mapping[str, Method] = methods_of(settings)
         self.when_spent = BudgetEvent.then
@@ -202,6 +204,10 @@ class Desk:
             self.ledger.close()
 
     # Inside
+
+    def resume_at(self, version: PolicyVersion) -> None:
+        """A state was loaded, whose weights are called `version` from now on."""
+        self.policy_version, self.resumed_step = version, version.step
 
     def stamped(self, event: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         """A line of the journal."""

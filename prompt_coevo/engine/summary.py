@@ -34,7 +34,7 @@ def tell_what_came_of_it(desk: Desk, rounds: OpenRounds) -> None:
 
 def _never_called(desk: Desk, rounds: OpenRounds) -> list[str]:
     """What the host left out; a trainer of one's own trains as before without it, and learns nothing."""
-    if not rounds.planned:
+    if not rounds.planned or _was_over(desk):
         return []
     if not rounds.came_back:
         return [
@@ -43,6 +43,13 @@ def _never_called(desk: Desk, rounds: OpenRounds) -> list[str]:
     if desk.trains and not desk.policy_version.step:
         return ["no step ever ended: call step_end after every update of the weights"]
     return []
+
+
+def _was_over(desk: Desk) -> bool:
+    """Whether a resumed run had no step left: it ends the one that its state owes, and what a host has
+    sampled ahead is never trained on."""
+    resumed = desk.resumed_step
+    return resumed is not None and desk.policy_version.step <= resumed + 1
 
 
 def _failures(desk: Desk) -> list[str]:

@@ -13,11 +13,11 @@ from hydra import compose, initialize_config_module
 from tensordict import NonTensorStack, TensorDict
 from verl.experimental.agent_loop import agent_loop
 from verl.trainer.ppo.v1 import PPOTrainerSync
-from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from prompt_coevo.adapters.verl import asynchronous, contract, launch, policy, ratio, trainer
 from prompt_coevo.adapters.verl.contract import LEANT_ON, check_distilled
-from prompt_coevo.adapters.verl.distil import TRAINED, fingerprint
+from prompt_coevo.adapters.verl.distil import ERROR, TRAINED, fingerprint
 from prompt_coevo.adapters.verl.ratio import Ratio
 from prompt_coevo.adapters.verl.trainer import CoevoTrainer
 from prompt_coevo.errors import HostError
@@ -119,6 +119,12 @@ def test_and_so_is_one_whose_groups_cannot_be_read(
         contract.check_dropping(made)
 
 
+def test_and_an_asynchronous_one_that_does_not_tell_what_is_too_old() -> None:
+    contract.check_telling(ReplayBufferAsync("colocate_async", None, 1, "drop", None))
+    with pytest.raises(HostError, match="has no _stale_terminal_keys, by which"):
+        contract.check_telling(ReplayBuffer("sync", None, None, "drop", None))
+
+
 @pytest.mark.parametrize("mode", ["sync", "colocate_async"])
 def test_a_part_that_cannot_be_imported_is_told_in_a_sentence(
     monkeypatch: pytest.MonkeyPatch, mode: str
@@ -204,6 +210,14 @@ def test_rows_on_anything_else_end_the_run(
         check_distilled(["a", "b"], "train")
 
 
+def test_a_loop_that_cannot_be_served_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not that another VeRL would help."""
+    rows = distilled_rows() | {"extra_fields": NonTensorStack({ERROR: "the loop mine"}, {})}
+    monkeypatch.setattr(contract, "tq", Rows(**rows))
+    with pytest.raises(HostError, match="^the loop mine$"):
+        check_distilled(["a", "b"], "train")
+
+
 # What happens to them
 
 
@@ -219,7 +233,8 @@ def exchanged(monkeypatch: pytest.MonkeyPatch, mode: str, **fields: Any) -> tupl
     for module in (ratio, contract):
         monkeypatch.setattr(module, "tq", rows)
     monkeypatch.setattr(ratio, "calculate_debug_metrics", lambda _: {})
-    made = Ratio(Settings(algorithms=(), distill_ratio=mode), has_sampler=True)
+    band = {"distill_band": (0.1, 10)} if mode == "band" else {}
+    made = Ratio(Settings(algorithms=(), distill_ratio=mode, **band), has_sampler=True)
     made.exchange(["a", "b"], ["a", "b"], "train")
     return made, rows
 
@@ -241,6 +256,19 @@ def test_with_templated_the_loss_alone_sees_what_the_sampler_said(
     made.settle(["a", "b"])
     for name in ("old_log_probs", "rollout_log_probs"):
         assert rows.fields[name].values().tolist() == [-0.5, -0.25, -0.125]
+
+
+def test_band_leaves_tokens_out_of_the_loss_and_not_out_of_advantages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """GAE and REINFORCE++ lose a reward that stands at a token that is left out. What a correction for
+    the sampler leaves out in between stays so."""
+    made, rows = exchanged(monkeypatch, "band", **LOG_PROBS)
+    assert rows.fields["response_mask"].values().tolist() == [1, 1, 1]
+    assert rows.fields["rollout_log_probs"].values().tolist() == [-1.0, -2.0, -3.0]
+    rows.fields["response_mask"] = jagged([0], [1, 1])
+    made.settle(["a", "b"])
+    assert rows.fields["response_mask"].values().tolist() == [0, 1, 0]
 
 
 def test_advantages_before_old_log_probs_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from verl.utils.config import validate_config
 from helpers.documented import Block, blocks_for, documented_commands
 from helpers.documented_commands import Command
 from helpers.example_scripts import EXAMPLES, given_to
-from prompt_coevo.adapters.verl.launch import LaunchCheck
+from helpers.verl_launch import launch
 from prompt_coevo.adapters.verl.search_agent import SearchAgentLoop
 from prompt_coevo.doors.hydra_group import read_settings
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
@@ -48,7 +48,7 @@ def test_hydra_composes_the_command(command: Command, tmp_path: Path) -> None:
     config = composed([*without_us(quickstart(tmp_path)), *given])
     validate_config(config, use_reference_policy=False, use_critic=False)
     if any(word.startswith("+coevo") for word in given):
-        LaunchCheck().on_job_start(config)
+        launch(config)
         assert read_settings(config.coevo).reflection.model == "openai/gpt-5"
 
 
@@ -64,7 +64,7 @@ def test_an_agent_loops_file(block: Block, tmp_path: Path) -> None:
 
 def test_the_quick_start(tmp_path: Path) -> None:
     config = composed(quickstart(tmp_path))
-    LaunchCheck().on_job_start(config)
+    launch(config)
     validate_config(config, use_reference_policy=False, use_critic=False)
     assert read_settings(config.coevo).algorithms == ("p2o",)
     score = runpy.run_path(config.reward.custom_reward_function.path)["compute_score"]

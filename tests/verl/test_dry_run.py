@@ -13,10 +13,10 @@ import pytest
 import ray
 from hydra import compose, initialize_config_module
 
+from helpers.verl_launch import launch
 from helpers.verl_run import rows, write_rows
 from helpers.verl_world import reflection
 from prompt_coevo.adapters.verl.checks import workload
-from prompt_coevo.adapters.verl.launch import LaunchCheck
 from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.settings.method import Workload
 from standins.openai_server import openai_server
@@ -54,7 +54,7 @@ def overrides(tmp_path: Path) -> Callable[..., list[str]]:
 
 def ended(arguments: list[str]) -> Any:
     with pytest.raises(SystemExit) as raised:
-        LaunchCheck().on_job_start(compose("ppo_trainer", overrides=arguments))
+        launch(compose("ppo_trainer", overrides=arguments))
     assert not ray.is_initialized()
     return raised.value.code
 

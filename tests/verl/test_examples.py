@@ -24,7 +24,7 @@ from helpers.example_scripts import (
     run_script,
     scripts_for,
 )
-from prompt_coevo.adapters.verl.launch import LaunchCheck
+from helpers.verl_launch import launch
 from prompt_coevo.adapters.verl.search_agent import SearchAgentLoop
 from prompt_coevo.doors.hydra_group import read_settings
 from prompt_coevo.retrieval.agent.instruction import SEARCH_INSTRUCTION
@@ -67,9 +67,7 @@ def test_bash_can_read_it(script: str) -> None:
 
 
 def test_verl_and_the_plugin_take_the_configuration(script: str, config: Any) -> None:
-    check = LaunchCheck()
-    check.on_run_start(config)
-    check.on_job_start(config)
+    launch(config)
     resolved = OmegaConf.to_container(config, resolve=True)
     assert resolved["trainer"]["v1"]["trainer_mode"] == "coevo"
     assert resolved["actor_rollout_ref"]["rollout"]["name"] == "vllm"

@@ -6,13 +6,16 @@ All of them are told before Ray starts.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_module
 
 from helpers import mistakes_page
 from helpers.mistakes_page import told
+from helpers.verl_launch import launch
 from helpers.verl_run import rows, write_rows
 from prompt_coevo.adapters.verl.launch import LaunchCheck
 from prompt_coevo.demo.model import base_policy_path
@@ -29,13 +32,16 @@ def test_mistakes_with_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         f"actor_rollout_ref.model.path={base_policy_path()}",
     )
 
-    def refused(*overrides: str, model: str | None = "openai/teacher") -> str:
+    def refused(
+        *overrides: str,
+        model: str | None = "openai/teacher",
+        called: Callable[[Any], None] = launch,
+    ) -> str:
         given = [] if model is None else [f"coevo.reflection.model={model}"]
         choice = ["+coevo=p2o", "actor_rollout_ref.rollout.n=4", *given]
         config = compose("ppo_trainer", overrides=[*choice, *overrides])
-        LaunchCheck().on_run_start(config)
         with pytest.raises(SystemExit) as raised:
-            LaunchCheck().on_job_start(config)
+            called(config)
         return told(raised.value, tmp_path).removeprefix("error: ")
 
     with initialize_config_module("verl.trainer.config", version_base=None):
@@ -51,6 +57,7 @@ def test_mistakes_with_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             "a trainer that is none: `trainer.v1.trainer_mode=async`": refused(
                 "trainer.v1.trainer_mode=async"
             ),
+            "several jobs: `--multirun`": refused(called=LaunchCheck().on_job_start),
             "the deprecated trainer: `trainer.use_v1=False`": refused("trainer.use_v1=False"),
             "`coevo.distill_ratio=band` without the sampler's log-probs": refused(
                 "coevo.distill_ratio=band",

@@ -46,12 +46,12 @@ def test_the_index_is_that_of_the_rows_that_verl_gives(
     rows = dataset(RLHFDataset, tmp_path)
     given = [rows[number] for number in range(len(rows))]
     monkeypatch.setattr(RLHFDataset, "__getitem__", lambda *_: pytest.fail("looked up"))
-    index = index_questions(rows, Settings(), LOOPS)
+    index = index_questions(rows, Settings(), LOOPS, 4)
     assert index.ids_of(given) == index.ids() == [index.id_at(n) for n in range(30)]
 
 
 def test_a_dataset_class_of_the_users_is_asked_for_its_rows(tmp_path: Path) -> None:
     rows = dataset(Own, tmp_path)
-    index = index_questions(rows, Settings(), LOOPS)
+    index = index_questions(rows, Settings(), LOOPS, 4)
     assert index.ids_of([rows[number] for number in range(len(rows))]) == index.ids()
     assert index.question(index.id_at(3)).prompt == [{"role": "user", "content": "changed 3"}]

@@ -17,6 +17,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import ConfigCompositionException
 from verl.trainer.ppo.v1 import get_trainer_cls
 
+from helpers.verl_launch import launch
 from prompt_coevo import Method, registry
 from prompt_coevo.adapters.verl import checks
 from prompt_coevo.adapters.verl.launch import TRAINERS, LaunchCheck
@@ -43,9 +44,8 @@ def composed(*overrides: str, choice: str = "p2o") -> Any:
 
 def refusal(*overrides: str, choice: str = "p2o") -> str:
     config = composed(*overrides, choice=choice)
-    LaunchCheck().on_run_start(config)
     with pytest.raises(SystemExit) as caught:
-        LaunchCheck().on_job_start(config)
+        launch(config)
     message = str(caught.value)
     assert message.startswith("error: ")
     assert "\n" not in message
@@ -55,7 +55,7 @@ def refusal(*overrides: str, choice: str = "p2o") -> str:
 @pytest.mark.parametrize("choice", method_choices())
 def test_every_choice_is_a_set_of_valid_settings(choice: str) -> None:
     config = composed(choice=choice)
-    LaunchCheck().on_job_start(config)
+    launch(config)
     assert list(read_settings(config.coevo).algorithms) == method_choices()[choice]
 
 
@@ -212,25 +212,44 @@ def test_what_is_refused_goes_by_what_a_method_may_do_and_not_by_its_name(may_di
     ],
 )
 def test_not_refused(overrides: list[str]) -> None:
-    LaunchCheck().on_job_start(composed(*overrides))
+    launch(composed(*overrides))
 
 
 @pytest.mark.parametrize("mode", TRAINERS)
 def test_the_trainer_of_the_asked_mode_becomes_ours(mode: str) -> None:
     config = composed(f"trainer.v1.trainer_mode={mode}")
-    check = LaunchCheck()
-    check.on_run_start(config)
-    check.on_job_start(config)
+    launch(config)
     assert config.trainer.v1.trainer_mode == TRAINERS[mode]  # looked up, which registers it
     trainer = get_trainer_cls(TRAINERS[mode])
     assert issubclass(trainer, get_trainer_cls(mode))
     assert trainer.mode == mode
 
 
+def test_a_mode_in_a_file_of_the_users_is_the_asked_one(tmp_path: Path) -> None:
+    """Hydra puts the flag's group above such a file."""
+    (tmp_path / "mine.yaml").write_text(
+        "defaults: [ppo_trainer, _self_]\n"
+        "hydra: {searchpath: ['pkg://verl.trainer.config']}\n"
+        "trainer: {v1: {trainer_mode: colocate_async}}\n",
+        "utf-8",
+    )
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(tmp_path), version_base=None):
+        config = compose("mine", overrides=["+coevo=p2o", *MODEL])
+    launch(config)
+    assert config.trainer.v1.trainer_mode == TRAINERS["colocate_async"]
+
+
 def test_several_jobs_of_a_multirun_would_get_verls_own_trainer() -> None:
     """Hydra calls `on_run_start` for a single run alone."""
-    with pytest.raises(SystemExit, match="in a run of several jobs; write .*coevo_trainer:sync"):
-        LaunchCheck().on_job_start(composed("trainer.v1.trainer_mode=sync"))
+    with pytest.raises(
+        SystemExit, match="in a run of several jobs; write .*coevo_trainer:sync"
+    ) as caught:
+        LaunchCheck().on_job_start(composed())
+    value = str(caught.value).rpartition("; write ")[2].replace("'", "")
+    config = composed(value)
+    LaunchCheck().on_job_start(config)
+    assert config.trainer.v1.trainer_mode == TRAINERS["sync"]
 
 
 def test_the_asynchronous_trainers_of_other_commands(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,7 +300,7 @@ ROW = {
 
 
 def indexed(*rows: dict[str, Any], **settings: Any) -> Any:
-    return index_questions(list(rows), Settings(algorithms=(), **settings), LOOPS)
+    return index_questions(list(rows), Settings(algorithms=(), **settings), LOOPS, 4)
 
 
 def other(**changes: Any) -> dict[str, Any]:
@@ -307,12 +326,21 @@ def test_a_column_or_a_key_of_extra_info_identifies_questions() -> None:
         ([ROW], {"row_columns": ["no"]}, "has no column 'no' (coevo.row_columns)"),
         ([other(reward_model={})], {}, "rows without reward_model.ground_truth"),
         ([other(agent_name="nobody")], {}, "asks for the agent loop 'nobody'"),
+        (
+            [ROW, other(__rollout_n__=8)],
+            {},
+            "row 1 of the training dataset asks for 8 rollouts (__rol",
+        ),
     ],
 )
 def test_datasets_that_cannot_be_used(rows: list[Any], settings: dict[str, Any], part: str) -> None:
     with pytest.raises(DatasetError) as caught:
         indexed(*rows, **settings)
     assert part in str(caught.value)
+
+
+def test_rows_may_ask_for_the_rollouts_that_a_group_has() -> None:
+    assert len(indexed(other(__rollout_n__=4))) == 1
 
 
 def test_without_a_ground_truth_on_request() -> None:

@@ -11,8 +11,8 @@ from hydra import compose, initialize_config_module
 from verl.trainer.ppo.utils import need_reference_policy
 from verl.utils.config import validate_config
 
+from helpers.verl_launch import launch
 from helpers.verl_run import VerlRun
-from prompt_coevo.adapters.verl.launch import LaunchCheck
 from prompt_coevo.doors.hydra_group import read_settings
 from prompt_coevo.smoke.checks import checks
 from prompt_coevo.smoke.parts import Place, Variant
@@ -37,7 +37,7 @@ def overrides(variant: Variant, folder: Path) -> list[str]:
 def test_verl_and_the_plugin_take_it(variant: Variant, tmp_path: Path) -> None:
     with initialize_config_module("verl.trainer.config", version_base=None):
         config = compose("ppo_trainer", overrides=overrides(variant, tmp_path))
-    LaunchCheck().on_job_start(config)
+    launch(config)
     assert not need_reference_policy(config)
     if variant.name != "lora":  # VeRL looks at the real vLLM then, which is not here
         validate_config(config, use_reference_policy=False, use_critic=False)

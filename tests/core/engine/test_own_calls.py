@@ -103,6 +103,27 @@ def test_nothing_is_missed_where_all_is_called(tmp_path: Path) -> None:
     assert text.startswith("p2o: ")
 
 
+@pytest.mark.parametrize(("steps", "told"), [(1, False), (2, True)])
+def test_a_resumed_run_that_was_over_has_nothing_to_observe(
+    steps: int, told: bool, tmp_path: Path
+) -> None:
+    """A host that samples ahead plans all the same, and ends the step that its checkpoint owed."""
+    settings, policy = Settings(reflection=REFLECTION), Policy()
+    begun = Coevolution.from_settings(settings)
+    begun.begin(policy)
+    out = begun.plan(policy.question_ids(), 2)
+    resumed = Coevolution.from_settings(settings, output_dir=tmp_path)
+    resumed.load_state_dict(begun.state_dict())
+    resumed.begin(policy)
+    resumed.still_out(out)
+    resumed.plan(policy.question_ids(), 2)
+    for step in range(1, steps + 1):
+        resumed.step_end(policy, last=step == steps)
+    resumed.end(policy)
+    text = (tmp_path / "coevo" / "events.jsonl").read_text("utf-8")
+    assert ("of 4 planned groups none came back" in text) == told
+
+
 @pytest.mark.parametrize(("rounds", "once"), [(1, True), (4, False)])
 def test_a_question_that_came_again_is_not_said_to_have_come_once(
     rounds: int, once: bool, tmp_path: Path

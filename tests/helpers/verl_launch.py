@@ -1,0 +1,14 @@
+"""What hydra calls of ours for a single run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prompt_coevo.adapters.verl.launch import LaunchCheck
+
+
+def launch(config: Any) -> None:
+    """Raises SystemExit where the run is refused, or was a dry one."""
+    check = LaunchCheck()
+    check.on_run_start(config)
+    check.on_job_start(config)
