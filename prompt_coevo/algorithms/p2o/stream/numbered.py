@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
-
 from prompt_coevo.algorithms.p2o.stream.evidence import Evidence
 from prompt_coevo.algorithms.p2o.stream.likeness import LikenessFactory, Unlike, built
 from prompt_coevo.context import Context
@@ -46,11 +44,11 @@ class Numbered:
         return None if self._compared == len(self.ids) else self._compared
 
     def _number(self, policy: Policy) -> None:
-        # New ones are the last ones.
-        new = takewhile(lambda one: one not in self.numbers, reversed(policy.question_ids()))
-        for question_id in reversed([*new]):
-            self.numbers[question_id] = len(self.ids)
-            self.ids.append(question_id)
+        # Anywhere among them: one that the host forgot and learns again keeps its number.
+        for question_id in policy.question_ids():
+            if question_id not in self.numbers:
+                self.numbers[question_id] = len(self.ids)
+                self.ids.append(question_id)
         self.evidence.make_room(len(self.ids))
 
     def _compare(self, policy: Policy, count: int) -> None:
