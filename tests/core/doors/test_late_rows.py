@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from prompt_coevo.doors.late_rows import LateRows
 from prompt_coevo.doors.policy import DoorPolicy
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.ranked_engine import RankedEngine
+from prompt_coevo.doors.ranks import Ranks
 from prompt_coevo.doors.streams import index_stream, load_late_rows, save_late_rows
 from prompt_coevo.errors import DatasetError, StateError
 from prompt_coevo.types import PolicyVersion
@@ -85,6 +87,45 @@ def test_all_ranks_learn_and_forget_alike(monkeypatch: pytest.MonkeyPatch) -> No
     first, second = ThreadRanks.run(2, act)
     assert first == second == ["q0", "q1", "q3", "q10", "q11", "q12", "q13"]
     assert plugin.learned == [4, 6, 8, 9, 9, 9]
+
+
+def alone(questions: QuestionIndex) -> LateRows:
+    ranks = Ranks(0, 1, timedelta(seconds=1))
+    return LateRows(questions, RankedEngine(None, ranks), DoorPolicy(questions, PolicyVersion))
+
+
+def test_no_question_of_a_round_is_forgotten_before_it_is_trained_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "LATE_KEPT", 4)
+    questions = index(streamed=True)
+    late = alone(questions)
+    for numbers in (range(2, 7), (2, 7)):
+        late.meet([f"q{n}" for n in numbers], [row(n) for n in numbers])
+    assert [*questions.late] == ["q2", "q5", "q6", "q7"]  # q2 is new again, q3 and q4 are not
+    many = range(20, 30)
+    late.meet([f"q{n}" for n in many], [row(n) for n in many])
+    assert [*questions.late] == [f"q{n}" for n in many]
+    late.meet(["q30"] * 3, [row(30)] * 3)
+    assert len(questions.late) == 11  # not looked at at every round
+
+
+def test_questions_that_come_again_are_the_latest_on_all_ranks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "LATE_KEPT", 4)
+
+    def act(ranks: ThreadRanks) -> list[str]:
+        questions = index(streamed=True)
+        policy = DoorPolicy(questions, PolicyVersion)
+        late = LateRows(questions, RankedEngine(None, ranks), policy)
+        for numbers in ((2, 3), (4, 5), (2, 4), (6, 7)):  # a rank's own one of each round
+            mine = numbers[ranks.rank]
+            late.meet([f"q{mine}"], [row(mine)])
+        return [*questions.late]
+
+    first, second = ThreadRanks.run(2, act)
+    assert first == second == ["q2", "q4", "q6", "q7"]
 
 
 def test_rows_travel_in_checkpoints(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
