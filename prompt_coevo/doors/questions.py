@@ -172,9 +172,15 @@ class QuestionIndex:
         """The ids of a batch's rows. Equal neighbours, as in a group, are looked at once."""
         ids: list[str] = []
         for number, row in enumerate(rows):
-            same = number > 0 and self._identity(row) == self._identity(rows[number - 1])
-            ids.append(ids[-1] if same else self.id_of(row))
+            ids.append(ids[-1] if self._like_the_one_before(rows, number) else self.id_of(row))
         return ids
+
+    def distinct(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows without those that are equal to the one before them."""
+        return [row for n, row in enumerate(rows) if not self._like_the_one_before(rows, n)]
+
+    def _like_the_one_before(self, rows: Sequence[Row], number: int) -> bool:
+        return number > 0 and self._identity(rows[number]) == self._identity(rows[number - 1])
 
     def row(self, question_id: str) -> dict[str, Any]:
         """The dataset row of a question, as the trainer gets it. Raises KeyError."""

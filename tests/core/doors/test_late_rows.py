@@ -80,8 +80,8 @@ def test_all_ranks_learn_and_forget_alike(monkeypatch: pytest.MonkeyPatch) -> No
         policy = DoorPolicy(questions, PolicyVersion)
         late = LateRows(questions, ranked, policy)
         for number in range(2, 14, 2):
-            late.meet([f"q{number + ranks.rank}"] * 2, [row(number + ranks.rank)] * 2)
-        late.meet(["q0"], [row(0)])
+            late.meet([row(number + ranks.rank)] * 2)
+        late.meet([row(0)])
         return questions.ids()
 
     first, second = ThreadRanks.run(2, act)
@@ -101,12 +101,12 @@ def test_no_question_of_a_round_is_forgotten_before_it_is_trained_on(
     questions = index(streamed=True)
     late = alone(questions)
     for numbers in (range(2, 7), (2, 7)):
-        late.meet([f"q{n}" for n in numbers], [row(n) for n in numbers])
+        late.meet([row(n) for n in numbers])
     assert [*questions.late] == ["q2", "q5", "q6", "q7"]  # q2 is new again, q3 and q4 are not
     many = range(20, 30)
-    late.meet([f"q{n}" for n in many], [row(n) for n in many])
+    late.meet([row(n) for n in many])
     assert [*questions.late] == [f"q{n}" for n in many]
-    late.meet(["q30"] * 3, [row(30)] * 3)
+    late.meet([row(30)] * 3)
     assert len(questions.late) == 11  # not looked at at every round
 
 
@@ -121,11 +121,30 @@ def test_questions_that_come_again_are_the_latest_on_all_ranks(
         late = LateRows(questions, RankedEngine(None, ranks), policy)
         for numbers in ((2, 3), (4, 5), (2, 4), (6, 7)):  # a rank's own one of each round
             mine = numbers[ranks.rank]
-            late.meet([f"q{mine}"], [row(mine)])
+            late.meet([row(mine)])
         return [*questions.late]
 
     first, second = ThreadRanks.run(2, act)
     assert first == second == ["q2", "q4", "q6", "q7"]
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_one_id_for_two_questions_of_a_round_is_refused_on_every_rank(known: bool) -> None:
+    other = row(2, prompt="another one")
+
+    def act(ranks: ThreadRanks) -> str:
+        questions = index(streamed=True)
+        policy = DoorPolicy(questions, PolicyVersion)
+        late = LateRows(questions, RankedEngine(None, ranks), policy)
+        if known:
+            late.meet([row(2)])
+        with pytest.raises(DatasetError) as raised:
+            late.meet([row(0)] if ranks.is_main else [row(2), row(2), other, other, row(2)])
+        return str(raised.value)
+
+    first, second = ThreadRanks.run(2, act)
+    assert first == second
+    assert "'q2' stands for two different questions" in first
 
 
 def test_rows_travel_in_checkpoints(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
