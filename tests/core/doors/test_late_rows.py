@@ -169,6 +169,45 @@ def test_damaged_rows_are_refused(tmp_path: Path, line: str) -> None:
     assert "\n" not in str(raised.value)
 
 
+def test_other_machines_learn_the_rows_that_rank_0_has(tmp_path: Path) -> None:
+    """Its disk alone has the checkpoint's rows."""
+    questions = index()
+    questions.learn(row(2))
+    save_late_rows(questions, tmp_path)
+
+    def act(ranks: ThreadRanks) -> list[str]:
+        again = index()
+        load_late_rows(again, tmp_path if ranks.is_main else tmp_path / "another disk", ranks)
+        return again.ids()
+
+    assert ThreadRanks.run(2, act) == [["q0", "q1", "q2"]] * 2
+
+
+def test_damaged_rows_are_refused_on_every_rank(tmp_path: Path) -> None:
+    (tmp_path / "coevo_rows.jsonl").write_text("{")
+
+    def act(ranks: ThreadRanks) -> None:
+        with pytest.raises(StateError, match="has rows that cannot be read"):
+            load_late_rows(index(), tmp_path if ranks.is_main else tmp_path / "gone", ranks)
+
+    ThreadRanks.run(2, act)
+
+
+def test_all_ranks_know_what_rank_0_has_looked_at(caplog: pytest.LogCaptureFixture) -> None:
+    """Streams that begin otherwise each time do so on every rank."""
+
+    def act(ranks: ThreadRanks) -> list[str]:
+        return index_stream(iter([row(ranks.rank), row(2)]), SETTINGS, ranks).ids()
+
+    assert ThreadRanks.run(2, act) == [["q0"], ["q0"]]
+    assert "begins otherwise when it is begun again" in caplog.text
+
+    def empty_here(ranks: ThreadRanks) -> list[str]:
+        return index_stream([row(7)] if ranks.is_main else [], SETTINGS, ranks).ids()
+
+    assert ThreadRanks.run(2, empty_here) == [["q7"], ["q7"]]
+
+
 def test_an_empty_stream_is_refused() -> None:
     with pytest.raises(DatasetError, match="the training dataset is empty"):
         index_stream(iter(()), SETTINGS)
