@@ -36,8 +36,7 @@ def carry_state(
         if engine is not None:
             save_state(engine, Path(output_dir))
             epochs.save(Path(output_dir))
-            if questions.late:
-                save_late_rows(questions, Path(output_dir))
+            save_late_rows(questions, Path(output_dir))
 
     def around_load(original: Callable[[str | None], None], checkpoint: str | None) -> None:
         original(checkpoint)

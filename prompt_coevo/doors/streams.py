@@ -64,10 +64,14 @@ def index_stream(dataset: Any, settings: Settings, ranks: Ranks = ALONE) -> Ques
 
 
 def save_late_rows(questions: QuestionIndex, folder: Path) -> None:
-    """Write the rows that were learned into a checkpoint's folder. One that cannot be written as JSON is
-    left out, with a line in the log: a resumed run learns it when it comes again. Raises StateError."""
+    """Write the rows that were learned into a checkpoint's folder, or remove those of an earlier run that
+    are there, if none was. One that cannot be written as JSON is left out, with a line in the log: a
+    resumed run learns it when it comes again. Raises StateError."""
     path, left_out = folder / ROWS_FILE, 0
     try:
+        if not questions.late:
+            path.unlink(missing_ok=True)
+            return
         with path.open("w", encoding="utf-8") as file:
             for row in questions.late.values():
                 try:

@@ -160,6 +160,16 @@ def test_rows_travel_in_checkpoints(tmp_path: Path, caplog: pytest.LogCaptureFix
     load_late_rows(again, tmp_path / "elsewhere")  # of a run without late rows
 
 
+def test_rows_of_an_earlier_run_do_not_stay_in_a_checkpoint(tmp_path: Path) -> None:
+    """A folder may be written again, as by a run that begins anew."""
+    questions = index()
+    questions.learn(row(2))
+    save_late_rows(questions, tmp_path)
+    save_late_rows(index(), tmp_path)
+    assert [*tmp_path.iterdir()] == []
+    save_late_rows(index(), tmp_path)
+
+
 @pytest.mark.parametrize("line", ["{", "[]", "7", '{"id": "q5"}', '{"prompt": 7, "id": "q5"}'])
 def test_damaged_rows_are_refused(tmp_path: Path, line: str) -> None:
     good = json.dumps(row(4))
