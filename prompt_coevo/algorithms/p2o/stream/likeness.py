@@ -31,6 +31,8 @@ _LISTED: Final = 2_000
 """Of a word in more questions than this, the index lists about so many, drawn by the question."""
 _LOOKED_AT: Final = 5_000
 """Places in the index that are looked at for one question, those of its rarest words first."""
+_LATE: Final = 1_000
+"""Late questions that another one is compared with, all of them: those right before it."""
 _CACHED: Final = 131_072
 """Answers that a likeness keeps."""
 
@@ -169,7 +171,7 @@ class Words:
 
     A word that stands in one question alone, or in all, says nothing. `texts` are read once; the index
     takes 4 bytes for each different word of a question, and at most as much again. Questions that `join`
-    are like those before them, by the weights that words had without them.
+    are like those, and like the 1 000 that joined before them, by the weights that words had without them.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -233,7 +235,7 @@ class Words:
 
     def _best(self, number: int, found: NDArray[np.int32]) -> Alike:
         """The nearest of those found, by all the words that they share; of a late question also of the
-        late ones before it."""
+        late ones right before it."""
         own = np.zeros(len(self._squares), dtype=np.float32)
         words = self._of(number)
         own[words] = self._squares[words]
@@ -243,11 +245,12 @@ class Words:
         late = number - len(self._norms)
         if late < 0:
             return nearest(number, found, products / (self._norms[found] * self._norms[number]))
-        starts = self._late_starts[: late + 2]  # its own, too
-        words = self._late_words[: starts[-1]]
+        first = max(0, late - _LATE)
+        starts = self._late_starts[first : late + 2]  # its own, too
+        words, starts = self._late_words[starts[0] : starts[-1]], starts - starts[0]
         norms = np.sqrt(self._sums(self._squares[words], starts)) + 1e-9
         cosines = self._sums(own[words], starts) / (norms * norms[-1])
-        found = np.concatenate([found, np.arange(len(self._norms), number, dtype=np.int32)])
+        found = np.concatenate([found, np.arange(number - late + first, number, dtype=np.int32)])
         products /= self._norms[found[: len(products)]] * norms[-1]
         return nearest(number, found, np.concatenate([products, cosines[:-1]]))
 

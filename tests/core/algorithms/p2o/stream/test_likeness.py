@@ -131,8 +131,12 @@ def test_a_column_of_the_dataset() -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 5, 20])
-def test_late_questions_are_like_those_before_them(at_once: int) -> None:
+@pytest.mark.parametrize("most", [7, 1_000])
+def test_late_questions_are_like_those_before_them(
+    at_once: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By the weights that words had without them; however many come at once."""
+    monkeypatch.setattr(likeness, "_LATE", most)
     texts = drawn_texts(60)
     words = Words(texts[:40])
     late = [Question(str(n), f"{text} unheard{n}") for n, text in enumerate(texts[40:])]
@@ -151,7 +155,12 @@ def test_late_questions_are_like_those_before_them(at_once: int) -> None:
         alike = words.near(number)
         others = dict(zip(alike.numbers[1:].tolist(), alike.weights[1:].tolist(), strict=True))
         before = rows[: max(40, number)] @ rows[number]
-        expected = {n: one for n, one in enumerate(before) if one >= 0.2 and n != number}
+        near = {n for n in range(number) if n < 40 or n >= number - most}
+        expected = {
+            n: one
+            for n, one in enumerate(before)
+            if one >= 0.2 and n != number and (number < 40 or n in near)
+        }
         assert others == pytest.approx(expected, abs=1e-5)
 
 
