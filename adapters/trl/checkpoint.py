@@ -10,6 +10,7 @@ from prompt_coevo.adapters.trl.host import VERSIONS, Trainer
 from prompt_coevo.doors.checkpoint import load_state, save_state
 from prompt_coevo.doors.patching import wrap
 from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.doors.ranks import Ranks
 from prompt_coevo.doors.streams import load_late_rows, save_late_rows
 from prompt_coevo.engine.coevolution import Coevolution
 
@@ -18,6 +19,7 @@ def carry_state(
     trainer: Trainer,
     engine: Coevolution | None,
     questions: QuestionIndex,
+    ranks: Ranks,
     epochs: Epochs,
     before_load: Callable[[], None],
 ) -> list[Callable[[], None]]:
@@ -34,15 +36,14 @@ def carry_state(
         if engine is not None:
             save_state(engine, Path(output_dir))
             epochs.save(Path(output_dir))
-            if questions.late:
-                save_late_rows(questions, Path(output_dir))
+            save_late_rows(questions, Path(output_dir))
 
     def around_load(original: Callable[[str | None], None], checkpoint: str | None) -> None:
         original(checkpoint)
         if checkpoint is None:
             return
         before_load()
-        load_late_rows(questions, Path(checkpoint))
+        load_late_rows(questions, Path(checkpoint), ranks)
         if engine is not None and load_state(engine, Path(checkpoint)):
             epochs.load(Path(checkpoint))
 

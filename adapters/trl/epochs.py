@@ -21,12 +21,14 @@ class Epochs:
     calls did travels in checkpoints: a run that is resumed within its second call needs it.
 
     A stream has no length, so the trainer takes `max_steps` for an epoch; there an epoch is a pass through
-    the stream that has ended, and those of this call travel, too.
+    the stream that has ended, and those of this call travel, too. A call that has stepped ends a pass: the
+    next one begins the stream anew.
     """
 
     def __init__(self, questions: QuestionIndex) -> None:
         self._questions = questions
         self._stepped = False
+        """Whether a pass through a stream has begun."""
         self._before = 0.0
         self._here = 0.0
         self._resumed = False
@@ -34,7 +36,7 @@ class Epochs:
     def begin(self) -> None:
         """`train()` was called, and has loaded a checkpoint if it resumes from one."""
         if not self._resumed:
-            self._before += self._here
+            self._before += self._here + self._stepped
         self._resumed, self._here, self._stepped = False, 0.0, False
 
     def begins(self, epoch: float | None) -> None:
@@ -46,8 +48,8 @@ class Epochs:
 
     def reached(self, epoch: float | None) -> None:
         """A step has ended at this `state.epoch`."""
-        self._stepped = True
-        if not self._questions.streamed:
+        self._stepped = self._questions.streamed
+        if not self._stepped:
             self._here = epoch or 0.0
 
     @property

@@ -86,7 +86,7 @@ class GenerationDoor:
                 return original(inputs)
         self.rounds += 1
         ids, size = self._questions.ids_of(inputs), self._trainer.num_generations
-        self._late_rows.meet(ids, inputs)
+        self._late_rows.meet(inputs)
         current = self._engine.plan(ids, size, "num_generations")
         with swapped(self, "_round", current), swapped(self, "_assigned", current.mine):
             self._reached.clear()

@@ -68,7 +68,7 @@ class CoevoCallback(TrainerCallback):
             timedelta(seconds=trainer.args.ddp_timeout),
             "ddp_timeout",
         )
-        questions = _index(trainer, settings)
+        questions = _index(trainer, settings, ranks)
         self._questions = questions
         self._dataset = trainer.train_dataset
         self.engine: Coevolution | None = None
@@ -97,7 +97,7 @@ class CoevoCallback(TrainerCallback):
             seat.leave()
         # The trainer loads a checkpoint before on_train_begin, so this cannot wait for it.
         self._undo = carry_state(
-            trainer, self.engine, questions, self._epochs, self._look_at_dataset
+            trainer, self.engine, questions, ranks, self._epochs, self._look_at_dataset
         )
         self._seat = Seat(trainer, self, self.detach)
         trainer.add_callback(self._seat)
@@ -194,7 +194,7 @@ class CoevoCallback(TrainerCallback):
         if dataset is self._dataset:
             return
         check_trainer(self._trainer)
-        questions = _index(self._trainer, self._settings)
+        questions = _index(self._trainer, self._settings, self._ranks)
         changed = questions.identity != self._questions.identity
         self._questions.become(questions)
         self._dataset = dataset
@@ -224,10 +224,12 @@ class CoevoCallback(TrainerCallback):
         raise SystemExit(self._ranks.broadcast(found[0] if found else None))
 
 
-def _index(trainer: Trainer, settings: Settings) -> QuestionIndex:
+def _index(trainer: Trainer, settings: Settings, ranks: Ranks) -> QuestionIndex:
     dataset = trainer.train_dataset
-    index = index_stream if is_stream(dataset) else index_columns
-    questions = index(dataset, settings)
+    if is_stream(dataset):
+        questions = index_stream(dataset, settings, ranks)
+    else:
+        questions = index_columns(dataset, settings)
     check_prompts(trainer, questions)
     return questions
 

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.ranked_engine import RankedEngine
 from prompt_coevo.doors.rows import Row
+from prompt_coevo.errors import DatasetError
 from prompt_coevo.policy import Policy
+
+
+class _Part(NamedTuple):
+    """What one rank tells the others."""
+
+    refused: str | None = None
+    """Why a row cannot be used. Raised by all ranks together: alone, the others would wait."""
+    back: Sequence[str] = ()
+    """Late questions that come again."""
+    new: Sequence[Row] = ()
+    """Rows of questions that nobody knows, two of one id too: `learn` tells them apart."""
 
 
 class LateRows:
@@ -18,28 +31,51 @@ class LateRows:
         self._engine = engine
         self._policy = policy
 
-    def meet(self, ids: Sequence[str], rows: Sequence[Row]) -> None:
+    def meet(self, rows: Sequence[Row]) -> None:
         """Learn the questions of these rows, this rank's, and of the other ranks' rows.
 
-        Raises DatasetError for a row that cannot be used, on every rank.
+        No question of this round is forgotten, because it is about to be trained on. Raises DatasetError
+        for a row that cannot be used, on every rank.
         """
-        mine = dict(zip(ids, rows, strict=True))
-        questions = self._questions
-        new = {one: row for one, row in mine.items() if one not in questions}
-        if questions.streamed:
-            for one, row in mine.items():
-                if one not in new:
-                    questions.learn(row)  # raises for an id that is another question's
-        late = [row for part in self._engine.ranks.gather([list(new.values())]) for row in part]
+        questions, ranks = self._questions, self._engine.ranks
+        parts = ranks.gather([self._part(rows)])
+        for part in parts:
+            if part.refused is not None:
+                raise DatasetError(part.refused)
+        for part in parts:
+            questions.came(part.back)
+        late = [row for part in parts for row in part.new]
         if not late:
             return
         known = len(questions)
         for row in late:
             questions.learn(row)
-        if self._engine.engine is not None and len(questions) > known:
-            self._engine.engine.questions_learned(self._policy)
-        if questions.overfull:
-            in_use: Collection[str] | None = None
-            if self._engine.engine is not None:
-                in_use = self._engine.engine.questions_in_use()
-            questions.forget(self._engine.ranks.broadcast(in_use))
+        engine = self._engine.engine
+        if engine is not None and len(questions) > known:
+            engine.questions_learned(self._policy)
+        gone: list[str] | None = None
+        if ranks.is_main and questions.overfull:
+            in_use = set() if engine is None else engine.questions_in_use()
+            this_round = {one for part in parts for one in part.back}
+            this_round.update(questions.id_of(row) for row in late)
+            gone = questions.to_forget(in_use, this_round)
+        gone = ranks.broadcast(gone)
+        if gone is not None:
+            questions.forget(gone)
+
+    def _part(self, rows: Sequence[Row]) -> _Part:
+        questions = self._questions
+        back: dict[str, None] = {}
+        new: list[Row] = []
+        for row in questions.distinct(rows):
+            if (question_id := questions.id_of(row)) not in questions:
+                new.append(row)
+                continue
+            if questions.streamed:
+                try:
+                    questions.learn(row)  # raises for an id that is another question's
+                except DatasetError as error:
+                    return _Part(str(error))
+            if question_id in questions.late:
+                back[question_id] = None
+        return _Part(back=[*back], new=new)

@@ -56,6 +56,7 @@ class QuestionIndex:
         self._rows: dict[str, int] = {}
         self._id_at: list[str] = []
         self._late: dict[str, Row] = {}
+        self._met: dict[str, None] = {}
         self._late_count = 0
         self._forget_at = LATE_KEPT * 5 // 4
         self._shapes: set[object] = set()
@@ -111,6 +112,7 @@ class QuestionIndex:
             self._note_prompt(prompt, len(written), number)
             self._late_count += 1
             self._late[question_id] = dict(row)
+            self._met[question_id] = None
         elif (
             self.streamed
             and self._own_id is not None
@@ -126,19 +128,30 @@ class QuestionIndex:
         """Whether to `forget`; now and then, because it looks at all late questions."""
         return len(self._late) > self._forget_at
 
-    def forget(self, in_use: Collection[str]) -> list[str]:
-        """Of the late questions keep those in use, and the latest 16 384 others. Returns the ids of those
-        that are not known any more."""
-        others = [one for one in self._late if one not in in_use]
+    def came(self, ids: Iterable[str]) -> None:
+        """These are in a round: of them, the late ones are the latest now."""
+        for question_id in ids:
+            if question_id in self._late:
+                del self._met[question_id]
+                self._met[question_id] = None
+
+    def to_forget(self, in_use: Collection[str], this_round: Collection[str]) -> list[str]:
+        """The late questions that are neither in use nor among the latest 16 384 others, by when they
+        last came; none that is about to be trained on."""
+        others = [one for one in self._met if one not in in_use]
         gone = others[: max(0, len(others) - LATE_KEPT)]
-        for question_id in gone:
-            del self._late[question_id]
+        return [one for one in gone if one not in this_round]
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """Do not know these late questions any more."""
+        for question_id in ids:
+            if self._late.pop(question_id, None) is not None:
+                del self._met[question_id]
         self._forget_at = len(self._late) + LATE_KEPT // 4
-        return gone
 
     @property
     def late(self) -> Mapping[str, Row]:
-        """The rows that were learned, by question id, the latest last."""
+        """The rows that were learned, by question id, in the order in which they were."""
         return self._late
 
     def __len__(self) -> int:
@@ -159,9 +172,15 @@ class QuestionIndex:
         """The ids of a batch's rows. Equal neighbours, as in a group, are looked at once."""
         ids: list[str] = []
         for number, row in enumerate(rows):
-            same = number > 0 and self._identity(row) == self._identity(rows[number - 1])
-            ids.append(ids[-1] if same else self.id_of(row))
+            ids.append(ids[-1] if self._like_the_one_before(rows, number) else self.id_of(row))
         return ids
+
+    def distinct(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows without those that are equal to the one before them."""
+        return [row for n, row in enumerate(rows) if not self._like_the_one_before(rows, n)]
+
+    def _like_the_one_before(self, rows: Sequence[Row], number: int) -> bool:
+        return number > 0 and self._identity(rows[number]) == self._identity(rows[number - 1])
 
     def row(self, question_id: str) -> dict[str, Any]:
         """The dataset row of a question, as the trainer gets it. Raises KeyError."""

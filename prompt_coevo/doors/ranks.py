@@ -122,3 +122,7 @@ class Ranks:
 
             self._group = dist.new_group(backend="gloo", timeout=self._patience)
         return self._group
+
+
+ALONE: Final = Ranks(0, 1, timedelta(0))
+"""The only process there is."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from prompt_coevo.doors.columns import index_columns
 from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.doors.ranks import ALONE, Ranks
 from prompt_coevo.doors.rows import Row
 from prompt_coevo.engine.identity import Dataset
 from prompt_coevo.errors import DatasetError, StateError
@@ -22,6 +23,7 @@ logger = logging.getLogger(PROJECT)
 LOOKED_AT: Final = 1_000
 """Rows of a first look: what `datasets` reads at once, and of every kind of prompt there are some."""
 ROWS_FILE: Final = "coevo_rows.jsonl"
+_UNREADABLE: Final = (OSError, ValueError, KeyError, TypeError, DatasetError, RecursionError)
 
 
 def is_stream(dataset: Any) -> bool:
@@ -30,19 +32,18 @@ def is_stream(dataset: Any) -> bool:
     return any(kind.__name__ == "IterableDataset" for kind in type(dataset).__mro__)
 
 
-def index_stream(dataset: Any, settings: Settings) -> QuestionIndex:
+def index_stream(dataset: Any, settings: Settings, ranks: Ranks = ALONE) -> QuestionIndex:
     """The questions of a stream's first 1 000 rows; others are learned when training meets them.
 
-    A stream that begins otherwise when it is begun again gives its first row alone: what was read of it
-    may be lost for training, and a resumed run cannot be told from one on another stream. Both are said in
-    the log. Raises DatasetError, as `index_columns` does.
+    Rank 0 looks, and all ranks know the same rows. A stream that begins otherwise when it is begun again
+    gives its first row alone: what was read of it may be lost for training, and a resumed run cannot be
+    told from one on another stream. Both are said in the log. Raises DatasetError, as `index_columns`
+    does.
     """
-    first = next(iter(dataset), None)
-    if first is None:
+    rows, same = ranks.broadcast(_looked_at(dataset) if ranks.is_main else None)
+    if not rows:
         raise DatasetError("the training dataset is empty; give the trainer at least one question")
-    rows = list(islice(iter(dataset), LOOKED_AT))
-    same = bool(rows) and rows[0] == first
-    questions = index_columns(rows if same else [first], settings, streamed=True)
+    questions = index_columns(rows, settings, streamed=True)
     if same:
         logger.info(
             "the training dataset is a stream: %d questions of its first %d rows are known, and what a "
@@ -63,10 +64,14 @@ def index_stream(dataset: Any, settings: Settings) -> QuestionIndex:
 
 
 def save_late_rows(questions: QuestionIndex, folder: Path) -> None:
-    """Write the rows that were learned into a checkpoint's folder. One that cannot be written as JSON is
-    left out, with a line in the log: a resumed run learns it when it comes again. Raises StateError."""
+    """Write the rows that were learned into a checkpoint's folder, or remove those of an earlier run that
+    are there, if none was. One that cannot be written as JSON is left out, with a line in the log: a
+    resumed run learns it when it comes again. Raises StateError."""
     path, left_out = folder / ROWS_FILE, 0
     try:
+        if not questions.late:
+            path.unlink(missing_ok=True)
+            return
         with path.open("w", encoding="utf-8") as file:
             for row in questions.late.values():
                 try:
@@ -89,22 +94,44 @@ def save_late_rows(questions: QuestionIndex, folder: Path) -> None:
         )
 
 
-def load_late_rows(questions: QuestionIndex, folder: Path) -> None:
+def load_late_rows(questions: QuestionIndex, folder: Path, ranks: Ranks = ALONE) -> None:
     """Learn the rows of a checkpoint's folder; there are none if no row was late.
 
-    Raises StateError for a file that is damaged.
+    Rank 0, which has written them, reads them: another machine may have no such folder. Raises StateError
+    for a file that is damaged, on every rank.
     """
     path = folder / ROWS_FILE
+    rows, damage = ranks.broadcast(_read(path) if ranks.is_main else None)
+    try:
+        for row in rows:
+            questions.learn(row)
+    except _UNREADABLE as error:
+        damage = str(error)
+    if damage is not None:
+        raise StateError(
+            f"{path} has rows that cannot be read: {damage}; resume from another checkpoint"
+        )
+
+
+def _looked_at(dataset: Any) -> tuple[list[Row], bool]:
+    """The first rows, and whether the stream begins with them again; if not, its first row alone."""
+    first = next(iter(dataset), None)
+    if first is None:
+        return [], True
+    rows = list(islice(iter(dataset), LOOKED_AT))
+    same = bool(rows) and rows[0] == first
+    return (rows, True) if same else ([first], False)
+
+
+def _read(path: Path) -> tuple[list[Row], str | None]:
+    """Rows of a file, and what is wrong with it."""
     if not path.exists():
-        return
+        return [], None
     try:
         with path.open(encoding="utf-8") as file:
-            for line in file:
-                questions.learn(_checked(json.loads(line)))
-    except (ValueError, KeyError, TypeError, DatasetError, RecursionError) as error:
-        raise StateError(
-            f"{path} has rows that cannot be read: {error}; resume from another checkpoint"
-        ) from None
+            return [_checked(json.loads(line)) for line in file], None
+    except _UNREADABLE as error:
+        return [], str(error)
 
 
 def _checked(row: Any) -> Row:

@@ -120,6 +120,17 @@ def test_a_resumed_run_knows_what_came_before_and_decides_alike(
     }
 
 
+def test_a_second_call_ends_the_pass_of_the_first_one(make_trainer: Any) -> None:
+    trainer = make_trainer(**{**PASSES, "max_steps": 4}, dataset=stream())
+    callback = attach(trainer, settings())
+    trainer.train()
+    assert epoch_searches(trainer) == []
+    for calls in range(1, 3):
+        trainer.train()
+        assert epoch_searches(trainer) == [4, 8][:calls]
+    assert callback.engine.epochs == 2
+
+
 def test_a_resume_on_another_stream_is_refused(make_trainer: Any, tmp_path: Path) -> None:
     saves = {"save_strategy": "steps", "save_steps": 1}
     trainer = make_trainer(**{**PASSES, "max_steps": 1}, **saves, dataset=stream())

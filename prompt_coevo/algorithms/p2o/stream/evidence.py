@@ -74,6 +74,11 @@ class Evidence:
         self._likeness, self._compared = likeness, questions
         self.around.cache_clear()
 
+    def joined(self, questions: int) -> None:
+        """The likeness knows the first so many questions now."""
+        self._compared = questions
+        self.around.cache_clear()
+
     def near(self, question: int) -> Alike:
         """The questions most like this one, itself first. Raises PluginError for a likeness that errs."""
         if question >= self._compared:

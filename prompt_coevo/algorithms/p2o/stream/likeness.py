@@ -11,7 +11,8 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from itertools import chain
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,8 @@ _LISTED: Final = 2_000
 """Of a word in more questions than this, the index lists about so many, drawn by the question."""
 _LOOKED_AT: Final = 5_000
 """Places in the index that are looked at for one question, those of its rarest words first."""
+_LATE: Final = 1_000
+"""Late questions that another one is compared with, all of them: those right before it."""
 _CACHED: Final = 131_072
 """Answers that a likeness keeps."""
 
@@ -46,6 +49,16 @@ class Likeness(Protocol):
 
     def near(self, number: int) -> Alike:
         """The question itself, first and with weight 1, and those most like it."""
+        ...
+
+
+@runtime_checkable
+class Growing(Likeness, Protocol):
+    """Takes late questions in when they come; to another likeness they are like none until all are
+    compared anew."""
+
+    def join(self, questions: Iterable[Question]) -> None:
+        """The questions that follow. What is near one must not depend on how many came at once."""
         ...
 
 
@@ -74,13 +87,13 @@ def words(context: Context, questions: Iterable[Question]) -> Likeness:
 def column(context: Context, questions: Iterable[Question]) -> Likeness:
     """By equal values of the column `p2o.likeness_column`. Raises SettingsError if no row has one."""
     name = context.settings.section(P2OSettings).likeness_column or ""
-    values = [question.columns.get(name) for question in questions]
-    if all(value is None for value in values):
+    likeness = _ByColumn(name, questions)
+    if likeness.is_empty:
         raise SettingsError(
             f"p2o.likeness_column = {name!r} is in no row; the dataset needs a column of that name, and "
             f"row_columns must name it, too: row_columns = [{name!r}]"
         )
-    return SharedValue([None if value is None else str(value) for value in values])
+    return likeness
 
 
 def none(context: Context, questions: Iterable[Question]) -> Likeness:
@@ -116,12 +129,22 @@ class SharedValue:
     """Questions with an equal value, such as a topic, are alike by `weight`; None is unlike all."""
 
     def __init__(self, values: Sequence[Hashable | None], weight: float = 0.5) -> None:
-        self._values = values
+        self._values: list[Hashable | None] = []
         self._weight = weight
         self._numbers: dict[Hashable, list[int]] = {}
-        for number, value in enumerate(values):
+        self.add(values)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no question has a value."""
+        return not self._numbers
+
+    def add(self, values: Iterable[Hashable | None]) -> None:
+        """The values of the questions that follow."""
+        for value in values:
             if value is not None:
-                self._numbers.setdefault(value, []).append(number)
+                self._numbers.setdefault(value, []).append(len(self._values))
+            self._values.append(value)
 
     def near(self, number: int) -> Alike:
         same = self._numbers.get(self._values[number], [])
@@ -132,23 +155,48 @@ class SharedValue:
         return _with_itself(number, others, np.full(len(others), self._weight, dtype=np.float32))
 
 
+class _ByColumn(SharedValue):
+    def __init__(self, name: str, questions: Iterable[Question]) -> None:
+        super().__init__(())
+        self._name = name
+        self.join(questions)
+
+    def join(self, questions: Iterable[Question]) -> None:
+        values = (question.columns.get(self._name) for question in questions)
+        self.add(None if value is None else str(value) for value in values)
+
+
 class Words:
     """Cosine of tf-idf vectors of the words that a question shares with others, case aside.
 
     A word that stands in one question alone, or in all, says nothing. `texts` are read once; the index
-    takes 4 bytes for each different word of a question, and at most as much again.
+    takes 4 bytes for each different word of a question, and at most as much again. Questions that `join`
+    are like those, and like the 1 000 that joined before them, by the weights that words had without them.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._words, self._starts = _read(texts)
+        numbers, self._words, self._starts = _read(texts)
         count = len(self._starts) - 1
+        self._late_words = np.zeros(0, dtype=np.int32)
+        self._late_starts = np.zeros(1, dtype=np.int64)
         frequency = np.bincount(self._words, minlength=1)
         shared = (frequency > 1) & (frequency < count)
         self._squares = np.zeros(len(frequency), dtype=np.float32)
         self._squares[shared] = np.log(count / frequency[shared]) ** 2
         self._norms = np.sqrt(self._sums(self._squares[self._words], self._starts)) + 1e-9
         self._listed, self._list_starts = self._inverted(frequency)
+        self._numbers = {word: n for word, n in numbers.items() if shared[n]}
         self.near: Callable[[int], Alike] = lru_cache(_CACHED)(self._near)
+
+    def join(self, questions: Iterable[Question]) -> None:
+        late: list[list[int]] = []
+        for question in questions:
+            different = dict.fromkeys(_WORD.findall(question_text(question.prompt).lower()))
+            late.append([self._numbers[word] for word in different if word in self._numbers])
+        words = np.fromiter(chain.from_iterable(late), dtype=np.int32)
+        ends = self._late_starts[-1] + np.cumsum([len(one) for one in late], dtype=np.int64)
+        self._late_words = np.concatenate([self._late_words, words])
+        self._late_starts = np.concatenate([self._late_starts, ends])
 
     def _inverted(
         self, frequency: NDArray[np.int64]
@@ -186,16 +234,30 @@ class Words:
         return self._best(number, found)
 
     def _best(self, number: int, found: NDArray[np.int32]) -> Alike:
-        """The nearest of those found, by all the words that they share."""
+        """The nearest of those found, by all the words that they share; of a late question also of the
+        late ones right before it."""
         own = np.zeros(len(self._squares), dtype=np.float32)
         words = self._of(number)
         own[words] = self._squares[words]
         lengths = self._starts[found + 1] - self._starts[found]
         shared = own[self._words[_stretches(self._starts[found], lengths)]]
         products = self._sums(shared, np.concatenate([[0], np.cumsum(lengths)]))
-        return nearest(number, found, products / (self._norms[found] * self._norms[number]))
+        late = number - len(self._norms)
+        if late < 0:
+            return nearest(number, found, products / (self._norms[found] * self._norms[number]))
+        first = max(0, late - _LATE)
+        starts = self._late_starts[first : late + 2]  # its own, too
+        words, starts = self._late_words[starts[0] : starts[-1]], starts - starts[0]
+        norms = np.sqrt(self._sums(self._squares[words], starts)) + 1e-9
+        cosines = self._sums(own[words], starts) / (norms * norms[-1])
+        found = np.concatenate([found, np.arange(number - late + first, number, dtype=np.int32)])
+        products /= self._norms[found[: len(products)]] * norms[-1]
+        return nearest(number, found, np.concatenate([products, cosines[:-1]]))
 
     def _of(self, number: int) -> NDArray[np.int32]:
+        late = number - len(self._norms)
+        if late >= 0:
+            return self._late_words[self._late_starts[late] : self._late_starts[late + 1]]
         return self._words[self._starts[number] : self._starts[number + 1]]
 
     @staticmethod
@@ -241,15 +303,16 @@ def nearest(number: int, found: NDArray[np.int32], cosines: NDArray[np.floating[
     return _with_itself(number, found[order], cosines[order])
 
 
-def _read(texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The different words of every text as numbers, one text after the other, and where each begins."""
+def _read(texts: Iterable[str]) -> tuple[dict[str, int], NDArray[np.int32], NDArray[np.int64]]:
+    """Numbers of words; and the different words of every text, one text after the other, and where each
+    begins."""
     numbers: dict[str, int] = {}
     words, starts = array("i"), array("q", [0])
     for text in texts:
         for word in dict.fromkeys(_WORD.findall(text.lower())):
             words.append(numbers.setdefault(word, len(numbers)))
         starts.append(len(words))
-    return np.frombuffer(words, dtype=np.int32), np.frombuffer(starts, dtype=np.int64)
+    return numbers, np.frombuffer(words, dtype=np.int32), np.frombuffer(starts, dtype=np.int64)
 
 
 def alone(number: int) -> Alike:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
+from typing import Final
 
 from prompt_coevo.algorithms.p2o.stream.evidence import Evidence
-from prompt_coevo.algorithms.p2o.stream.likeness import LikenessFactory, Unlike, built
+from prompt_coevo.algorithms.p2o.stream.likeness import Growing, LikenessFactory, Unlike, built
 from prompt_coevo.context import Context
 from prompt_coevo.policy import Policy
 from prompt_coevo.types import Question
+
+_AN_EPOCH: Final = 1_000
+"""So many late questions count as an epoch, because in a stream that never repeats none ends."""
 
 
 class Numbered:
     """Ids and numbers of the questions, and the evidence by number, which knows which are alike.
 
-    Late questions (`learn`) are like no other until half of all are late; then all are compared anew. So
-    comparing costs no more than a constant for each.
+    When half of all questions are late (`learn`), all are compared anew, so comparing costs no more than a
+    constant for each. Until then a late one is like those that a growing likeness finds, else like none.
     """
 
     def __init__(self, context: Context, make_likeness: LikenessFactory) -> None:
@@ -24,6 +27,8 @@ class Numbered:
         self.ids: list[str] = []
         self.numbers: dict[str, int] = {}
         self._compared = 0
+        self.late = 0
+        """How many questions were late, so far in this run."""
 
     def begin(self, policy: Policy, compared: int | None) -> Evidence:
         """Evidence on what the policy knows now, of which the first so many questions are compared (None:
@@ -32,13 +37,19 @@ class Numbered:
         self.evidence = Evidence(0, Unlike())
         self._number(policy)
         self._compare(policy, len(self.ids) if compared is None else min(compared, len(self.ids)))
+        self._join(policy, self._compared)
         return self.evidence
 
-    def learn(self, policy: Policy) -> None:
-        """The policy knows more than before."""
+    def learn(self, policy: Policy) -> bool:
+        """The policy knows more than before. Returns whether as many late ones as an epoch has are over."""
+        known = len(self.ids)
         self._number(policy)
         if len(self.ids) >= 2 * self._compared:
             self._compare(policy, len(self.ids))
+        else:
+            self._join(policy, known)
+        before, self.late = self.late, self.late + len(self.ids) - known
+        return self.late // _AN_EPOCH > before // _AN_EPOCH
 
     @property
     def compared(self) -> int | None:
@@ -46,11 +57,11 @@ class Numbered:
         return None if self._compared == len(self.ids) else self._compared
 
     def _number(self, policy: Policy) -> None:
-        # New ones are the last ones.
-        new = takewhile(lambda one: one not in self.numbers, reversed(policy.question_ids()))
-        for question_id in reversed([*new]):
-            self.numbers[question_id] = len(self.ids)
-            self.ids.append(question_id)
+        # Anywhere among them: one that the host forgot and learns again keeps its number.
+        for question_id in policy.question_ids():
+            if question_id not in self.numbers:
+                self.numbers[question_id] = len(self.ids)
+                self.ids.append(question_id)
         self.evidence.make_room(len(self.ids))
 
     def _compare(self, policy: Policy, count: int) -> None:
@@ -59,4 +70,11 @@ class Numbered:
         questions = (
             policy.question(one) if one in known else Question(one, "") for one in self.ids[:count]
         )
-        self.evidence.compare_by(built(self._make_likeness, self._context, questions), count)
+        self._likeness = built(self._make_likeness, self._context, questions)
+        self.evidence.compare_by(self._likeness, count)
+
+    def _join(self, policy: Policy, known: int) -> None:
+        late = self.ids[known:]
+        if late and isinstance(self._likeness, Growing):
+            self._likeness.join(policy.question(one) for one in late)
+            self.evidence.joined(len(self.ids))

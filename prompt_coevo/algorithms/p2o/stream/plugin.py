@@ -109,7 +109,9 @@ class Stream:
 
     @hookimpl
     def coevo_questions_learned(self, policy: Policy) -> None:
-        self._questions.learn(policy)
+        if self._questions.learn(policy) and (self._settings.first_sight or self._settings.riders):
+            self._epoch += 1
+            self._reflection.try_again()
 
     @hookimpl
     def coevo_questions_in_use(self) -> set[str]:
@@ -236,6 +238,7 @@ class Stream:
             "measured": [self._ids[number] for number in sorted(self._measured)],
             "epoch": self._epoch,
             "groups_of_this_epoch": self._groups_of_this_epoch,
+            "late": self._questions.late,
             "compared": self._questions.compared,
             "instruction": self._instruction,
             "totals": dict(self._totals),
@@ -296,6 +299,7 @@ class Stream:
         self._measured = {self._numbers[one] for one in state["measured"] if one in self._numbers}
         self._epoch = state["epoch"]
         self._groups_of_this_epoch = state["groups_of_this_epoch"]
+        self._questions.late = state.get("late", 0)
         self._instruction = state["instruction"]
         self._totals = dict(state["totals"])
 

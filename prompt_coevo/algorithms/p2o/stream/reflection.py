@@ -77,6 +77,10 @@ class Reflection:
         for calls in self._under_way:
             calls.this_epoch = False
 
+    def try_again(self) -> None:
+        """After an outage."""
+        self._outage.end()
+
     def replies(self, step: int, policy: Policy) -> list[tuple[Candidate, tuple[int, ...]]]:
         """The candidates whose step has come, with the questions that their proposer was shown."""
         due = [calls for calls in self._under_way if calls.asked.use_at <= step]

@@ -128,3 +128,54 @@ def test_a_column_of_the_dataset() -> None:
     assert likeness.column(desk, questions).near(1).numbers.tolist() == [1, 3]
     with pytest.raises(SettingsError, match=r"'topic' is in no row.*row_columns = \['topic'\]"):
         likeness.column(desk, [Question("q0", "")])
+
+
+@pytest.mark.parametrize("at_once", [1, 5, 20])
+@pytest.mark.parametrize("most", [7, 1_000])
+def test_late_questions_are_like_those_before_them(
+    at_once: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the weights that words had without them; however many come at once."""
+    monkeypatch.setattr(likeness, "_LATE", most)
+    texts = drawn_texts(60)
+    words = Words(texts[:40])
+    late = [Question(str(n), f"{text} unheard{n}") for n, text in enumerate(texts[40:])]
+    for start in range(0, 20, at_once):
+        words.join(late[start : start + at_once])
+        words.near(40 + start)
+    idf = {}
+    for word in set(" ".join(texts[:40]).split()):
+        count = sum(word in text.split() for text in texts[:40])
+        idf[word] = math.log(40 / count) if count > 1 else 0.0
+    rows = np.array(
+        [[idf[word] * (word in text.split()) for word in sorted(idf)] for text in texts]
+    )
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+    for number in range(60):
+        alike = words.near(number)
+        others = dict(zip(alike.numbers[1:].tolist(), alike.weights[1:].tolist(), strict=True))
+        before = rows[: max(40, number)] @ rows[number]
+        near = {n for n in range(number) if n < 40 or n >= number - most}
+        expected = {
+            n: one
+            for n, one in enumerate(before)
+            if one >= 0.2 and n != number and (number < 40 or n in near)
+        }
+        assert others == pytest.approx(expected, abs=1e-5)
+
+
+def test_late_questions_with_an_equal_value_are_alike() -> None:
+    desk = Desk(likeness="column", likeness_column="topic")
+    topics = ["a", "b", None, "a", None, "b"]
+    questions = [Question(str(n), "", columns={"topic": one}) for n, one in enumerate(topics)]
+    found = likeness.column(desk, questions[:3])
+    assert isinstance(found, likeness.Growing)
+    found.join(questions[3:])
+    assert [found.near(n).numbers.tolist() for n in range(6)] == [
+        [0, 3],
+        [1, 5],
+        [2],
+        [3, 0],
+        [4],
+        [5, 1],
+    ]
