@@ -81,7 +81,7 @@ def _note_what_runs(module: Any) -> None:
             }
         )
         # The host's own evaluation has no sampling parameters in our column.
-        _for_the_engine.set(bool(json.loads(row.get("coevo") or "{}").get("sampling")))
+        _for_the_engine.set(bool(getattr(row.get("coevo"), "sampling", None)))
         return await original(self, params, trajectory, **row)
 
     module.AgentLoopWorker._run_agent_loop = run

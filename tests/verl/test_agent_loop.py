@@ -32,6 +32,12 @@ from prompt_coevo.types import Assignment, Candidate, PolicyVersion
 
 QUESTION = [{"role": "user", "content": "12345"}]
 TEXTS = LateTexts(lambda names: [f"text of {name}" for name in names])
+
+
+def by_these(_: object) -> PolicyVersion:
+    return PolicyVersion()
+
+
 HINT = Candidate("123", "template")  # with the two line breaks behind it 5 characters more
 
 
@@ -81,7 +87,7 @@ def test_a_prompt_that_cannot_be_exchanged_ends_the_run_with_a_sentence() -> Non
     output = run("Secretive")
     assert "the agent loop Secretive does not return the prompt ids" in output.extra_fields[ERROR]
     with pytest.raises(HostError, match="set coevo.context_distillation=False, or let it return"):
-        _rollout(Assignment("q"), ("key", 1.0, output.extra_fields), TEXTS, PolicyVersion())
+        _rollout(Assignment("q"), ("key", 1.0, output.extra_fields), TEXTS, by_these)
 
 
 def test_a_worker_that_gets_a_plan_knows_the_loop() -> None:
@@ -142,12 +148,12 @@ def test_keys() -> None:
 )
 def test_statuses(reward: float, extra: dict[str, Any], status: str) -> None:
     row = ("key", reward, {COLUMN: [0, 0, 0], **extra})
-    rollout = _rollout(Assignment("q"), row, TEXTS, PolicyVersion())
+    rollout = _rollout(Assignment("q"), row, TEXTS, by_these)
     assert (rollout.status, rollout.completion) == (status, "text of key")
 
 
 def test_a_rollout_without_a_row_was_aborted() -> None:
-    rollout = _rollout(Assignment("q"), None, TEXTS, PolicyVersion())
+    rollout = _rollout(Assignment("q"), None, TEXTS, by_these)
     assert (rollout.status, rollout.fit) == ("aborted", False)
 
 
@@ -161,4 +167,4 @@ def test_a_rollout_without_a_row_was_aborted() -> None:
 )
 def test_rows_that_did_not_run_as_planned(extra: dict[str, Any], part: str) -> None:
     with pytest.raises(HostError, match=part):
-        _rollout(Assignment("q"), ("key", 1.0, extra), TEXTS, PolicyVersion())
+        _rollout(Assignment("q"), ("key", 1.0, extra), TEXTS, by_these)
