@@ -101,7 +101,7 @@ def load_late_rows(questions: QuestionIndex, folder: Path, ranks: Ranks = ALONE)
     for a file that is damaged, on every rank.
     """
     path = folder / ROWS_FILE
-    rows, damage = ranks.broadcast(_read(path) if ranks.is_main else None)
+    path, (rows, damage) = ranks.broadcast((path, _read(path)) if ranks.is_main else None)
     try:
         for row in rows:
             questions.learn(row)
