@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from copy import deepcopy
 from typing import Any
 
 import openrlhf.trainer.ray.vllm_engine as engine
@@ -37,10 +38,14 @@ class CoevoRolloutActor(class_of(engine.RolloutRayActor)):  # type: ignore[misc]
         kwargs["hf_tokenizer"] = await self._borrowed.tokenizer(hf_tokenizer)
         if not isinstance(prompt, Asked):
             return await sample(prompt=prompt, **kwargs)
-        parts = [
-            sample(prompt=text, **{**kwargs, "num_samples": len(numbers)})
-            for text, numbers in prompt.prompts.items()
-        ]
+        parts = []
+        for text, numbers in prompt.prompts.items():
+            # An executor of several turns writes into them how much room its prompt leaves.
+            own = {
+                "num_samples": len(numbers),
+                "sampling_params": deepcopy(kwargs["sampling_params"]),
+            }
+            parts.append(sample(prompt=text, **{**kwargs, **own}))
         return numbered(prompt, await asyncio.gather(*parts))
 
 
