@@ -103,9 +103,8 @@ def prompt_limit(trainer: Trainer) -> PromptLimit:
         return tokens_needed(trainer.processing_class, prompts) + completion
 
     def room() -> int | None:
-        text = (
-            trainer.model.config.get_text_config()
-        )  # of a model for vision and language, its part
+        # Of a model for vision and language, its part for language.
+        text = trainer.model.config.get_text_config()
         limits = [getattr(text, "max_position_embeddings", None)]
         if trainer.use_vllm:
             limits.append(getattr(trainer.args, "vllm_max_model_length", None))

@@ -23,6 +23,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from prompt_coevo.adapters.verl import policy
 from prompt_coevo.adapters.verl.contract import check_telling
+from prompt_coevo.adapters.verl.harvest import OVER, tags_of
 from prompt_coevo.adapters.verl.launch import TRAINERS
 from prompt_coevo.adapters.verl.policy import Planned
 from prompt_coevo.adapters.verl.trainer import TRAIN, Coevolving
@@ -35,7 +36,6 @@ from prompt_coevo.types import Assignment
 
 logger = logging.getLogger(PROJECT)
 PLANS_FILE: Final = "coevo_plans.json"
-_OVER: Final = ("finished", "failure")
 
 
 class Asynchronous(Coevolving):
@@ -139,7 +139,7 @@ class Asynchronous(Coevolving):
         """Groups that were sampled without a plan of ours; VeRL samples others in their place."""
         if not strangers:
             return
-        rows = [key for key in _tags() if key.split("_")[0] in strangers]
+        rows = [key for key in tags_of(TRAIN) if key.split("_")[0] in strangers]
         tq.kv_clear(keys=rows, partition_id=TRAIN)
         self._restored_tq_prompt_count -= len(strangers)
         logger.warning(
@@ -162,15 +162,12 @@ class CoevoSeparateAsync(Asynchronous, PPOTrainerSeparateAsync):
     mode = "separate_async"
 
 
-def _tags() -> dict[str, dict[str, Any]]:
-    tags: dict[str, dict[str, Any]] = (tq.kv_list(TRAIN) or {}).get(TRAIN, {})
-    return tags
-
-
 def _held() -> set[str]:
     """The uids of groups whose rollouts are over and that a checkpoint brought back; VeRL starts the others
     again, and so they are planned again."""
-    return {uid for uid, tag in _tags().items() if tag.get("is_prompt") and tag["status"] in _OVER}
+    return {
+        uid for uid, tag in tags_of(TRAIN).items() if tag.get("is_prompt") and tag["status"] in OVER
+    }
 
 
 def _read_plans(path: Path) -> dict[str, list[Assignment]]:

@@ -20,6 +20,7 @@ from verl.trainer.ppo.v1 import (
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from prompt_coevo.adapters.verl.distil import ERROR, TRAINED, fingerprint
+from prompt_coevo.adapters.verl.harvest import extras_of
 from prompt_coevo.errors import HostError
 
 _ADVICE: Final = "install a VeRL that this adapter supports, such as 0.9.1"
@@ -98,8 +99,7 @@ def check_distilled(keys: Sequence[str], partition: str) -> None:
             f"trained on its question; {_ADVICE}"
         )
     columns = [list(rows[name].unbind()) for name in fields[:-1]]
-    extras = [getattr(extra, "data", extra) for extra in rows["extra_fields"]]
-    for prompt, response, sequence, extra in zip(*columns, extras, strict=True):
+    for prompt, response, sequence, extra in zip(*columns, extras_of(rows), strict=True):
         if extra.get(ERROR):
             raise HostError(extra[ERROR])
         if not _is_as_handed_back(prompt, response, sequence, extra.get(TRAINED)):

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Any, Final
 from zlib import crc32
 
 import hydra
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, _agent_loop_registry, register
 
+from prompt_coevo import __version__
 from prompt_coevo.doors.prompt_exchange import PromptExchange
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment
@@ -35,7 +35,6 @@ STATUS: Final = "coevo_status"
 ERROR: Final = "coevo_error"
 """The extra field that ends the run: VeRL only logs what an agent loop raises."""
 
-_VERSION: Final = version("prompt-coevo")
 
 # What builds prompt ids in an agent loop; before VeRL 0.9.1 the latter as a rule.
 _TOKENIZERS: Final = ("ct_build_initial_tokens", "apply_chat_template")
@@ -75,15 +74,15 @@ class Plan:
         if self._is_used:
             return str, ()
         parts = (self.inner, self._assignments, self.sampling, self.keeps_prompts)
-        return _arrived, (_VERSION, *parts)
+        return _arrived, (__version__, *parts)
 
 
 def _arrived(sent_by: str, *parts: Any) -> Plan:
     """A plan in the process that runs it. Raises HostError if that has another version of this package."""
-    if sent_by != _VERSION:
+    if sent_by != __version__:
         raise HostError(
-            f"an agent loop worker has prompt_coevo {_VERSION} and the trainer {sent_by}; install the same "
-            "on all nodes"
+            f"an agent loop worker has prompt_coevo {__version__} and the trainer {sent_by}; install the "
+            "same on all nodes"
         )
     return Plan(*parts)
 

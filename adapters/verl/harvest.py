@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import transfer_queue as tq
+from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
 
 from prompt_coevo.adapters.verl.distil import COLUMN, ERROR, REWARD, STATUS
@@ -22,6 +23,21 @@ BEGAN_WITH: Final = "min_global_steps"
 
 _AT_ONCE: Final = 512
 """Responses that are fetched in one call; of 8 000 tokens each they are 33 MB."""
+
+
+OVER: Final = ("finished", "failure")
+"""VeRL's status of a rollout that will not go on."""
+
+
+def tags_of(partition: str) -> dict[str, dict[str, Any]]:
+    """Of all rows and rollouts of a partition, by their keys."""
+    tags: dict[str, dict[str, Any]] = (tq.kv_list(partition) or {}).get(partition, {})
+    return tags
+
+
+def extras_of(rows: TensorDict) -> list[dict[str, Any]]:
+    """What VeRL's column `extra_fields` holds, row by row; it may be wrapped."""
+    return [getattr(extra, "data", extra) for extra in rows["extra_fields"]]
 
 
 def session(key: str) -> tuple[str, int]:
@@ -74,8 +90,8 @@ def _read(keys: list[str], partition: str) -> list[_Row]:
     if not keys:
         return []
     data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=["extra_fields"])
-    extras = [getattr(extra, "data", extra) for extra in data["extra_fields"]]
-    rewards = {key: extra.get(REWARD) for key, extra in zip(keys, extras, strict=True)}
+    extras = extras_of(data)
+    rewards: dict[str, Any] = {key: extra.get(REWARD) for key, extra in zip(keys, extras, strict=True)}
     # A reward model that shares the rollout's devices gives its rewards later.
     if later := [key for key, reward in rewards.items() if reward is None]:
         data = tq.kv_batch_get(keys=later, partition_id=partition, select_fields=["rm_scores"])

@@ -16,7 +16,7 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.dataset.rl_dataset import collate_fn
 
 from prompt_coevo.adapters.verl.generation import Dispatcher
-from prompt_coevo.adapters.verl.harvest import collect, session, texts_of
+from prompt_coevo.adapters.verl.harvest import OVER, collect, session, tags_of, texts_of
 from prompt_coevo.doors.late_texts import LateTexts
 from prompt_coevo.doors.policy import DoorPolicy, not_all_aborted
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout, RolloutRequest
@@ -32,7 +32,7 @@ def forget_all() -> None:
 
     Nobody waits for them any more, and VeRL's next validation would take them for its own.
     """
-    if keys := list(_tags()):
+    if keys := list(tags_of(_PARTITION)):
         tq.kv_clear(keys=keys, partition_id=_PARTITION)
 
 
@@ -97,18 +97,14 @@ class VerlPolicy(DoorPolicy):
 
     def finished(self, sent: Planned) -> Planned:
         """What of it is over, well or not. VeRL's own wait would take whatever is in the partition."""
-        tags = _tags()
-        return {
-            uid: plan
-            for uid, plan in sent.items()
-            if tags.get(uid, {}).get("status") in ("finished", "failure")
-        }
+        tags = tags_of(_PARTITION)
+        return {uid: plan for uid, plan in sent.items() if tags.get(uid, {}).get("status") in OVER}
 
     def rows(self, finished: Planned) -> tq.KVBatchMeta | None:
         """Take the rows of rollouts that are over; None if there are no rollouts."""
         if not finished:
             return None
-        found = {key: tag for key, tag in _tags().items() if _uid(key, tag) in finished}
+        found = {key: tag for key, tag in tags_of(_PARTITION).items() if _uid(key, tag) in finished}
         tq.kv_clear(keys=list(finished), partition_id=_PARTITION)
         return tq.KVBatchMeta(partition_id=_PARTITION, keys=list(found), tags=list(found.values()))
 
@@ -146,12 +142,6 @@ class VerlPolicy(DoorPolicy):
     def _rewards_come_later(self) -> bool:
         """Whether a reward model shares the rollout's devices; else rewards come with the rows."""
         return self._trainer.reward_loop_manager.reward_loop_worker_handles is None
-
-
-def _tags() -> dict[str, dict[str, Any]]:
-    """Of all rows and rollouts outside training, by their keys."""
-    tags: dict[str, dict[str, Any]] = (tq.kv_list(_PARTITION) or {}).get(_PARTITION, {})
-    return tags
 
 
 def _uid(key: str, tag: Mapping[str, Any]) -> str | None:

@@ -62,13 +62,15 @@ class Ratio:
             check_distilled(distilled, partition)
             self._is_checked = True
         metrics: dict[str, Any] = {}
-        if not distilled:
+        if not distilled or not (self._has_sampler or under_template is not None):
             return metrics
+        fields = list(_FIELDS) if self._has_sampler else [_OLD, _MASK]
+        rows = tq.kv_batch_get(keys=list(distilled), partition_id=partition, select_fields=fields)
         if under_template is not None:
-            metrics[TEMPLATE_EFFECT] = _effect(list(distilled), partition, under_template)
+            metrics[TEMPLATE_EFFECT] = _effect(rows, under_template)
         if not self._has_sampler:
             return metrics
-        self._change(list(distilled), partition, under_template)
+        self._change(list(distilled), partition, rows, under_template)
         fields = ["responses", *_FIELDS]
         data = tq.kv_batch_get(keys=list(keys), partition_id=partition, select_fields=fields)
         metrics.update(calculate_debug_metrics(DataProto(batch=data.to_padded_tensor())))
@@ -86,8 +88,9 @@ class Ratio:
             self._after()
         self._after = None
 
-    def _change(self, keys: list[str], partition: str, under_template: torch.Tensor | None) -> None:
-        rows = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=list(_FIELDS))
+    def _change(
+        self, keys: list[str], partition: str, rows: TensorDict, under_template: torch.Tensor | None
+    ) -> None:
         if missing := sorted(set(_FIELDS) - set(rows.keys())):
             raise HostError(
                 f"the rows of a templated round have no {', '.join(missing)} in TransferQueue, so they "
@@ -135,9 +138,8 @@ def _jagged(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
     return torch.nested.nested_tensor_from_jagged(values, offsets)
 
 
-def _effect(keys: list[str], partition: str, under_template: torch.Tensor) -> float:
+def _effect(rows: TensorDict, under_template: torch.Tensor) -> float:
     """What the templates of these rows do to the policy, the mean over their tokens."""
-    rows = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=[_OLD, _MASK])
     total, tokens = template_effect(
         rows[_OLD].values(), under_template.values(), rows[_MASK].values()
     )

@@ -16,6 +16,7 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 
 from prompt_coevo.adapters.verl.distil import ROLLED_OUT
+from prompt_coevo.adapters.verl.harvest import extras_of
 from prompt_coevo.errors import HostError
 
 PARTITION: Final = "coevo_rollout_prompts"
@@ -57,7 +58,7 @@ def after_rollout_prompts(
 
 
 def _with_rollout_prompts(rows: TensorDict) -> TensorDict:
-    extras = [getattr(extra, "data", extra) for extra in rows["extra_fields"]]
+    extras = extras_of(rows)
     if not all(ROLLED_OUT in extra for extra in extras):
         raise HostError(
             "coevo.distill_forward needs the prompts that rollouts ran under, and some, sampled before it "

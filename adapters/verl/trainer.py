@@ -30,7 +30,7 @@ from prompt_coevo.doors.due import Due
 from prompt_coevo.doors.hydra_group import read_settings
 from prompt_coevo.doors.late_texts import LateTexts
 from prompt_coevo.doors.open_engine import open_engine
-from prompt_coevo.doors.patching import wrap
+from prompt_coevo.doors.patching import swapped, wrap
 from prompt_coevo.doors.policy import observe_riders
 from prompt_coevo.doors.trackers.texts import Texts, Writing
 from prompt_coevo.errors import HostError
@@ -63,7 +63,7 @@ class Coevolving(PPOTrainer):
         check_names(self.mode)
         self._due = Due()
         self._ran_under = RanUnder()
-        self._has_ended = self._has_observed = self._only_forward = False
+        self._has_ended = self._has_observed = False
         self._ratio = Ratio(self._settings, config.actor_rollout_ref.rollout.calculate_log_probs)
         super().__init__(config)
 
@@ -155,11 +155,8 @@ class Coevolving(PPOTrainer):
         if distilled and self._settings.distill_forward:
 
             def compute(rows: KVBatchMeta) -> KVBatchMeta:
-                self._only_forward = True
-                try:
+                with swapped(self, "_get_required_batch_multiple", self._forward_multiple):
                     rows = self._balance_batch(rows, {})
-                finally:
-                    self._only_forward = False
                 old_log_prob(rows, {})
                 return rows
 
@@ -169,11 +166,8 @@ class Coevolving(PPOTrainer):
         )
         return batch
 
-    def _get_required_batch_multiple(self, dp_size: int) -> int:
-        # VeRL fills up to whole mini-batches; a forward pass alone is of whole micro-batches, if of any.
-        if not self._only_forward:
-            multiple: int = super()._get_required_batch_multiple(dp_size)
-            return multiple
+    def _forward_multiple(self, dp_size: int) -> int:
+        """VeRL fills up to whole mini-batches; a forward pass is of whole micro-batches, if of any."""
         rollout = self.config.actor_rollout_ref.rollout
         by_tokens = rollout.log_prob_use_dynamic_bsz
         return dp_size * (1 if by_tokens else int(rollout.log_prob_micro_batch_size_per_gpu))

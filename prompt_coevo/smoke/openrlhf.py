@@ -11,23 +11,20 @@ from typing import Any, Final
 from prompt_coevo.demo.world import spell
 from prompt_coevo.smoke import rewards, world
 from prompt_coevo.smoke.parts import (
-    BAND,
     COMPLETION_TOKENS,
     EPOCHS,
     GROUP,
-    INSPO,
     LEARNING_RATE,
     PROMPT_TOKENS,
     QUESTIONS_PER_STEP,
-    STREAM,
-    TEMPLATED,
-    WAVES,
     Command,
     Door,
     Evidence,
     Place,
     Variant,
     flat,
+    ours,
+    ray_variants,
 )
 
 _DATA: Final = "train.jsonl"
@@ -35,20 +32,6 @@ _BOARD: Final = "board"
 _OUR_METRICS: Final = "train/coevo/"
 
 _LORA: Final = ("--ds.lora.rank", "8", "--ds.lora.alpha", "16")
-_VARIANTS: Final = (
-    Variant("p2o", "P2O, the paper's search, bf16, vLLM", WAVES),
-    Variant("stream", "P2O, the streaming search", STREAM),
-    Variant("inspo", "INSPO", INSPO),
-    Variant("band", 'distill_ratio = "band"', BAND),
-    Variant("templated", 'distill_ratio = "templated"', TEMPLATED),
-    Variant("lora", "P2O, LoRA", WAVES, _LORA),
-    Variant(
-        "checkpointing",
-        "P2O, gradient checkpointing",
-        WAVES,
-        ("--actor.gradient_checkpointing_enable",),
-    ),
-)
 
 
 def _prepare(variant: Variant, place: Place) -> Command:
@@ -116,11 +99,7 @@ def evidence(series: Mapping[str, Sequence[float]]) -> Evidence:
     return Evidence(
         losses=series["train/policy_loss"],
         gradients=series["train/actor_grad_norm"],
-        metrics={
-            name.removeprefix(_OUR_METRICS): values[-1]
-            for name, values in series.items()
-            if name.startswith(_OUR_METRICS)
-        },
+        metrics=ours({name: values[-1] for name, values in series.items()}, _OUR_METRICS),
         # The share of rows whose prompt was exchanged for the question's: that they were is the door's
         # own check, which ends the run. OpenRLHF writes no trained prompts anywhere.
         templated=max(series.get("train/coevo_distilled", [0.0])),
@@ -144,7 +123,7 @@ DOOR: Final = Door(
     "OpenRLHF",
     ("torch", "openrlhf", "deepspeed", "ray", "vllm", "flash_attn", "tensorboard"),
     {"vllm": "openrlhf[vllm]", "flash_attn": "flash-attn"},
-    _VARIANTS,
+    ray_variants(_LORA, ("--actor.gradient_checkpointing_enable",)),
     _prepare,
     _read,
 )

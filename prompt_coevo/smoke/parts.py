@@ -146,6 +146,28 @@ BAND: Final[Mapping[str, Any]] = {**WAVES, "distill_ratio": "band"}
 TEMPLATED: Final[Mapping[str, Any]] = {**WAVES, "distill_ratio": "templated"}
 
 
+def ray_variants(lora: tuple[str, ...], checkpointing: tuple[str, ...]) -> tuple[Variant, ...]:
+    """What the doors with Ray and vLLM try; the arguments are those of their hosts."""
+    return (
+        Variant("p2o", "P2O, the paper's search, bf16, vLLM", WAVES),
+        Variant("stream", "P2O, the streaming search", STREAM),
+        Variant("inspo", "INSPO", INSPO),
+        Variant("band", 'distill_ratio = "band"', BAND),
+        Variant("templated", 'distill_ratio = "templated"', TEMPLATED),
+        Variant("lora", "P2O, LoRA", WAVES, lora),
+        Variant("checkpointing", "P2O, gradient checkpointing", WAVES, checkpointing),
+    )
+
+
+def ours(metrics: Mapping[str, float], prefix: str) -> dict[str, float]:
+    """Those whose names begin with `prefix`, without it."""
+    return {
+        name.removeprefix(prefix): value
+        for name, value in metrics.items()
+        if name.startswith(prefix)
+    }
+
+
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested settings by their dotted names."""
     found: dict[str, Any] = {}

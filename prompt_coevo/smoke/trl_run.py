@@ -30,6 +30,7 @@ from prompt_coevo.smoke.parts import (
     LEARNING_RATE,
     QUESTIONS_PER_STEP,
     Evidence,
+    ours,
 )
 from prompt_coevo.smoke.trl import JOB, RESULT, SERVER
 
@@ -130,11 +131,7 @@ def _evidence(trainer: Looking, *, looked_at_prompts: bool) -> Evidence:
     return Evidence(
         losses=[entry["loss"] for entry in steps],
         gradients=[entry["grad_norm"] for entry in steps],
-        metrics={
-            name.removeprefix(_OUR_METRICS): value
-            for name, value in steps[-1].items()
-            if name.startswith(_OUR_METRICS)
-        },
+        metrics=ours(steps[-1], _OUR_METRICS),
         templated=max(entry.get(f"{_OUR_METRICS}templated_fraction", 0.0) for entry in steps),
         prompts=trainer.prompts if looked_at_prompts else None,
         strangers=trainer.strangers if looked_at_prompts else 0,

@@ -11,23 +11,20 @@ from typing import Any, Final
 from prompt_coevo.demo.world import spell
 from prompt_coevo.smoke import rewards, world
 from prompt_coevo.smoke.parts import (
-    BAND,
     COMPLETION_TOKENS,
     EPOCHS,
     GROUP,
-    INSPO,
     LEARNING_RATE,
     PROMPT_TOKENS,
     QUESTIONS_PER_STEP,
-    STREAM,
-    TEMPLATED,
-    WAVES,
     Command,
     Door,
     Evidence,
     Place,
     Variant,
     flat,
+    ours,
+    ray_variants,
 )
 
 _ACTOR: Final = "actor_rollout_ref.actor"
@@ -44,15 +41,6 @@ _LORA: Final = (
     f"{_MODEL}.lora_alpha=16",
     f"{_MODEL}.target_modules=all-linear",
     f"{_ROLLOUT}.load_format=safetensors",
-)
-_VARIANTS: Final = (
-    Variant("p2o", "P2O, the paper's search, bf16, vLLM", WAVES),
-    Variant("stream", "P2O, the streaming search", STREAM),
-    Variant("inspo", "INSPO", INSPO),
-    Variant("band", 'distill_ratio = "band"', BAND),
-    Variant("templated", 'distill_ratio = "templated"', TEMPLATED),
-    Variant("lora", "P2O, LoRA", WAVES, _LORA),
-    Variant("checkpointing", "P2O, gradient checkpointing", WAVES, (_CHECKPOINTING,)),
 )
 
 
@@ -150,11 +138,7 @@ def _read(variant: Variant, place: Place) -> Evidence:
     return Evidence(
         losses=[one["actor/pg_loss"] for one in trained],
         gradients=[one["actor/grad_norm"] for one in trained],
-        metrics={
-            name.removeprefix(_OUR_METRICS): value
-            for name, value in trained[-1].items()
-            if name.startswith(_OUR_METRICS)
-        },
+        metrics=ours(trained[-1], _OUR_METRICS),
         templated=max(one.get(f"{_OUR_METRICS}templated_fraction", 0.0) for one in trained),
         prompts=None if prompts is None else len(prompts),
         strangers=sum(one not in known for one in prompts or ()),
@@ -182,7 +166,7 @@ DOOR: Final = Door(
     "VeRL",
     ("torch", "verl", "transfer_queue", "ray", "datasets", "vllm"),
     {"vllm": "verl[vllm]", "ray": "verl[vllm]"},
-    _VARIANTS,
+    ray_variants(_LORA, (_CHECKPOINTING,)),
     _prepare,
     _read,
 )

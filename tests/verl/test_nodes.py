@@ -37,7 +37,7 @@ def dispatched(version: str | None) -> None:
             from prompt_coevo.adapters.verl import distil as here
 
             if found is not None:
-                here._VERSION = found  # type: ignore[misc]
+                here.__version__ = found  # type: ignore[misc]
                 return
             for name in [name for name in sys.modules if name.startswith("prompt_coevo")]:
                 del sys.modules[name]
@@ -57,7 +57,7 @@ def dispatched(version: str | None) -> None:
 def test_a_plan_of_another_version_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     sent = pickle.dumps(Plan("single_turn_agent", [Assignment("q1")]))
     assert pickle.loads(sent).use(0) == Assignment("q1")
-    monkeypatch.setattr(distil, "_VERSION", "0.0.1")
+    monkeypatch.setattr(distil, "__version__", "0.0.1")
     with pytest.raises(HostError, match=r"has prompt_coevo 0\.0\.1 and the trainer .*on all nodes"):
         pickle.loads(sent)
 
@@ -65,7 +65,7 @@ def test_a_plan_of_another_version_is_not_read(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.long
 @pytest.mark.usefixtures("started")
 def test_the_same_version_reads_what_is_sent() -> None:
-    dispatched(distil._VERSION)
+    dispatched(distil.__version__)
 
 
 @pytest.mark.long

@@ -87,7 +87,7 @@ def test_it_is_filled_up_for_a_forward_pass_and_not_to_a_mini_batch(
     monkeypatch.setattr(PPOTrainerSync, "_compute_old_log_prob", old_log_prob)
     monkeypatch.setattr(trainer, "after_rollout_prompts", twice)
     made = object.__new__(CoevoTrainer)
-    made._settings, made._only_forward = SimpleNamespace(distill_forward=True), False
+    made._settings = SimpleNamespace(distill_forward=True)
     made._ratio = SimpleNamespace(exchange=lambda *_: {})
     made.actor_rollout_wg = SimpleNamespace(_dispatch_info={"actor": [0, 1]})
     made.tokenizer, made.use_critic, made.global_steps = SimpleNamespace(eos_token_id=0), False, 1
