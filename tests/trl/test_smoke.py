@@ -34,6 +34,25 @@ def test_a_variant_trains_and_is_judged(tmp_path: Path) -> None:
     assert "trl " in table.split("\n")[2]
 
 
+CPU = {one.name: one for one in DOOR.variants if one.on_cpu}
+ALSO = [
+    pytest.param(CPU["lora"], id="LoRA"),
+    pytest.param(CPU["checkpointing"], id="gradient checkpointing"),
+    pytest.param(Variant("bf16", "", WAVES, {"bf16": True}, on_cpu=True), id="bf16"),
+    pytest.param(Variant("paged", "", WAVES, {"use_transformers_paged": True}), id="paged"),
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("variant", ALSO)
+def test_policies_of_other_kinds_train_on_bare_questions(variant: Variant, tmp_path: Path) -> None:
+    place = Place(tmp_path, cpu=True)
+    subprocess.run(DOOR.prepare(variant, place).arguments, check=True, cwd=tmp_path)
+    found = checks(variant, DOOR.read(variant, place))
+    assert [one.said for one in found if not one.holds] == []
+    assert any(one.said == "192 of 192 rows trained on the bare question" for one in found)
+
+
 @pytest.mark.long
 def test_a_run_that_trains_on_templates_is_found_out(tmp_path: Path) -> None:
     """The same run without the exchange of prompts, which P2O is all about."""
