@@ -8,11 +8,12 @@ beside this file, or in the user's cache if that cannot be written to, or where 
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -48,13 +49,14 @@ class Files(NamedTuple):
     def path(self, name: str) -> Path:
         return self.folder / f"{name}.npy"
 
-    def create(self, name: str, dtype: npt.DTypeLike, length: int) -> npt.NDArray[Any]:
-        """A new array in its file, to be filled."""
-        if not length:
-            np.save(self.path(name), np.empty(0, dtype=dtype))
-            return np.empty(0, dtype=dtype)
-        made = np.lib.format.open_memmap(self.path(name), "w+", dtype=dtype, shape=(length,))
-        return cast(npt.NDArray[Any], made)
+    @contextlib.contextmanager
+    def append(self, name: str, dtype: npt.DTypeLike, length: int) -> Iterator[BinaryIO]:
+        """A new file for an array, whose numbers are to be written one after the other."""
+        kind = np.lib.format.dtype_to_descr(np.dtype(dtype))
+        with self.path(name).open("wb") as file:
+            head = {"descr": kind, "fortran_order": False, "shape": (length,)}
+            np.lib.format.write_array_header_1_0(file, head)
+            yield file
 
     def save(self, **arrays: npt.NDArray[Any]) -> None:
         for name, values in arrays.items():

@@ -240,9 +240,9 @@ def _search_one(
             if places[word] < stops[word]:
                 start = min(start, rows[places[word]])
                 postings += stops[word] - places[word]
-        if start >= passages or postings == 0:
+        if postings == 0:
             return found
-        if start < begin:
+        if start < begin or start >= passages:
             return DAMAGED
         begin = start
         sparse = postings * _DENSE < passages - begin

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -9,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -86,9 +88,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Bm25Inde
     return texts, index_of(tmp_path_factory.mktemp("world"), texts)
 
 
-def added_up(index: Bm25Index, query: str, k: int) -> list[tuple[int, float]]:
+def files_of(index: Bm25Index) -> dict[str, Any]:
+    return {path.stem: np.load(path) for path in index.folder.iterdir()}
+
+
+def added_up(files: dict[str, Any], query: str, k: int) -> list[tuple[int, float]]:
     """All postings of the query's words, the rarest word first, in float32; then all rows sorted."""
-    files = {path.stem: np.load(path) for path in index.folder.iterdir()}
     counts = Counter(words(query))
     places = np.searchsorted(files["terms"], hashes(counts)).tolist()
     frequencies = [*files["frequencies"].tolist(), 0]
@@ -110,12 +115,13 @@ def test_scores_and_ranks_are_those_of_adding_up_all_postings(
     world: tuple[list[str], Bm25Index],
 ) -> None:
     texts, index = world
+    files = files_of(index)
     asked = [query for query, _ in queries(60, 3000)] + texts[:20]
     asked += ["the of which also", "also", "which which which", "painter painter sailor also"]
     asked += [" ".join(texts[row : row + 20]) for row in range(0, 200, 20)]
     for k in (1, 3, 50, 5000):
         found = index.search_rows(asked, k)
-        assert found == [added_up(index, query, k) for query in asked]
+        assert found == [added_up(files, query, k) for query in asked]
 
 
 @settings(max_examples=60, deadline=None)
@@ -125,7 +131,7 @@ def test_blocks_of_rows_change_nothing(
 ) -> None:
     index = index_of(tmp_path_factory.mktemp("index"), texts * 3)
     with mock.patch.object(kernels, "BLOCK", block):
-        assert index.search_rows([query], k)[0] == added_up(index, query, k)
+        assert index.search_rows([query], k)[0] == added_up(files_of(index), query, k)
 
 
 @pytest.mark.parametrize("block", [1, 7, 256])
@@ -169,22 +175,33 @@ def test_words_are_found_whatever_is_remembered_of_others(
     assert forgetful.search_rows(texts[:30], 3) == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("rows", -1), ("rows", 2**31 - 1), ("rows", 0), ("starts", -5), ("starts", 10**9)],
-)
+def damaged(folder: Path, name: str, value: int) -> Bm25Index:
+    index_of(folder, [f"river song king {'war ' * (row % 3)}" for row in range(200)])
+    path = folder / "bm25" / f"{name}.npy"
+    numbers = np.load(path)
+    numbers[1 if name == "starts" else slice(1, 100)] = value
+    np.save(path, numbers)
+    return Bm25Index.open(folder / "bm25", range(200))
+
+
+@pytest.mark.parametrize(("name", "value"), [("rows", -1), ("starts", -5), ("starts", 10**9)])
 def test_damaged_postings_are_a_sentence(tmp_path: Path, name: str, value: int) -> None:
-    index_of(tmp_path, [f"river song king {'war ' * (row % 3)}" for row in range(200)])
-    path = tmp_path / "bm25" / f"{name}.npy"
-    damaged = np.load(path)
-    damaged[1 if name == "starts" else slice(1, 100)] = value
-    np.save(path, damaged)
-    index = Bm25Index.open(tmp_path / "bm25", range(200))
+    index = damaged(tmp_path, name, value)
     with pytest.raises(IndexFileError, match="are damaged; build the index again"):
         index.search_rows(["river song king war"], 3)
     assert index.search_rows(["unknown"], 3) == [[]]
 
 
+@pytest.mark.parametrize("value", [0, 150, 2**31 - 1, -(2**31)])
+def test_damaged_rows_write_nowhere_else(tmp_path: Path, value: int) -> None:
+    index = damaged(tmp_path, "rows", value)
+    for _ in range(2):
+        with contextlib.suppress(IndexFileError):
+            found = index.search_rows(["river song king war", "war", "song river"], 300)
+            assert all(0 <= row < 200 for rows in found for row, _ in rows)
+
+
+@pytest.mark.long
 def test_scoring_works_where_nothing_can_be_kept(tmp_path: Path) -> None:
     """Compiled code is kept beside the package, in the user's cache, or nowhere."""
     search = (
@@ -251,7 +268,8 @@ def test_a_query_without_known_words_finds_nothing(tmp_path: Path) -> None:
 def test_runs_and_shards_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [passage["contents"] for passage in passages(500)]
     whole = index_of(tmp_path / "whole", texts)
-    monkeypatch.setattr(bm25_build, "_RUN", 64)
+    monkeypatch.setattr(bm25_build, "_RUN", 4000)
+    monkeypatch.setattr(bm25_build, "_SLAB", 300)
     corpus = corpus_of(tmp_path / "cut", texts)
     parts = [
         Shard(tmp_path / "cut" / "a", range(130)),
