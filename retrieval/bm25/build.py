@@ -1,9 +1,10 @@
 """Building a BM25 index within little memory, however large the corpus is.
 
 The passages are read in runs. The postings of a run (which word is how often in which passage) go to
-the disk sorted by word; then the runs are merged word by word into the final files, with scores
-computed from the statistics of the whole corpus. So the shards of an index score as one index would.
-In memory are one run and the vocabulary, about 40 bytes a word.
+the disk sorted by word; then the runs are merged, some words at a time, into the final files, with
+scores computed from the statistics of the whole corpus. So the shards of an index score as one index
+would. In memory are one run, or as many postings as a run has, the vocabulary, about 40 bytes a word,
+and 4 bytes a passage. Nothing that is written is mapped into memory: that would count as memory, too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import shutil
 from array import array
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +27,8 @@ from prompt_coevo.retrieval.shards import Shard
 K1, B = 0.9, 0.4
 """What Search-R1's BM25 uses: Anserini's values, tuned on passages of about 100 words."""
 
-_RUN = 50_000  # passages
+_RUN = 1_000_000  # words
+_SLAB = 1_000_000  # postings that are merged at a time
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -36,15 +39,42 @@ class _Run(NamedTuple):
     """Postings of neighbouring rows, in their order.
 
     Of the postings the first `counts[0]` are those of `terms[0]`, and so on. Rows are counted from the
-    first of the part; `lengths` has a number of words for each row from `first` on.
+    first of the part; `lengths` has a number of words for each row of the run.
     """
 
     terms: Hashes
     counts: Ints
     rows: npt.NDArray[np.int32]
     repeats: npt.NDArray[np.int32]
-    first: int
     lengths: npt.NDArray[np.int32]
+
+
+class _RunFiles(NamedTuple):
+    """A run on the disk, read in pieces."""
+
+    stem: Path
+
+    def write(self, run: _Run) -> None:
+        for name, values in run._asdict().items():
+            values.tofile(self.stem.with_suffix(f".{name}"))
+
+    def read(self, name: str, first: int = 0, end: int | None = None) -> npt.NDArray[Any]:
+        kind = np.dtype(_KINDS[name])
+        return np.fromfile(
+            self.stem.with_suffix(f".{name}"),
+            dtype=kind,
+            count=-1 if end is None else end - first,
+            offset=first * kind.itemsize,
+        )
+
+
+_KINDS = {
+    "terms": np.uint64,
+    "counts": np.int64,
+    "rows": np.int32,
+    "repeats": np.int32,
+    "lengths": np.int32,
+}
 
 
 class _Statistics(NamedTuple):
@@ -90,19 +120,16 @@ class _Steps:
             self._progress(self._done, self._total)
 
 
-def _write_runs(corpus: Corpus, rows: range, work: Path, steps: _Steps) -> Iterator[Path]:
-    for first in range(rows.start, rows.stop, _RUN):
-        chosen = range(first, min(first + _RUN, rows.stop))
-        path = work / f"{first}.npz"
-        run = _run((passage.contents for passage in corpus.passages(chosen)), first - rows.start)
-        np.savez(path, **run._asdict())
-        steps.advance(len(chosen))
-        yield path
-
-
-def _read_run(path: Path) -> _Run:
-    with np.load(path) as stored:
-        return _Run(**{name: stored[name] for name in _Run._fields})
+def _write_runs(corpus: Corpus, rows: range, work: Path, steps: _Steps) -> Iterator[_RunFiles]:
+    row = rows.start
+    while row < rows.stop:
+        texts = (passage.contents for passage in corpus.passages(range(row, rows.stop)))
+        run = _run(texts, row - rows.start)
+        files = _RunFiles(work / f"{row}")
+        files.write(run)
+        steps.advance(len(run.lengths))
+        row += len(run.lengths)
+        yield files
 
 
 class _Numbers(dict[str, int]):
@@ -114,61 +141,128 @@ class _Numbers(dict[str, int]):
 
 
 def _run(texts: Iterator[str], first: int) -> _Run:
+    """Of the first texts, as many as have `_RUN` words together; at least one."""
     numbers, sequence, counted = _Numbers(), array("i"), array("i")
     for text in texts:
         found = words(text)
         sequence.extend([numbers[word] for word in found])
         counted.append(len(found))
+        if len(sequence) >= _RUN:
+            break
     lengths = np.array(counted, dtype=np.int32)
     terms, rank = np.unique(hashes(numbers), return_inverse=True)
-    row_of = np.repeat(np.arange(len(lengths)), lengths)
-    keys = rank[np.array(sequence, dtype=np.int64)] * len(lengths) + row_of
+    keys = rank[np.frombuffer(sequence, dtype=np.int32)] * len(lengths)
+    keys += np.repeat(np.arange(len(lengths)), lengths)
     keys, repeats = np.unique(keys, return_counts=True)
     term_of, row = np.divmod(keys, len(lengths))
     counts = np.bincount(term_of, minlength=len(terms))
-    return _Run(
-        terms, counts, (row + first).astype(np.int32), repeats.astype(np.int32), first, lengths
-    )
+    return _Run(terms, counts, (row + first).astype(np.int32), repeats.astype(np.int32), lengths)
 
 
-def _statistics(runs: Sequence[Path]) -> _Statistics:
+def _statistics(runs: Sequence[_RunFiles]) -> _Statistics:
     terms = _all_terms(runs)
-    frequencies = np.zeros(len(terms), dtype=np.int64)
-    passages = length = 0
-    for run in map(_read_run, runs):
-        frequencies[np.searchsorted(terms, run.terms)] += run.counts
-        passages += len(run.lengths)
-        length += int(run.lengths.sum(dtype=np.int64))
-    return _Statistics(terms, frequencies, passages, length / passages)
+    lengths = [run.read("lengths") for run in runs]
+    passages = sum(map(len, lengths))
+    length = sum(int(of_run.sum(dtype=np.int64)) for of_run in lengths)
+    return _Statistics(terms, _counts(runs, terms), passages, length / passages)
 
 
-def _all_terms(runs: Sequence[Path]) -> Hashes:
-    return np.unique(np.concatenate([_read_run(run).terms for run in runs]))
+def _all_terms(runs: Sequence[_RunFiles]) -> Hashes:
+    """Joined now and then, for most words are in many runs."""
+    terms = np.empty(0, dtype=np.uint64)
+    more: list[Hashes] = []
+    for run in runs:
+        more.append(run.read("terms"))
+        if sum(map(len, more)) > max(len(terms), _RUN):
+            terms, more = np.unique(np.concatenate([terms, *more])), []
+    return np.unique(np.concatenate([terms, *more]))
 
 
-def _write_part(folder: Path, runs: Sequence[Path], statistics: _Statistics, steps: _Steps) -> None:
+def _counts(runs: Sequence[_RunFiles], terms: Hashes) -> Ints:
+    """How many postings each term has."""
+    counts = np.zeros(len(terms), dtype=np.int64)
+    for run in runs:
+        counts[np.searchsorted(terms, run.read("terms"))] += run.read("counts")
+    return counts
+
+
+def _write_part(
+    folder: Path, runs: Sequence[_RunFiles], statistics: _Statistics, steps: _Steps
+) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     files = Files(folder)
     terms = _all_terms(runs)
-    known = np.searchsorted(statistics.terms, terms)
-    frequencies = statistics.frequencies[known]
+    frequencies = statistics.frequencies[np.searchsorted(statistics.terms, terms)]
+    starts = np.concatenate([[0], np.cumsum(_counts(runs, terms))])
+    merging = _Merging(runs, terms, starts, _norms(runs, statistics))
     weights = _inverse_frequencies(frequencies, statistics.passages)
-    counts = np.zeros(len(terms), dtype=np.int64)
-    for run in map(_read_run, runs):
-        counts[np.searchsorted(terms, run.terms)] += run.counts
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    rows = files.create("rows", np.int32, int(starts[-1]))
-    scores = files.create("scores", np.float32, int(starts[-1]))
-    free = starts[:-1].copy()
-    for run in map(_read_run, runs):
-        term = np.searchsorted(terms, run.terms)
-        places = _consecutive(free[term], run.counts)
-        rows[places] = run.rows
-        scores[places] = np.repeat(weights[term], run.counts) * _saturated(run, statistics)
-        free[term] += run.counts
-        steps.advance(len(run.lengths))
-    highest = np.maximum.reduceat(scores, starts[:-1]) if len(terms) else scores[:0]
+    highest = np.zeros(len(terms), dtype=np.float32)
+    done, passages = 0, len(merging.norms)
+    with (
+        files.append("rows", np.int32, int(starts[-1])) as rows_file,
+        files.append("scores", np.float32, int(starts[-1])) as scores_file,
+    ):
+        for first, end in merging.slabs():
+            rows, scores = merging.merge(first, end)
+            scores *= np.repeat(weights[first:end], np.diff(starts[first : end + 1]))
+            highest[first:end] = np.maximum.reduceat(scores, starts[first:end] - starts[first])
+            rows_file.write(rows.tobytes())
+            scores_file.write(scores.tobytes())
+            so_far = passages * int(starts[end]) // int(starts[-1])
+            steps.advance(so_far - done)
+            done = so_far
+    steps.advance(passages - done)
     files.save(terms=terms, frequencies=frequencies, starts=starts, highest=highest)
+
+
+class _Merging:
+    """The runs of a part, of which some terms are read at a time; `norms` is of each row."""
+
+    def __init__(
+        self, runs: Sequence[_RunFiles], terms: Hashes, starts: Ints, norms: Floats
+    ) -> None:
+        self._runs, self._terms, self._starts, self.norms = runs, terms, starts, norms
+        self._bounds = self._slab_bounds()
+        # For each run, where the terms of each slab begin, and where their postings do.
+        self._term_bounds: list[Ints] = []
+        self._posting_bounds: list[Ints] = []
+        for run in runs:
+            places = np.append(np.searchsorted(terms, run.read("terms")), len(terms))
+            bounds = np.searchsorted(places, self._bounds)
+            before = np.concatenate([[0], np.cumsum(run.read("counts"))])
+            self._term_bounds.append(bounds)
+            self._posting_bounds.append(before[bounds])
+
+    def slabs(self) -> Iterator[tuple[int, int]]:
+        """Neighbouring terms with at most `_SLAB` postings, or one with more."""
+        bounds = self._bounds.tolist()
+        return pairwise(bounds)
+
+    def merge(self, first: int, end: int) -> tuple[npt.NDArray[np.int32], Floats]:
+        """The rows of these terms' postings and tf / (tf + norm), term by term."""
+        slab = int(np.searchsorted(self._bounds, first))
+        free = self._starts[first:end] - self._starts[first]
+        rows = np.empty(self._starts[end] - self._starts[first], dtype=np.int32)
+        scores = np.empty(len(rows), dtype=np.float32)
+        every = zip(self._runs, self._term_bounds, self._posting_bounds, strict=True)
+        for run, term_bounds, posting_bounds in every:
+            those = (int(term_bounds[slab]), int(term_bounds[slab + 1]))
+            postings = (int(posting_bounds[slab]), int(posting_bounds[slab + 1]))
+            counts = run.read("counts", *those)
+            term = np.searchsorted(self._terms[first:end], run.read("terms", *those))
+            places = _consecutive(free[term], counts)
+            own_rows, repeats = run.read("rows", *postings), run.read("repeats", *postings)
+            rows[places] = own_rows
+            scores[places] = repeats / (repeats + self.norms[own_rows])
+            free[term] += counts
+        return rows, scores
+
+    def _slab_bounds(self) -> Ints:
+        bounds = [0]
+        while bounds[-1] < len(self._terms):
+            full = int(np.searchsorted(self._starts, self._starts[bounds[-1]] + _SLAB, "right")) - 1
+            bounds.append(max(full, bounds[-1] + 1))
+        return np.array(bounds)
 
 
 def _consecutive(starts: Ints, counts: Ints) -> Ints:
@@ -183,7 +277,8 @@ def _inverse_frequencies(frequencies: Ints, passages: int) -> Floats:
     return np.log1p(ratio).astype(np.float32)
 
 
-def _saturated(run: _Run, statistics: _Statistics) -> Floats:
-    """tf / (tf + k1 (1 - b + b |d| / avgdl))"""
-    norms = K1 * (1 - B + B * run.lengths / max(statistics.average_length, 1e-9))
-    return (run.repeats / (run.repeats + norms[run.rows - run.first])).astype(np.float32)
+def _norms(runs: Sequence[_RunFiles], statistics: _Statistics) -> Floats:
+    """k1 (1 - b + b |d| / avgdl)"""
+    lengths = np.concatenate([run.read("lengths") for run in runs])
+    norms = K1 * (1 - B + B * lengths / max(statistics.average_length, 1e-9))
+    return norms.astype(np.float32)

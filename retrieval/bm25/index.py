@@ -1,33 +1,44 @@
 """Searching a BM25 index whose files stay on the disk.
 
 A posting is a row and the score that the word adds to it, computed when the index was built. Words
-are looked up by a hash in a sorted file, so no vocabulary is loaded. The words of a query are taken
-from the rarest to the most frequent. Once those left cannot lift a new passage among the best k, they
-are looked up only for the passages that still can get there; the result is the same.
+are looked up by a hash in a sorted file, so no vocabulary is loaded. What adds up postings is compiled:
+see `kernels`. It needs numba, which takes some seconds the first time on a machine and keeps what it made
+beside this file, or in the user's cache if that cannot be written to, or where NUMBA_CACHE_DIR says.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
-from itertools import accumulate
+import contextlib
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from prompt_coevo.extras import require
 from prompt_coevo.retrieval.arrays import open_array
 from prompt_coevo.retrieval.bm25.words import hashes, words
+from prompt_coevo.retrieval.cores import cores
 from prompt_coevo.retrieval.errors import IndexFileError
 
-# Looking a row up in a list costs about as much as adding this many postings.
-_LOOK_UP = 16
-# A row counts as out of reach only if it stays this far below: sums of rounded numbers are not exact.
-_MARGIN = 0.999
+_KINDS: Final = {
+    "terms": "uint64",
+    "frequencies": "int64",
+    "starts": "int64",
+    "rows": "int32",
+    "scores": "float32",
+    "highest": "float32",
+}
+_CHUNK = 8  # queries that a thread takes at a time
+_WORTH_THREADS = 200_000  # postings; fewer are added up sooner than a thread is woken
+_MOST_KNOWN = 1 << 16  # words
 
-Rows = npt.NDArray[np.intp]
-Floats = npt.NDArray[np.float32]
+Place: TypeAlias = tuple[int, int]
+"""How frequent a word is in the corpus, and its number in this index."""
+Ranking: TypeAlias = list[tuple[int, float]]
 
 
 class Files(NamedTuple):
@@ -38,13 +49,14 @@ class Files(NamedTuple):
     def path(self, name: str) -> Path:
         return self.folder / f"{name}.npy"
 
-    def create(self, name: str, dtype: npt.DTypeLike, length: int) -> npt.NDArray[Any]:
-        """A new array in its file, to be filled."""
-        if not length:
-            np.save(self.path(name), np.empty(0, dtype=dtype))
-            return np.empty(0, dtype=dtype)
-        made = np.lib.format.open_memmap(self.path(name), "w+", dtype=dtype, shape=(length,))
-        return cast(npt.NDArray[Any], made)
+    @contextlib.contextmanager
+    def append(self, name: str, dtype: npt.DTypeLike, length: int) -> Iterator[BinaryIO]:
+        """A new file for an array, whose numbers are to be written one after the other."""
+        kind = np.lib.format.dtype_to_descr(np.dtype(dtype))
+        with self.path(name).open("wb") as file:
+            head = {"descr": kind, "fortran_order": False, "shape": (length,)}
+            np.lib.format.write_array_header_1_0(file, head)
+            yield file
 
     def save(self, **arrays: npt.NDArray[Any]) -> None:
         for name, values in arrays.items():
@@ -55,147 +67,163 @@ class Files(NamedTuple):
         return open_array(self.path(name))
 
 
+class _Asked(NamedTuple):
+    """The known words of some queries, of each the rarest in the corpus first.
+
+    Those of the n-th query are from `starts[n]` to `starts[n + 1]`; `weights` is how often it has them.
+    The order is the same in all shards, for sums of rounded numbers depend on it.
+    """
+
+    words: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.float32]
+    starts: npt.NDArray[np.int64]
+
+
+class _Sums(NamedTuple):
+    """What a thread adds up in, a block of rows at a time."""
+
+    sums: npt.NDArray[np.float32]
+    chosen: npt.NDArray[np.int32]
+
+
+class _Best(NamedTuple):
+    """A line for each query, of which the first `found` are hits."""
+
+    scores: npt.NDArray[np.float32]
+    rows: npt.NDArray[np.int64]
+    found: npt.NDArray[np.int64]
+
+
 class Bm25Index:
-    """The rows of a corpus, or of a shard of it, by BM25. Safe to use from several threads."""
+    """The rows of a corpus, or of a shard of it, by BM25. Safe to use from several threads.
+
+    Many queries are divided among the `cores` of the process. Raises IndexFileError, and MissingExtraError
+    without numba.
+    """
 
     def __init__(self, folder: Path, rows: range) -> None:
-        files = Files(folder)
-        self._first = rows.start
-        self._terms = files.open("terms")
-        self._frequencies = files.open("frequencies")
-        self._starts = files.open("starts")
-        self._rows = files.open("rows")
-        self._scores = files.open("scores")
-        self._highest = files.open("highest")
-        if len(self._starts) != len(self._terms) + 1 or self._starts[-1] != len(self._rows):
-            raise IndexFileError(
-                f"the files in {folder} do not belong together; build the index again"
-            )
-        self._sums = np.zeros(len(rows), dtype=np.float32)
-        self._lock = threading.Lock()
+        require("numba", extra="retrieval", purpose="searching by words")
+        from prompt_coevo.retrieval.bm25 import kernels
+
+        self._kernels = kernels
+        self.folder, self._first, self._passages = folder, rows.start, len(rows)
+        arrays = {name: Files(folder).open(name) for name in _KINDS}
+        if any(arrays[name].dtype != kind for name, kind in _KINDS.items()):
+            raise self._misfit()
+        self._terms, self._frequencies = arrays["terms"], arrays["frequencies"]
+        self._starts, self._highest = arrays["starts"], arrays["highest"]
+        self._rows, self._scores = arrays["rows"], arrays["scores"]
+        lengths = {len(self._frequencies), len(self._highest), len(self._starts) - 1}
+        if lengths != {len(self._terms)} or {self._starts[-1], len(self._scores)} != {
+            len(self._rows)
+        }:
+            raise self._misfit()
+        self._known: dict[str, Place] = {}
+        self._free: deque[_Sums] = deque()
+        self._threads = cores()
+        self._others = ThreadPoolExecutor(self._threads, "bm25") if self._threads > 1 else None
 
     @classmethod
     def open(cls, folder: Path, rows: range) -> Bm25Index:
         """Open what `build_bm25` wrote for these rows of the corpus. Raises IndexFileError."""
         return cls(folder, rows)
 
-    def search_rows(self, queries: Sequence[str], k: int) -> list[list[tuple[int, float]]]:
+    def search_rows(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Rows of the corpus and their scores, the best first; of equal ones the first row is first.
 
-        Rows without any word of the query are left out.
+        Rows without any word of the query are left out. Raises IndexFileError if the postings of a word
+        are damaged.
         """
-        with self._lock:
-            return [self._search(terms, k) for terms in self._look_up(queries)]
+        asked = self._look_up([words(query) for query in queries])
+        shape = len(queries), max(min(k, self._passages), 1)
+        best = _Best(
+            np.empty(shape, dtype=np.float32),
+            np.empty(shape, dtype=np.int64),
+            np.empty(len(queries), dtype=np.int64),
+        )
+        self._score(asked, best)
+        if self._kernels.DAMAGED in best.found:
+            raise IndexFileError(
+                f"the postings in {self.folder} are damaged; build the index again"
+            )
+        lines = zip(best.rows.tolist(), best.scores.tolist(), best.found.tolist(), strict=True)
+        first = self._first
+        return [
+            [(first + row, score) for row, score in zip(rows[:found], scores[:found], strict=True)]
+            for rows, scores, found in lines
+        ]
 
     def close(self) -> None:
         """The files are given back with the index itself."""
+        if self._others is not None:
+            self._others.shutdown(wait=False)
 
-    def _look_up(self, queries: Sequence[str]) -> list[list[int]]:
-        """The numbers of each query's known words, the rarest in the corpus first.
+    def _look_up(self, queries: Sequence[Sequence[str]]) -> _Asked:
+        known = self._places({word for query in queries for word in query})
+        numbers: list[int] = []
+        weights: list[int] = []
+        starts = [0]
+        for query in queries:
+            own = sorted((known[word], n) for word, n in Counter(query).items() if word in known)
+            numbers.extend(place for (_, place), _ in own)
+            weights.extend(n for _, n in own)
+            starts.append(len(numbers))
+        return _Asked(
+            np.array(numbers, dtype=np.int64),
+            np.array(weights, dtype=np.float32),
+            np.array(starts, dtype=np.int64),
+        )
 
-        A word that comes twice counts twice. The order is the same in all shards, for sums of rounded
-        numbers depend on it.
-        """
-        split = [words(query) for query in queries]
-        vocabulary = list({word: None for found in split for word in found})
-        wanted = hashes(vocabulary)
-        places = np.minimum(np.searchsorted(self._terms, wanted), max(len(self._terms) - 1, 0))
-        known = self._terms[places] == wanted if len(self._terms) else np.zeros(len(wanted), bool)
-        keys = zip(self._frequencies[places[known]].tolist(), places[known].tolist(), strict=True)
-        found_words = [word for word, is_known in zip(vocabulary, known, strict=True) if is_known]
-        key_of = dict(zip(found_words, keys, strict=True))
-        return [
-            [place for _, place in sorted(key_of[word] for word in found if word in key_of)]
-            for found in split
-        ]
+    def _places(self, vocabulary: set[str]) -> dict[str, Place]:
+        """Has all these words that the index has; they are remembered, for most come again."""
+        known = self._known
+        unknown = [word for word in vocabulary if word not in known]
+        if not unknown or not len(self._terms):
+            return known
+        if len(known) + len(unknown) > _MOST_KNOWN:
+            # A new one: another thread may be reading the old one.
+            self._known = known = {}
+            unknown = list(vocabulary)
+        wanted = hashes(unknown)
+        places = np.minimum(np.searchsorted(self._terms, wanted), len(self._terms) - 1)
+        hit = (self._terms[places] == wanted).tolist()
+        found = zip(self._frequencies[places].tolist(), places.tolist(), strict=True)
+        known.update(
+            (word, place) for word, place, is_it in zip(unknown, found, hit, strict=True) if is_it
+        )
+        return known
 
-    def _search(self, terms: Sequence[int], k: int) -> list[tuple[int, float]]:
-        """Adds up postings, in `_sums`, until few enough rows are left to look up one by one."""
-        touched: list[Rows] = []
-        # What the words from each place on can add to a row at most.
-        bounds = _sums_from_here([float(self._highest[term]) for term in terms])
-        left = [self._count(term) for term in terms]
+    def _score(self, asked: _Asked, best: _Best) -> None:
+        count = len(best.found)
+        if self._others is None or count == 1 or self._postings(asked) < _WORTH_THREADS:
+            self._score_some(asked, best, 0, count)
+            return
+        chunks = [(first, min(first + _CHUNK, count)) for first in range(0, count, _CHUNK)]
+        for _ in self._others.map(lambda chunk: self._score_some(asked, best, *chunk), chunks):
+            pass
+
+    def _postings(self, asked: _Asked) -> int:
+        return int((self._starts[asked.words + 1] - self._starts[asked.words]).sum())
+
+    def _score_some(self, asked: _Asked, best: _Best, first: int, end: int) -> None:
+        """Fill the lines of some queries."""
+        work = self._take()
+        self._kernels.search(
+            *(self._rows, self._scores, self._starts, self._highest),
+            *(asked.words, asked.weights, asked.starts[first : end + 1], self._passages),
+            *work,
+            *(best.scores[first:end], best.rows[first:end], best.found[first:end]),
+        )
+        self._free.append(work)
+
+    def _take(self) -> _Sums:
         try:
-            for place, term in enumerate(terms):
-                rows = self._contenders(touched, bounds[place], k, sum(left[place:]))
-                if rows is not None:
-                    return self._best(rows, self._looked_up(rows, terms[place:]), k)
-                if place + 1 == len(terms) and sum(map(len, touched)) * _LOOK_UP < left[-1]:
-                    rows = self._with_best_of(term, _joined(touched), k)
-                    return self._best(rows, self._looked_up(rows, [term]), k)
-                touched.append(self._add(term))
-            rows = _joined(touched)
-            return self._best(rows, self._sums[rows], k)
-        finally:
-            for rows in touched:
-                self._sums[rows] = 0
+            return self._free.pop()
+        except IndexError:
+            size = self._kernels.BLOCK + 1
+            return _Sums(np.zeros(size, dtype=np.float32), np.zeros(size, dtype=np.int32))
 
-    def _count(self, term: int) -> int:
-        return int(self._starts[term + 1] - self._starts[term])
-
-    def _postings(self, term: int) -> tuple[npt.NDArray[np.int32], Floats]:
-        postings = slice(self._starts[term], self._starts[term + 1])
-        return self._rows[postings], self._scores[postings]
-
-    def _add(self, term: int) -> Rows:
-        """Add the scores of one word and return the rows that had none before."""
-        rows, scores = self._postings(term)
-        wide: Rows = rows.astype(np.intp)
-        before: Floats = self._sums.take(wide)
-        self._sums[wide] = before + scores
-        new: Rows = wide[before == 0]
-        return new
-
-    def _contenders(
-        self, touched: Sequence[Rows], bound: float, k: int, postings: int
-    ) -> Rows | None:
-        """The rows among which the best k are, None if the words left must be added up for all.
-
-        `bound` is what the words left can add to a row at most, `postings` how many there are.
-        """
-        count = sum(map(len, touched))
-        if count < k or count > postings:
-            return None
-        rows = _joined(touched)
-        sums = self._sums[rows]
-        needed = _nth(sums, k) * _MARGIN
-        if bound >= needed:
-            return None
-        rows = rows[sums + np.float32(bound) >= needed]
-        return rows if len(rows) * _LOOK_UP < postings else None
-
-    def _with_best_of(self, term: int, touched: Rows, k: int) -> Rows:
-        """The rows touched, and those that come first by the last word alone."""
-        rows, scores = self._postings(term)
-        best = rows[scores >= _nth(scores, k + len(touched))].astype(np.intp)
-        return np.concatenate([touched, best[self._sums[best] == 0]])
-
-    def _looked_up(self, rows: Rows, terms: Sequence[int]) -> Floats:
-        sums = self._sums[rows]
-        for term in terms:
-            listed, scores = self._postings(term)
-            places = np.minimum(np.searchsorted(listed, rows.astype(np.int32)), len(listed) - 1)
-            hit = listed[places] == rows
-            sums[hit] += scores[places[hit]]
-        return sums
-
-    def _best(self, rows: Rows, sums: Floats, k: int) -> list[tuple[int, float]]:
-        good = sums >= _nth(sums, k)
-        rows, sums = rows[good], sums[good]
-        order = np.lexsort((rows, -sums))[:k]
-        return list(zip((rows[order] + self._first).tolist(), sums[order].tolist(), strict=True))
-
-
-def _nth(scores: Floats, n: int) -> float:
-    """The n-th highest score, the lowest if there are fewer."""
-    if n >= len(scores):
-        return float(scores.min(initial=np.float32(np.inf)))
-    return float(np.partition(scores, len(scores) - n)[len(scores) - n])
-
-
-def _joined(parts: Sequence[Rows]) -> Rows:
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.intp)
-
-
-def _sums_from_here(values: Sequence[float]) -> list[float]:
-    return list(accumulate(reversed(values)))[::-1]
+    def _misfit(self) -> IndexFileError:
+        return IndexFileError(
+            f"the files in {self.folder} do not belong together; build the index again"
+        )

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import os
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,10 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.passages import passages, queries
+from prompt_coevo.errors import SettingsError
 from prompt_coevo.retrieval.bm25 import build as bm25_build
+from prompt_coevo.retrieval.bm25 import kernels
 from prompt_coevo.retrieval.bm25.build import K1, B, build_bm25
 from prompt_coevo.retrieval.bm25.index import Bm25Index
-from prompt_coevo.retrieval.bm25.words import words
+from prompt_coevo.retrieval.bm25.words import hashes, words
 from prompt_coevo.retrieval.corpus import Corpus, write_offsets
 from prompt_coevo.retrieval.errors import IndexFileError
 from prompt_coevo.retrieval.shards import Shard
@@ -80,15 +88,132 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Bm25Inde
     return texts, index_of(tmp_path_factory.mktemp("world"), texts)
 
 
-def test_nothing_is_lost_by_leaving_frequent_words_for_last(
+def files_of(index: Bm25Index) -> dict[str, Any]:
+    return {path.stem: np.load(path) for path in index.folder.iterdir()}
+
+
+def added_up(files: dict[str, Any], query: str, k: int) -> list[tuple[int, float]]:
+    """All postings of the query's words, the rarest word first, in float32; then all rows sorted."""
+    counts = Counter(words(query))
+    places = np.searchsorted(files["terms"], hashes(counts)).tolist()
+    frequencies = [*files["frequencies"].tolist(), 0]
+    terms = [*files["terms"].tolist(), None]
+    own = [
+        (frequencies[place], place, count)
+        for place, count, own_hash in zip(places, counts.values(), hashes(counts), strict=True)
+        if terms[place] == own_hash
+    ]
+    sums = np.zeros(int(files["rows"].max(initial=0)) + 1, dtype=np.float32)
+    for _, place, count in sorted(own):
+        postings = slice(files["starts"][place], files["starts"][place + 1])
+        sums[files["rows"][postings]] += np.float32(count) * files["scores"][postings]
+    order = np.lexsort((np.arange(len(sums)), -sums))[:k]
+    return [(row, sums[row].item()) for row in order.tolist() if sums[row] > 0]
+
+
+def test_scores_and_ranks_are_those_of_adding_up_all_postings(
+    world: tuple[list[str], Bm25Index],
+) -> None:
+    texts, index = world
+    files = files_of(index)
+    asked = [query for query, _ in queries(60, 3000)] + texts[:20]
+    asked += ["the of which also", "also", "which which which", "painter painter sailor also"]
+    asked += [" ".join(texts[row : row + 20]) for row in range(0, 200, 20)]
+    for k in (1, 3, 50, 5000):
+        found = index.search_rows(asked, k)
+        assert found == [added_up(files, query, k) for query in asked]
+
+
+@settings(max_examples=60, deadline=None)
+@given(texts=TEXTS, query=QUERIES, k=st.integers(1, 10), block=st.sampled_from([1, 2, 5]))
+def test_blocks_of_rows_change_nothing(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], query: str, k: int, block: int
+) -> None:
+    index = index_of(tmp_path_factory.mktemp("index"), texts * 3)
+    with mock.patch.object(kernels, "BLOCK", block):
+        assert index.search_rows([query], k)[0] == added_up(files_of(index), query, k)
+
+
+@pytest.mark.parametrize("block", [1, 7, 256])
+def test_small_blocks_leave_out_what_large_ones_do(
+    world: tuple[list[str], Bm25Index], block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts, index = world
+    asked = [query for query, _ in queries(20, 3000)] + texts[:5]
+    expected = index.search_rows(asked, 4)
+    again = Bm25Index.open(index.folder, range(3000))
+    monkeypatch.setattr(kernels, "BLOCK", block)
+    assert again.search_rows(asked, 4) == expected
+
+
+def test_a_batch_is_divided_among_threads(
     world: tuple[list[str], Bm25Index], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, index = world
-    asked = [query for query, _ in queries(300, 3000)]
-    asked += ["the of which also", "also", "which which which", "painter painter sailor also"]
-    quick = [index.search_rows(asked, k) for k in (1, 3, 50)]
-    monkeypatch.setattr("prompt_coevo.retrieval.bm25.index._LOOK_UP", math.inf)
-    assert [index.search_rows(asked, k) for k in (1, 3, 50)] == quick
+    texts, index = world
+    asked = [*texts[:50], "unknown", *texts[50:101]]
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    alone = Bm25Index.open(index.folder, range(3000)).search_rows(asked, 3)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3,1")
+    several = Bm25Index.open(index.folder, range(3000))
+    assert several.search_rows(asked, 3) == alone
+    several.close()
+    monkeypatch.setenv("OMP_NUM_THREADS", "many")
+    with pytest.raises(
+        SettingsError, match="OMP_NUM_THREADS must be a number above 0, but is 'many'"
+    ):
+        Bm25Index.open(index.folder, range(3000))
+
+
+def test_words_are_found_whatever_is_remembered_of_others(
+    world: tuple[list[str], Bm25Index], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts, index = world
+    expected = index.search_rows(texts[:30], 3)
+    monkeypatch.setattr("prompt_coevo.retrieval.bm25.index._MOST_KNOWN", 60)
+    forgetful = Bm25Index.open(index.folder, range(3000))
+    assert [forgetful.search_rows([text], 3)[0] for text in texts[:30]] == expected
+    assert forgetful.search_rows(texts[:30], 3) == expected
+
+
+def damaged(folder: Path, name: str, value: int) -> Bm25Index:
+    index_of(folder, [f"river song king {'war ' * (row % 3)}" for row in range(200)])
+    path = folder / "bm25" / f"{name}.npy"
+    numbers = np.load(path)
+    numbers[1 if name == "starts" else slice(1, 100)] = value
+    np.save(path, numbers)
+    return Bm25Index.open(folder / "bm25", range(200))
+
+
+@pytest.mark.parametrize(("name", "value"), [("rows", -1), ("starts", -5), ("starts", 10**9)])
+def test_damaged_postings_are_a_sentence(tmp_path: Path, name: str, value: int) -> None:
+    index = damaged(tmp_path, name, value)
+    with pytest.raises(IndexFileError, match="are damaged; build the index again"):
+        index.search_rows(["river song king war"], 3)
+    assert index.search_rows(["unknown"], 3) == [[]]
+
+
+@pytest.mark.parametrize("value", [0, 150, 2**31 - 1, -(2**31)])
+def test_damaged_rows_write_nowhere_else(tmp_path: Path, value: int) -> None:
+    index = damaged(tmp_path, "rows", value)
+    for _ in range(2):
+        with contextlib.suppress(IndexFileError):
+            found = index.search_rows(["river song king war", "war", "song river"], 300)
+            assert all(0 <= row < 200 for rows in found for row, _ in rows)
+
+
+@pytest.mark.long
+def test_scoring_works_where_nothing_can_be_kept(tmp_path: Path) -> None:
+    """Compiled code is kept beside the package, in the user's cache, or nowhere."""
+    search = (
+        "from pathlib import Path; from prompt_coevo.retrieval.bm25.index import Bm25Index; import sys;"
+        "print(Bm25Index.open(Path(sys.argv[1]), range(2)).search_rows(['river'], 1)[0][0][0])"
+    )
+    index_of(tmp_path, ["a song", "a river"])
+    (tmp_path / "no folder").write_text("")
+    surroundings = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "no folder")}
+    command = [sys.executable, "-P", "-c", search, str(tmp_path / "bm25")]
+    run = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
+    assert (run.stdout.strip(), run.stderr) == ("1", "")
 
 
 def test_the_right_passage_is_found(world: tuple[list[str], Bm25Index]) -> None:
@@ -143,7 +268,8 @@ def test_a_query_without_known_words_finds_nothing(tmp_path: Path) -> None:
 def test_runs_and_shards_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [passage["contents"] for passage in passages(500)]
     whole = index_of(tmp_path / "whole", texts)
-    monkeypatch.setattr(bm25_build, "_RUN", 64)
+    monkeypatch.setattr(bm25_build, "_RUN", 4000)
+    monkeypatch.setattr(bm25_build, "_SLAB", 300)
     corpus = corpus_of(tmp_path / "cut", texts)
     parts = [
         Shard(tmp_path / "cut" / "a", range(130)),

@@ -1,0 +1,375 @@
+"""The compiled part of BM25: adds up postings and keeps the best rows. Importing it compiles, or loads, it.
+
+A query's words come from the rarest to the most frequent, and their scores are added in that order, always:
+sums of rounded numbers depend on it. The rows are gone through in blocks small enough for the processor's
+caches. Within a block the *essential* words, the rare ones without which no row can get among the best k,
+are added up for all rows; the others only for the rows that can still get there (MaxScore: Turtle and
+Flood, 1995). What is left out cannot be among the best, so scores and ranks are those of adding up all.
+
+Nothing here may fail, or write where it should not, whatever the files hold: a damaged one is a status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, cast
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+BLOCK: Final = 1 << 15
+"""Most rows of a block."""
+DAMAGED: Final = -1
+"""In place of a number of hits: the postings are not in order, or not where they should be."""
+
+_FIRST_BLOCK = 1 << 10  # rows; small, since nothing can be left out before k rows are known
+_DENSE = 8  # with a posting for so many rows, looking at all costs less than remembering some
+_LOOK_UP = 8  # looking a row up in a list costs about as much as adding that many postings
+_TINY = 1e-45  # above 0
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Ints = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+
+
+def _part(function: Function) -> Function:
+    return cast(Function, numba.njit(nogil=True)(function))
+
+
+@_part
+def _is_worse(score: float, row: int, than: float, than_row: int) -> bool:
+    return score < than or (score == than and row > than_row)
+
+
+@_part
+def _sift_down(scores: Floats, rows: Ints, length: int) -> None:
+    """Of a heap whose worst hit is the first, all but which is in order."""
+    score, row, hole = scores[0], rows[0], 0
+    while 2 * hole + 1 < length:
+        child = 2 * hole + 1
+        other = child + 1
+        if other < length and _is_worse(scores[other], rows[other], scores[child], rows[child]):
+            child = other
+        if not _is_worse(scores[child], rows[child], score, row):
+            break
+        scores[hole], rows[hole] = scores[child], rows[child]
+        hole = child
+    scores[hole], rows[hole] = score, row
+
+
+@_part
+def _keep(scores: Floats, rows: Ints, length: int, score: float, row: int) -> int:
+    """Take a hit into the heap if it is among the best; returns how many there are then."""
+    if length == len(scores):
+        if _is_worse(scores[0], rows[0], score, row):
+            scores[0], rows[0] = score, row
+            _sift_down(scores, rows, length)
+        return length
+    hole = length
+    while hole > 0:
+        parent = (hole - 1) // 2
+        if not _is_worse(score, row, scores[parent], rows[parent]):
+            break
+        scores[hole], rows[hole] = scores[parent], rows[parent]
+        hole = parent
+    scores[hole], rows[hole] = score, row
+    return length + 1
+
+
+@_part
+def _sort(scores: Floats, rows: Ints, length: int) -> None:
+    """From a heap to the best first."""
+    for end in range(length - 1, 0, -1):
+        score, row = scores[0], rows[0]
+        scores[0], rows[0] = scores[end], rows[end]
+        _sift_down(scores, rows, end)
+        scores[end], rows[end] = score, row
+
+
+@_part
+def _from(rows: Rows, place: int, stop: int, row: int) -> int:
+    """The first place from `place` on whose row is not below `row`; near ones are found soonest."""
+    step = 1
+    while place < stop and rows[place] < row:
+        if place + step >= stop or rows[place + step] >= row:
+            end = min(place + step, stop)
+            place += 1
+            while place < end:
+                middle = (place + end) // 2
+                if rows[middle] < row:
+                    place = middle + 1
+                else:
+                    end = middle
+            return place
+        place += step
+        step *= 2
+    return place
+
+
+@_part
+def _add(
+    rows: Rows,
+    scores: Floats,
+    first: int,
+    end: int,
+    begin: int,
+    width: int,
+    weight: float,
+    sums: Floats,
+) -> None:
+    """Add some of a word's postings. One that is not of the block goes into `sums[width]`."""
+    own_rows, own_scores = rows[first:end], scores[first:end]
+    beyond, factor = np.uint32(width), np.float32(weight)
+    for number in range(len(own_rows)):
+        # A row before the block is a large number, too, without its sign.
+        row = min(np.uint32(own_rows[number] - begin), beyond)
+        sums[row] += factor * own_scores[number]
+
+
+@_part
+def _add_new(
+    rows: Rows,
+    scores: Floats,
+    first: int,
+    end: int,
+    begin: int,
+    width: int,
+    weight: float,
+    sums: Floats,
+    chosen: Rows,
+    count: int,
+) -> int:
+    """The same; rows that had no score before are added to the `count` ones that are chosen."""
+    own_rows, own_scores = rows[first:end], scores[first:end]
+    beyond, factor = np.uint32(width), np.float32(weight)
+    for number in range(len(own_rows)):
+        row = min(np.uint32(own_rows[number] - begin), beyond)
+        before = sums[row]
+        chosen[count] = row
+        count += before == 0 and count < width
+        sums[row] = before + factor * own_scores[number]
+    return count
+
+
+@_part
+def _look_up(
+    rows: Rows,
+    scores: Floats,
+    first: int,
+    end: int,
+    begin: int,
+    weight: float,
+    sums: Floats,
+    chosen: Rows,
+    count: int,
+) -> None:
+    """Add a word's scores for the chosen rows alone."""
+    factor = np.float32(weight)
+    for number in range(count):
+        row = chosen[number]
+        low, high = first, end
+        while low < high:
+            middle = (low + high) // 2
+            if rows[middle] < begin + row:
+                low = middle + 1
+            else:
+                high = middle
+        if low < end and rows[low] == begin + row:
+            sums[row] += factor * scores[low]
+
+
+@_part
+def _choose(sums: Floats, width: int, enough: float, chosen: Rows) -> int:
+    """Choose the rows with at least that score; returns how many."""
+    limit, count = np.float32(max(enough, _TINY)), 0
+    for row in range(width):
+        chosen[count] = row
+        count += sums[row] >= limit
+    return count
+
+
+@_part
+def _choose_again(sums: Floats, enough: float, chosen: Rows, count: int) -> int:
+    """The same among the chosen rows. The others stay behind them: their sums are still to be forgotten."""
+    limit, left = np.float32(max(enough, _TINY)), 0
+    for number in range(count):
+        row = chosen[number]
+        if sums[row] >= limit:
+            chosen[number] = chosen[left]
+            chosen[left] = row
+            left += 1
+    return left
+
+
+@_part
+def _search_one(
+    rows: Rows,
+    scores: Floats,
+    places: Ints,
+    stops: Ints,
+    weights: Floats,
+    bounds: Doubles,
+    passages: int,
+    sums: Floats,
+    chosen: Rows,
+    best_scores: Floats,
+    best_rows: Ints,
+) -> int:
+    """Fill the best, in any order; returns how many there are.
+
+    `places` and `stops` are where each word's postings begin and end, `bounds[n]` is what the words from
+    the n-th on can add to a row at most. `sums` are all 0, before and after; a block has one row less.
+    """
+    words = len(places)
+    # A sum of n rounded numbers is off by n / 2^24 of itself at most; several times that, to be sure.
+    margin = max(1.0 - (words + 1) * 2.0**-22, 0.0)
+    essential, found, need, begin = words, 0, 0.0, 0
+    most = len(sums) - 1
+    widest = min(_FIRST_BLOCK, most)
+    while True:
+        if found == len(best_scores):
+            need = best_scores[0] * margin
+            while essential > 0 and bounds[essential - 1] < need:
+                essential -= 1
+        start, postings = passages, 0
+        for word in range(essential):
+            if places[word] < stops[word]:
+                start = min(start, rows[places[word]])
+                postings += stops[word] - places[word]
+        if postings == 0:
+            return found
+        if start < begin or start >= passages:
+            return DAMAGED
+        begin = start
+        sparse = postings * _DENSE < passages - begin
+        width = min(most if sparse else widest, passages - begin)
+        widest = min(2 * widest, most)
+        # The chosen rows are the first `count` of `chosen`; all of the block as long as nothing was chosen.
+        count, remembered, added = (0 if sparse else width), 0, 0
+        listed = sparse
+        for word in range(words):
+            if word >= essential and 2 * added >= count:
+                if listed:
+                    count = _choose_again(sums, need - bounds[word], chosen, count)
+                else:
+                    count = _choose(sums, width, need - bounds[word], chosen)
+                    listed = 4 * count < width
+                    count = count if listed else width
+                added = 0
+                if count == 0:
+                    break
+            first = _from(rows, places[word], stops[word], begin)
+            end = _from(rows, first, stops[word], begin + width)
+            places[word] = end
+            if word >= essential and listed and count * _LOOK_UP < end - first:
+                _look_up(rows, scores, first, end, begin, weights[word], sums, chosen, count)
+                added += count
+                continue
+            added += end - first
+            if sparse and word < essential:
+                count = _add_new(
+                    rows, scores, first, end, begin, width, weights[word], sums, chosen, count
+                )
+                remembered = count
+            else:
+                _add(rows, scores, first, end, begin, width, weights[word], sums)
+                sparse = False
+        if sums[width] != 0:
+            sums[: width + 1] = 0
+            return DAMAGED
+        if count > 0:
+            if listed:
+                count = _choose_again(sums, need, chosen, count)
+            else:
+                count = _choose(sums, width, need, chosen)
+            for number in range(count):
+                row = chosen[number]
+                found = _keep(best_scores, best_rows, found, sums[row], begin + row)
+        if sparse:
+            for number in range(remembered):
+                sums[chosen[number]] = 0
+        else:
+            sums[:width] = 0
+        begin += width
+
+
+def _search(
+    rows: Rows,
+    scores: Floats,
+    starts: Ints,
+    highest: Floats,
+    words: Ints,
+    weights: Floats,
+    queries: Ints,
+    passages: int,
+    sums: Floats,
+    chosen: Rows,
+    best_scores: npt.NDArray[np.float32],
+    best_rows: npt.NDArray[np.int64],
+    found: Ints,
+) -> None:
+    for query in range(len(found)):
+        own_words = words[queries[query] : queries[query + 1]]
+        own_weights = weights[queries[query] : queries[query + 1]]
+        count = len(own_words)
+        places = np.empty(count, dtype=np.int64)
+        stops = np.empty(count, dtype=np.int64)
+        bounds = np.zeros(count + 1, dtype=np.float64)
+        fits = True
+        for number in range(count - 1, -1, -1):
+            word = own_words[number]
+            places[number], stops[number] = starts[word], starts[word + 1]
+            fits &= 0 <= places[number] <= stops[number] <= len(rows)
+            bounds[number] = bounds[number + 1] + own_weights[number] * highest[word]
+        if not fits:
+            found[query] = DAMAGED
+            continue
+        found[query] = _search_one(
+            rows,
+            scores,
+            places,
+            stops,
+            own_weights,
+            bounds,
+            passages,
+            sums,
+            chosen,
+            best_scores[query],
+            best_rows[query],
+        )
+        _sort(best_scores[query], best_rows[query], found[query])
+
+
+def _read(kind: Any) -> Any:
+    return types.Array(kind, 1, "C", readonly=True)
+
+
+_SIGNATURE = types.void(
+    _read(types.int32),
+    _read(types.float32),
+    _read(types.int64),
+    _read(types.float32),
+    _read(types.int64),
+    _read(types.float32),
+    _read(types.int64),
+    types.int64,
+    types.float32[::1],
+    types.int32[::1],
+    types.float32[:, ::1],
+    types.int64[:, ::1],
+    types.int64[::1],
+)
+
+
+def _compiled() -> Callable[..., None]:
+    try:
+        return cast(Callable[..., None], numba.njit(_SIGNATURE, nogil=True, cache=True)(_search))
+    except Exception:  # no folder to keep it in, or what is kept there is damaged
+        return cast(Callable[..., None], numba.njit(_SIGNATURE, nogil=True)(_search))
+
+
+search = _compiled()
