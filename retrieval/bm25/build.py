@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import shutil
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from prompt_coevo.retrieval.analyzer import Analyzer
+from prompt_coevo.retrieval.bm25.analyzers import Simple
 from prompt_coevo.retrieval.bm25.index import Files
-from prompt_coevo.retrieval.bm25.words import hashes, words
+from prompt_coevo.retrieval.bm25.words import hashes
 from prompt_coevo.retrieval.corpus import Corpus, Progress
 from prompt_coevo.retrieval.shards import Shard
 
@@ -30,6 +32,7 @@ _RUN = 50_000  # passages
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 Hashes = npt.NDArray[np.uint64]
+Words = Callable[[str], list[str]]
 
 
 class _Run(NamedTuple):
@@ -57,17 +60,22 @@ class _Statistics(NamedTuple):
 
 
 def build_bm25(
-    corpus: Corpus, parts: Sequence[Shard], work: Path, progress: Progress | None = None
+    corpus: Corpus,
+    parts: Sequence[Shard],
+    work: Path,
+    progress: Progress | None = None,
+    analyzer: Analyzer | None = None,
 ) -> dict[str, Any]:
     """Write the index of each part; `work` is a folder for temporary files, which is removed.
 
-    The parts together are the corpus; each has a folder for its index alone. Returns what the manifest
-    says about the index.
+    The parts together are the corpus; each has a folder for its index alone. `analyzer` is what it must be
+    opened with again, `Simple` if there is none. Returns what the manifest says about the index.
     """
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     steps = _Steps(2 * len(corpus), progress)
-    runs = [list(_write_runs(corpus, part.rows, work, steps)) for part in parts]
+    words = (analyzer or Simple()).words
+    runs = [list(_write_runs(corpus, part.rows, work, words, steps)) for part in parts]
     statistics = _statistics([run for of_part in runs for run in of_part])
     for part, of_part in zip(parts, runs, strict=True):
         _write_part(part.folder, of_part, statistics, steps)
@@ -90,11 +98,14 @@ class _Steps:
             self._progress(self._done, self._total)
 
 
-def _write_runs(corpus: Corpus, rows: range, work: Path, steps: _Steps) -> Iterator[Path]:
+def _write_runs(
+    corpus: Corpus, rows: range, work: Path, words: Words, steps: _Steps
+) -> Iterator[Path]:
     for first in range(rows.start, rows.stop, _RUN):
         chosen = range(first, min(first + _RUN, rows.stop))
         path = work / f"{first}.npz"
-        run = _run((passage.contents for passage in corpus.passages(chosen)), first - rows.start)
+        found = (words(passage.contents) for passage in corpus.passages(chosen))
+        run = _run(found, first - rows.start)
         np.savez(path, **run._asdict())
         steps.advance(len(chosen))
         yield path
@@ -113,10 +124,9 @@ class _Numbers(dict[str, int]):
         return number
 
 
-def _run(texts: Iterator[str], first: int) -> _Run:
+def _run(passages: Iterator[list[str]], first: int) -> _Run:
     numbers, sequence, counted = _Numbers(), array("i"), array("i")
-    for text in texts:
-        found = words(text)
+    for found in passages:
         sequence.extend([numbers[word] for word in found])
         counted.append(len(found))
     lengths = np.array(counted, dtype=np.int32)

@@ -17,8 +17,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from prompt_coevo.retrieval.analyzer import Analyzer
 from prompt_coevo.retrieval.arrays import open_array
-from prompt_coevo.retrieval.bm25.words import hashes, words
+from prompt_coevo.retrieval.bm25.analyzers import Simple
+from prompt_coevo.retrieval.bm25.words import hashes
 from prompt_coevo.retrieval.errors import IndexFileError
 
 # Looking a row up in a list costs about as much as adding this many postings.
@@ -58,9 +60,10 @@ class Files(NamedTuple):
 class Bm25Index:
     """The rows of a corpus, or of a shard of it, by BM25. Safe to use from several threads."""
 
-    def __init__(self, folder: Path, rows: range) -> None:
+    def __init__(self, folder: Path, rows: range, analyzer: Analyzer | None = None) -> None:
         files = Files(folder)
         self._first = rows.start
+        self._words = (analyzer or Simple()).words
         self._terms = files.open("terms")
         self._frequencies = files.open("frequencies")
         self._starts = files.open("starts")
@@ -75,9 +78,12 @@ class Bm25Index:
         self._lock = threading.Lock()
 
     @classmethod
-    def open(cls, folder: Path, rows: range) -> Bm25Index:
-        """Open what `build_bm25` wrote for these rows of the corpus. Raises IndexFileError."""
-        return cls(folder, rows)
+    def open(cls, folder: Path, rows: range, analyzer: Analyzer | None = None) -> Bm25Index:
+        """Open what `build_bm25` wrote for these rows of the corpus with this analyzer.
+
+        Raises IndexFileError.
+        """
+        return cls(folder, rows, analyzer)
 
     def search_rows(self, queries: Sequence[str], k: int) -> list[list[tuple[int, float]]]:
         """Rows of the corpus and their scores, the best first; of equal ones the first row is first.
@@ -96,7 +102,7 @@ class Bm25Index:
         A word that comes twice counts twice. The order is the same in all shards, for sums of rounded
         numbers depend on it.
         """
-        split = [words(query) for query in queries]
+        split = [self._words(query) for query in queries]
         vocabulary = list({word: None for found in split for word in found})
         wanted = hashes(vocabulary)
         places = np.minimum(np.searchsorted(self._terms, wanted), max(len(self._terms) - 1, 0))
