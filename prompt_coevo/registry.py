@@ -20,7 +20,15 @@ from prompt_coevo.errors import CoevoError, PluginError, SettingsError
 from prompt_coevo.markers import PROJECT
 
 Kind: TypeAlias = Literal[
-    "methods", "proposers", "gates", "sinks", "models", "likenesses", "retrievers", "indexes"
+    "methods",
+    "proposers",
+    "gates",
+    "sinks",
+    "models",
+    "likenesses",
+    "retrievers",
+    "indexes",
+    "analyzers",
 ]
 
 DISABLE_PLUGINS_VARIABLE: Final = "PROMPT_COEVO_DISABLE_PLUGINS"
@@ -30,6 +38,7 @@ RETRIEVAL_TOKEN_VARIABLE: Final = "PROMPT_COEVO_RETRIEVAL_TOKEN"
 _PROPOSERS: Final = "prompt_coevo.reflection.proposers"
 _MODELS: Final = "prompt_coevo.reflection.models"
 _LIKENESS: Final = "prompt_coevo.algorithms.p2o.stream.likeness"
+_ANALYZERS: Final = "prompt_coevo.retrieval.bm25.analyzers"
 _BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
     "methods": {
         "inspo": "prompt_coevo.algorithms.inspo:METHOD",
@@ -62,6 +71,13 @@ _BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
         "bm25": "prompt_coevo.retrieval.bm25.kind:BM25",
         "dense": "prompt_coevo.retrieval.dense.kind:DENSE",
         "hybrid": "prompt_coevo.retrieval.index.hybrid:HYBRID",
+    },
+    "analyzers": {
+        "english": f"{_ANALYZERS}:english",
+        "lucene": f"{_ANALYZERS}:lucene",
+        "simple": f"{_ANALYZERS}:simple",
+        "snowball": f"{_ANALYZERS}:snowball",
+        "unicode": f"{_ANALYZERS}:unicode",
     },
 }
 _registered: dict[Kind, dict[str, Any]] = {kind: {} for kind in _BUILT_IN}
@@ -154,6 +170,11 @@ def _installed(kind: Kind) -> dict[str, EntryPoint]:
 def _offered(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
     """What the packages on `path` offer; looking for it takes milliseconds, and is done often."""
     return tuple(entry_points(group=group))
+
+
+def is_built_in(kind: Kind, name: str) -> bool:
+    """Whether it comes with this package."""
+    return name in _BUILT_IN[kind]
 
 
 def origin(kind: Kind, name: str) -> str:

@@ -27,7 +27,8 @@ class Request:
     `kind` is "bm25", "dense", "hybrid" for both, or whatever else is registered or can be imported.
     `encoder` and `index` are for "dense" and "hybrid": see `prompt_coevo.retrieval.dense.encoders` and
     `.dense`. `faiss_file` is an index of the corpus that Search-R1 made with that encoder, adopted as it
-    is. `shards` cuts the corpus into ranges of rows. `options` are for kinds that have some.
+    is. `analyzer` is for "bm25" and "hybrid": what makes words of texts, "english" if it is None, and its
+    options. `shards` cuts the corpus into ranges of rows. `options` are for kinds that have some.
     """
 
     kind: str = "bm25"
@@ -36,6 +37,8 @@ class Request:
     faiss_file: Path | None = None
     shards: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
+    analyzer: str | None = None
+    analyzer_options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class IndexKind(ABC):
                 f"a faiss file has no effect on a {request.kind} index; ask for dense or hybrid"
             )
         refuse_options(request)
+        refuse_analyzer(request)
 
     @abstractmethod
     def build(self, job: Job) -> Mapping[str, Any]:
@@ -96,3 +100,11 @@ def refuse_options(request: Request) -> None:
     if request.options:
         given = ", ".join(sorted(request.options))
         raise IndexFileError(f"a {request.kind} index has no options, but was given: {given}")
+
+
+def refuse_analyzer(request: Request) -> None:
+    """Raise IndexFileError if a kind that has no words is asked for some."""
+    if request.analyzer is not None or request.analyzer_options:
+        raise IndexFileError(
+            f"an analyzer has no effect on a {request.kind} index; ask for bm25 or hybrid"
+        )

@@ -1,4 +1,4 @@
-"""Index kinds and retrievers that are chosen by name, built in or somebody else's.
+"""Index kinds, retrievers and analyzers that are chosen by name, built in or somebody else's.
 
 A name is one that `prompt_coevo.registry` knows, or a place, `module:attribute`.
 """
@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from prompt_coevo import registry
 from prompt_coevo.errors import CoevoError, SettingsError
+from prompt_coevo.retrieval.analyzer import Analyzer
 from prompt_coevo.retrieval.errors import IndexFileError
 from prompt_coevo.retrieval.kinds import IndexKind
 from prompt_coevo.retrieval.retriever import Retriever
@@ -49,12 +50,7 @@ def open_retriever(
     options = options or {}
     factory = registry.load("retrievers", name, setting)
     where = f"{setting} = {name!r}"
-    if not callable(factory):
-        raise SettingsError(
-            f"{where} is {_described(factory)}, but must be a function that makes a retriever"
-        )
-    _check_options(factory, options, where)
-    retriever: Retriever = _made(factory, options, where)
+    retriever: Retriever = _made(factory, options, where, "a retriever")
     missing = [one for one in _METHODS if not callable(getattr(retriever, one, None))]
     if missing:
         raise SettingsError(
@@ -62,6 +58,24 @@ def open_retriever(
             f"{' and '.join(missing)}; see prompt_coevo.retrieval.retriever.Retriever"
         )
     return retriever
+
+
+def open_analyzer(
+    name: str, options: Mapping[str, Any] | None = None, setting: str = "analyzer"
+) -> Analyzer:
+    """What the factory of this name makes of the options; `setting` is who asked, for errors.
+
+    Raises SettingsError as `open_retriever` does, MissingExtraError if a package is missing.
+    """
+    factory = registry.load("analyzers", name, setting)
+    where = f"{setting} = {name!r}"
+    analyzer: Analyzer = _made(factory, options or {}, where, "an analyzer")
+    if not callable(getattr(analyzer, "words", None)):
+        raise SettingsError(
+            f"{where} made {_described(analyzer)}, which is no analyzer: it lacks words; see "
+            "prompt_coevo.retrieval.analyzer.Analyzer"
+        )
+    return analyzer
 
 
 def _check_options(factory: Callable[..., Any], options: Mapping[str, Any], where: str) -> None:
@@ -78,7 +92,12 @@ def _check_options(factory: Callable[..., Any], options: Mapping[str, Any], wher
         ) from None
 
 
-def _made(factory: Callable[..., Any], options: Mapping[str, Any], where: str) -> Any:
+def _made(factory: Any, options: Mapping[str, Any], where: str, product: str) -> Any:
+    if not callable(factory):
+        raise SettingsError(
+            f"{where} is {_described(factory)}, but must be a function that makes {product}"
+        )
+    _check_options(factory, options, where)
     try:
         return factory(**options)
     except CoevoError:

@@ -91,7 +91,9 @@ def _read(keys: list[str], partition: str) -> list[_Row]:
         return []
     data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=["extra_fields"])
     extras = extras_of(data)
-    rewards: dict[str, Any] = {key: extra.get(REWARD) for key, extra in zip(keys, extras, strict=True)}
+    rewards: dict[str, Any] = {
+        key: extra.get(REWARD) for key, extra in zip(keys, extras, strict=True)
+    }
     # A reward model that shares the rollout's devices gives its rewards later.
     if later := [key for key, reward in rewards.items() if reward is None]:
         data = tq.kv_batch_get(keys=later, partition_id=partition, select_fields=["rm_scores"])

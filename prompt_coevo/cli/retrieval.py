@@ -31,6 +31,13 @@ def build(
     encoder: str = typer.Option("e5", help="For dense: a preset's name, or any checkpoint."),
     index: str = typer.Option("auto", help="For dense without --faiss: auto, or faiss' name."),
     faiss: Path | None = typer.Option(None, help="A faiss index of this corpus to use as it is."),
+    analyzer: str | None = typer.Option(
+        None,
+        help="For words: english (default), lucene, unicode, snowball, simple, or module:attribute.",
+    ),
+    analyzer_option: list[str] = typer.Option(
+        [], help="NAME=VALUE for the analyzer, such as stop_words=false, language=german."
+    ),
     shards: int = typer.Option(1, min=1, help="Cut the corpus into so many ranges of rows."),
     option: list[str] = typer.Option(
         [], help="NAME=VALUE, for a kind that has options of its own."
@@ -42,7 +49,16 @@ def build(
     from prompt_coevo.retrieval.index.build import Request
     from prompt_coevo.retrieval.index.build import build as build_index
 
-    request = Request(kind, encoder, index, faiss, shards, retrieval_serve.read_options(option))
+    request = Request(
+        kind,
+        encoder,
+        index,
+        faiss,
+        shards,
+        retrieval_serve.read_options(option),
+        analyzer,
+        retrieval_serve.read_options(analyzer_option, "--analyzer-option"),
+    )
     with stages() as shown:
         made = build_index(corpus, out, request, force=force, stages=shown)
     size = sum(facts.bytes for facts in made.files) / 1e6

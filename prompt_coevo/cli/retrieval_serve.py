@@ -155,15 +155,15 @@ def bench(
         raise typer.Exit(1)
 
 
-def read_options(given: list[str]) -> dict[str, Any]:
+def read_options(given: list[str], flag: str = "--option") -> dict[str, Any]:
     """Of NAME=VALUE; the value is read as JSON where it is some, and else is a text."""
     options: dict[str, Any] = {}
     for one in given:
         name, equals, value = one.partition("=")
         if not name.isidentifier() or not equals:
-            raise SettingsError(f"--option {one!r} is not of the form NAME=VALUE")
+            raise SettingsError(f"{flag} {one!r} is not of the form NAME=VALUE")
         if name in options:
-            raise SettingsError(f"--option {name} is given twice")
+            raise SettingsError(f"{flag} {name} is given twice")
         try:
             options[name] = json.loads(value)
         except (ValueError, RecursionError):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shutil
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,8 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from prompt_coevo.retrieval.analyzer import Analyzer
+from prompt_coevo.retrieval.bm25.analyzers import Simple
 from prompt_coevo.retrieval.bm25.index import Files
-from prompt_coevo.retrieval.bm25.words import hashes, words
+from prompt_coevo.retrieval.bm25.words import hashes
 from prompt_coevo.retrieval.corpus import Corpus, Progress
 from prompt_coevo.retrieval.shards import Shard
 
@@ -33,6 +35,7 @@ _SLAB = 1_000_000  # postings that are merged at a time
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 Hashes = npt.NDArray[np.uint64]
+Words = Callable[[str], list[str]]
 
 
 class _Run(NamedTuple):
@@ -87,17 +90,22 @@ class _Statistics(NamedTuple):
 
 
 def build_bm25(
-    corpus: Corpus, parts: Sequence[Shard], work: Path, progress: Progress | None = None
+    corpus: Corpus,
+    parts: Sequence[Shard],
+    work: Path,
+    progress: Progress | None = None,
+    analyzer: Analyzer | None = None,
 ) -> dict[str, Any]:
     """Write the index of each part; `work` is a folder for temporary files, which is removed.
 
-    The parts together are the corpus; each has a folder for its index alone. Returns what the manifest
-    says about the index.
+    The parts together are the corpus; each has a folder for its index alone. `analyzer` is what it must be
+    opened with again, `Simple` if there is none. Returns what the manifest says about the index.
     """
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     steps = _Steps(2 * len(corpus), progress)
-    runs = [list(_write_runs(corpus, part.rows, work, steps)) for part in parts]
+    words = (analyzer or Simple()).words
+    runs = [list(_write_runs(corpus, part.rows, work, words, steps)) for part in parts]
     statistics = _statistics([run for of_part in runs for run in of_part])
     for part, of_part in zip(parts, runs, strict=True):
         _write_part(part.folder, of_part, statistics, steps)
@@ -120,11 +128,13 @@ class _Steps:
             self._progress(self._done, self._total)
 
 
-def _write_runs(corpus: Corpus, rows: range, work: Path, steps: _Steps) -> Iterator[_RunFiles]:
+def _write_runs(
+    corpus: Corpus, rows: range, work: Path, words: Words, steps: _Steps
+) -> Iterator[_RunFiles]:
     row = rows.start
     while row < rows.stop:
-        texts = (passage.contents for passage in corpus.passages(range(row, rows.stop)))
-        run = _run(texts, row - rows.start)
+        found = (words(passage.contents) for passage in corpus.passages(range(row, rows.stop)))
+        run = _run(found, row - rows.start)
         files = _RunFiles(work / f"{row}")
         files.write(run)
         steps.advance(len(run.lengths))
@@ -140,11 +150,10 @@ class _Numbers(dict[str, int]):
         return number
 
 
-def _run(texts: Iterator[str], first: int) -> _Run:
+def _run(passages: Iterator[list[str]], first: int) -> _Run:
     """Of the first texts, as many as have `_RUN` words together; at least one."""
     numbers, sequence, counted = _Numbers(), array("i"), array("i")
-    for text in texts:
-        found = words(text)
+    for found in passages:
         sequence.extend([numbers[word] for word in found])
         counted.append(len(found))
         if len(sequence) >= _RUN:

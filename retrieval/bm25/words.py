@@ -1,4 +1,4 @@
-"""How BM25 splits texts and queries into words."""
+"""Words as indexes had them before there were analyzers, and what words are looked up by."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from prompt_coevo.retrieval.corpus import Corpus
 from prompt_coevo.retrieval.errors import IndexFileError
-from prompt_coevo.retrieval.kinds import IndexKind, Job, Request, refuse_options
+from prompt_coevo.retrieval.kinds import IndexKind, Job, Request, refuse_analyzer, refuse_options
 from prompt_coevo.retrieval.shards import RowSearcher, Shard, together
 
 _NAME = "dense"
@@ -22,6 +22,7 @@ class Dense(IndexKind):
         from prompt_coevo.retrieval.dense.faiss_package import load_faiss
 
         refuse_options(request)
+        refuse_analyzer(request)
         if request.faiss_file is not None and request.shards > 1:
             raise IndexFileError("a faiss file is adopted as one index; leave shards at 1 with it")
         load_faiss()

@@ -84,9 +84,10 @@ def _build(
 
 
 def _asked(request: Request, facts: CorpusFacts) -> dict[str, Any]:
-    """What a stopped build is known by. Options that are not given leave it as it was without them."""
+    """What a stopped build is known by. What is not given leaves it as it was when nobody could."""
     asked = {**asdict(request), "corpus": facts.sha256}
-    return asked if request.options else {k: v for k, v in asked.items() if k != "options"}
+    later = ("options", "analyzer", "analyzer_options")
+    return {name: value for name, value in asked.items() if value or name not in later}
 
 
 def _as_json(details: Mapping[str, Any], kind: str) -> dict[str, Any]:

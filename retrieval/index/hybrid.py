@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from prompt_coevo.retrieval.bm25.kind import BM25
+from prompt_coevo.retrieval.bm25.kind import BM25, check_analyzer
 from prompt_coevo.retrieval.corpus import Corpus
 from prompt_coevo.retrieval.dense.kind import DENSE
 from prompt_coevo.retrieval.kinds import IndexKind, Job, Request
@@ -26,7 +27,8 @@ class Hybrid(IndexKind):
 
     def check(self, request: Request) -> None:
         """As IndexKind says."""
-        DENSE.check(request)
+        DENSE.check(replace(request, analyzer=None, analyzer_options={}))
+        check_analyzer(request)
 
     def build(self, job: Job) -> dict[str, Any]:
         """As IndexKind says.

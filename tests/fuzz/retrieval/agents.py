@@ -15,10 +15,12 @@ from prompt_coevo.retrieval.agent.rollout import SearchRollout
 from prompt_coevo.retrieval.agent.scoring import METRICS, golds_of
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
 from prompt_coevo.retrieval.agent.tags import first_action
-from prompt_coevo.retrieval.bm25.words import hashes, words
+from prompt_coevo.retrieval.bm25.analyzers import english
+from prompt_coevo.retrieval.bm25.words import hashes
 from prompt_coevo.retrieval.outcomes import Outage, Outcome, Refused
 from prompt_coevo.retrieval.retriever import Hit
 
+_ENGLISH: Final = english()
 _RESERVED: Final = ("<|im_end|>", "</s>", "[INST]")
 
 
@@ -51,7 +53,7 @@ def completions(data: bytes) -> None:
     answer = answer_of(spans)
     for metric in METRICS.values():
         assert 0 <= metric(answer, [text, "Ada"]) <= 1
-    hashes(words(text))
+    hashes(_ENGLISH.words(text))
 
 
 def labels(data: bytes) -> None:

@@ -1,0 +1,211 @@
+"""The analyzers that come with the package, among the "analyzers" of `prompt_coevo.registry`.
+
+Most words of a corpus come again and again, so what has once been found between two spaces is kept: a word
+costs little more than looking it up.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Collection
+from typing import Final, TypeAlias, TypeVar
+
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.extras import require
+from prompt_coevo.retrieval.bm25.stemming import porter
+from prompt_coevo.retrieval.bm25.stemming import snowball as snowball_stemmer
+from prompt_coevo.retrieval.bm25.words import STOP_WORDS
+from prompt_coevo.retrieval.bm25.words import words as simple_words
+
+# Twice as many at most, a few dozen MB. What is longer is an address, or a text without spaces, and will
+# not come again.
+_MOST_KEPT: Final = 1 << 16
+_LONGEST_KEPT: Final = 40
+
+_POSSESSIVE: Final = ("'s", "’s", "＇s")
+
+Found = TypeVar("Found")
+Step: TypeAlias = Callable[[str], str]
+
+
+class WordAnalyzer:
+    """Texts are cut at spaces; `split` makes words of a piece, `trim` and `finish` make terms of these.
+
+    What is a stop word after `trim` is left out; but a text of stop words alone keeps them, for there are
+    such titles. `settle` comes first, for the whole text. Safe to use from several threads.
+    """
+
+    def __init__(
+        self,
+        split: Callable[[str], list[str]],
+        *,
+        settle: Step,
+        trim: Step,
+        finish: Step,
+        stop_words: Collection[str] = (),
+    ) -> None:
+        self._split, self._settle = split, settle
+        self._trim = trim
+        self._stop_words = frozenset(stop_words)
+        self._finished: _Known[str] = _Known(finish)
+        self._known: _Known[tuple[str, ...]] = _Known(
+            lambda piece: self._terms(piece, self._stop_words)
+        )
+
+    def words(self, text: str) -> list[str]:
+        """As Analyzer says."""
+        pieces = self._settle(text).split()
+        known = self._known
+        found = [term for piece in pieces for term in known[piece]]
+        if found or not self._stop_words:
+            return found
+        return [term for piece in pieces for term in self._terms(piece, frozenset())]
+
+    def _terms(self, piece: str, left_out: frozenset[str]) -> tuple[str, ...]:
+        trimmed = map(self._trim, self._split(piece))
+        return tuple([self._finished[word] for word in trimmed if word and word not in left_out])
+
+
+class _Known(dict[str, Found]):
+    """What has been found for texts; those that were not asked for lately are forgotten."""
+
+    def __init__(self, find: Callable[[str], Found]) -> None:
+        self._find = find
+        self._earlier: dict[str, Found] = {}
+
+    def __missing__(self, text: str) -> Found:
+        if (found := self._earlier.get(text)) is None:
+            found = self._find(text)
+        if len(text) <= _LONGEST_KEPT:
+            if len(self) >= _MOST_KEPT:
+                self._earlier = dict(self)
+                self.clear()
+            self[text] = found
+        return found
+
+
+def english(stop_words: bool = True, fold: bool = True) -> WordAnalyzer:
+    """The analyzer "english": `unicode`, and what Lucene does with English: possessives, stop words, stems.
+
+    Raises SettingsError for an option that is no boolean.
+    """
+    _check_switches(stop_words=stop_words, fold=fold)
+    stem, plain = porter(), _folding(fold)
+    return WordAnalyzer(
+        _unicode_words(),
+        settle=_compatible,
+        trim=lambda word: _without_possessive(plain(word)),
+        finish=lambda word: stem(_without_periods(word)),
+        stop_words=STOP_WORDS if stop_words else (),
+    )
+
+
+def lucene(stop_words: bool = True) -> WordAnalyzer:
+    """The analyzer "lucene": the words of Lucene's EnglishAnalyzer, with which Pyserini builds its indexes.
+
+    Emoji are no words here, a word of more than 255 characters is not cut, and a text of stop words alone
+    keeps them. Raises SettingsError for an option that is no boolean.
+    """
+    _check_switches(stop_words=stop_words)
+    from prompt_coevo.retrieval.bm25.segmentation import lucene_words
+
+    return WordAnalyzer(
+        lucene_words,
+        settle=_lower_as_java,
+        trim=_without_possessive,
+        finish=porter(),
+        stop_words=STOP_WORDS if stop_words else (),
+    )
+
+
+def unicode(fold: bool = True) -> WordAnalyzer:
+    """The analyzer "unicode": words of any language, without case, accents and the periods of U.S.
+
+    Raises SettingsError for an option that is no boolean.
+    """
+    _check_switches(fold=fold)
+    return WordAnalyzer(
+        _unicode_words(),
+        settle=_compatible,
+        trim=_folding(fold),
+        finish=_without_periods,
+    )
+
+
+def snowball(language: str, fold: bool = False) -> WordAnalyzer:
+    """The analyzer "snowball": `unicode`, and stems of a language; `fold` takes the accents of these.
+
+    Raises SettingsError for a language that Snowball has no stemmer for, and an option of another type.
+    """
+    _check_switches(fold=fold)
+    stem, plain = snowball_stemmer(language), _folding(fold)
+
+    def finish(word: str) -> str:
+        # A word that consists of endings may have an empty stem.
+        return plain(stem(whole := _without_periods(word)) or whole)
+
+    return WordAnalyzer(_unicode_words(), settle=_compatible, trim=str, finish=finish)
+
+
+class Simple:
+    """Runs of letters and digits in lower case, without any marks or stop words. It needs no package.
+
+    For languages that are written with spaces and in Latin letters; the words of an index that was built
+    when there was no other analyzer.
+    """
+
+    def words(self, text: str) -> list[str]:
+        """As Analyzer says."""
+        return simple_words(text)
+
+
+def simple() -> Simple:
+    """The analyzer "simple"."""
+    return Simple()
+
+
+def _check_switches(**switches: object) -> None:
+    require("regex", extra="retrieval", purpose="finding words")
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise SettingsError(
+                f"the analyzer's option {name} must be true or false, but is {value!r:.60}"
+            )
+
+
+def _compatible(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+
+
+def _unicode_words() -> Callable[[str], list[str]]:
+    from prompt_coevo.retrieval.bm25.segmentation import words
+
+    def split(piece: str) -> list[str]:
+        if piece.isascii():
+            return words(piece.lower())
+        return words(_compatible(piece.casefold()).replace("’", "'"))
+
+    return split
+
+
+def _folding(wanted: bool) -> Step:
+    if not wanted:
+        return str
+    from prompt_coevo.retrieval.bm25.folding import fold
+
+    return fold
+
+
+def _lower_as_java(text: str) -> str:
+    """Character by character: a last sigma is one as any other, and the dotted I loses no dot."""
+    return text.lower() if text.isascii() else text.replace("Σ", "σ").replace("İ", "i").lower()
+
+
+def _without_possessive(word: str) -> str:
+    return word[:-2] if word.endswith(_POSSESSIVE) else word
+
+
+def _without_periods(word: str) -> str:
+    letters = word.split(".")
+    acronym = all(len(letter) == 1 and letter.isalpha() for letter in letters)
+    return "".join(letters) if acronym else word
