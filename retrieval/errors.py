@@ -23,3 +23,7 @@ class RetrieverError(CoevoError, TypeError):
 
 class RetrieverUnavailable(CoevoError, RuntimeError):
     """No answer could be had now; asking again later may help."""
+
+
+class SearchFailed(RetrieverUnavailable):
+    """The server is there, but could not search for this: a query of its own may be why."""

@@ -19,7 +19,7 @@ from prompt_coevo.markers import PROJECT
 from prompt_coevo.retrieval.batcher import Batcher
 from prompt_coevo.retrieval.client.client import RemoteClient, RemoteRetriever
 from prompt_coevo.retrieval.errors import QueryError, RetrieverError, RetrieverUnavailable
-from prompt_coevo.retrieval.outcomes import Attempt, Outage, Outcome, Refused
+from prompt_coevo.retrieval.outcomes import Attempt, Outage, Outcome, Refused, about_one
 from prompt_coevo.retrieval.retriever import Hit, Limits, Retriever, check_found, check_search
 from prompt_coevo.retrieval.worker import Worker
 
@@ -193,7 +193,7 @@ class _Embedded:
             batcher = Batcher(self._found, self._worker, max_batch=_BATCH)
             self._batchers[loop] = batcher
         try:
-            return list(await batcher.search(queries, k))
+            return await batcher.search_each(queries, k)
         except Exception as error:
             return [error] * len(queries)
 
@@ -216,5 +216,5 @@ def _refusal(query: str, limits: Limits) -> QueryError | None:
     try:
         check_search([query], 1, limits)
     except QueryError as error:
-        return QueryError(str(error).replace("query 0", "the query", 1))
+        return about_one(error)
     return None

@@ -27,8 +27,8 @@ from prompt_coevo.retrieval.client.hit_cache import HitCache, Key
 from prompt_coevo.retrieval.client.loop_thread import LoopThread
 from prompt_coevo.retrieval.client.replicas import Replica, Replicas
 from prompt_coevo.retrieval.client.urls import health_url, retrieve_url
-from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
-from prompt_coevo.retrieval.outcomes import Attempt
+from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable, SearchFailed
+from prompt_coevo.retrieval.outcomes import Attempt, about_one, raise_first
 from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_search
 from prompt_coevo.retrieval.wire import (
     FINGERPRINT_HEADER,
@@ -60,10 +60,6 @@ class _Transient(RetrieverUnavailable):
     def __init__(self, message: str, retry_after_s: float = 0.0) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
-
-
-class _SearchFailed(RetrieverUnavailable):
-    """The server is there, but could not search for these queries: one of them may be why."""
 
 
 class RemoteClient:
@@ -207,17 +203,17 @@ class RemoteClient:
     async def _attempts(self, queries: list[str], k: int) -> list[Attempt]:
         """A refusal or a failed search is tracked down to the query that it is about."""
         try:
-            return list(await self._ask(queries, k))
-        except (QueryError, _SearchFailed) as error:
+            return await self._ask(queries, k)
+        except (QueryError, SearchFailed) as error:
             if len(queries) == 1:
-                return [error]
+                return [about_one(error) if isinstance(error, QueryError) else error]
             half = len(queries) // 2
             first = await self._attempts(queries[:half], k)
             return first + await self._attempts(queries[half:], k)
         except RetrieverUnavailable as error:
             return [error] * len(queries)
 
-    async def _ask(self, queries: list[str], k: int) -> list[list[Hit]]:
+    async def _ask(self, queries: list[str], k: int) -> list[Attempt]:
         body = write_request(queries, k)
 
         async def post(replica: Replica, seconds: float) -> _HttpAnswer:
@@ -227,18 +223,19 @@ class RemoteClient:
         if status in _REFUSED:
             raise QueryError(read_error(answer))
         if status == 500:
-            raise _SearchFailed(f"the retrieval server could not search: {read_error(answer)}")
+            raise SearchFailed(f"the retrieval server could not search: {read_error(answer)}")
         self._check_let_in(status, answer)
         if status != 200:
             raise RetrieverUnavailable(
                 f"{' or '.join(self._replicas.urls)} answered {status}: {read_error(answer)}; is this "
                 "the address of a retrieval server?"
             )
-        found = read_reply(answer, count=len(queries), k=k)
+        attempts = read_reply(answer, count=len(queries), k=k)
         fingerprint = headers.get(FINGERPRINT_HEADER)
-        for query, hits in zip(queries, found, strict=True):
-            self._cache.put(fingerprint, (query, k), hits)
-        return found
+        for query, attempt in zip(queries, attempts, strict=True):
+            if isinstance(attempt, list):
+                self._cache.put(fingerprint, (query, k), attempt)
+        return attempts
 
     def _check_let_in(self, status: int, body: bytes) -> None:
         if status in _TURNED_AWAY:
@@ -376,16 +373,6 @@ class RemoteRetriever:
     def close(self) -> None:
         """Give back the connections; who still waits is told that the client was closed."""
         self._thread.close(self._client.aclose())
-
-
-def raise_first(attempts: Sequence[Attempt]) -> list[list[Hit]]:
-    """All hits. Raises the first error if there is one."""
-    found = []
-    for attempt in attempts:
-        if not isinstance(attempt, list):
-            raise attempt
-        found.append(attempt)
-    return found
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
