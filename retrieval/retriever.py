@@ -15,12 +15,16 @@ _LONGEST_SHOWN: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage found; rank 1 is the best. Scores compare within one query only."""
+    """A passage found; rank 1 is the best. Scores compare within one query only.
+
+    `fields` are what the row of the corpus has besides, such as a title or an address, as JSON holds it.
+    """
 
     id: str
     contents: str
     score: float
     rank: int
+    fields: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -143,6 +147,10 @@ def _misfit(found: object, count: int, k: int) -> str | None:
                 return f"{_named(hit)} among the hits"
             if not isinstance(hit.contents, str) or not isinstance(hit.id, str):
                 return f"a hit whose id and contents are {hit.id!r} and {hit.contents!r:.40}, not texts"
+            if not isinstance(hit.fields, Mapping) or any(
+                type(one) is not str for one in hit.fields
+            ):
+                return f"a hit whose fields are {hit.fields!r:.40}, not a mapping from texts"
             # Numbers of numpy look like numbers, but cannot be sent as such.
             if type(hit.score) not in (float, int):
                 return f"a hit whose score is a {type(hit.score).__name__}, not a float"

@@ -2,7 +2,8 @@
 
 A request is `{"queries": [text], "topk": number or null, "return_scores": bool}`. The reply is
 `{"result": [[hit]]}`, one list per query, the best hit first. With `return_scores` a hit is
-`{"document": {"id", "contents"}, "score"}`; without, it is the bare document `{"id", "contents"}`.
+`{"document": {"id", "contents", ...}, "score"}`; without, it is the bare document. A document is the
+whole row of the corpus, with all fields that it has.
 
 A query that could not be searched for has no hits, and then there is a field beside `result`, `errors`: a
 list with a sentence in the place of each such query, and null in the others. `failed` are the positions of
@@ -37,6 +38,7 @@ FINGERPRINT_HEADER = "index-fingerprint"
 # How long the client will wait for this reply: nobody needs it later.
 TIMEOUT_HEADER = "request-timeout"
 
+_OWN = ("id", "contents")
 _LONGEST_ERROR = 300
 _MAYBE_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
 
@@ -147,7 +149,23 @@ def write_reply(attempts: Sequence[Attempt], return_scores: bool) -> bytes:
     try:
         return _dumps(reply)
     except TypeError:  # a passage has half of a surrogate pair; the others must not suffer from it
+        reply["result"] = [[_sendable(item) for item in items] for items in reply["result"]]
         return json.dumps(reply, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _sendable(item: dict[str, Any]) -> dict[str, Any]:
+    """Without those fields of a document that cannot be sent, such as numbers that are too large."""
+    if "document" in item and "score" in item:
+        return {"document": _sendable(item["document"]), "score": item["score"]}
+    return {name: value for name, value in item.items() if name in _OWN or _fits(name, value)}
+
+
+def _fits(name: str, value: Any) -> bool:
+    try:
+        _orjson().dumps({name: value}, default=str)
+    except TypeError:
+        return False
+    return True
 
 
 def _errors(attempts: Sequence[Attempt]) -> dict[str, Any]:
@@ -249,11 +267,11 @@ def read_error(body: bytes) -> str:
 
 
 def _document(hit: Hit) -> dict[str, Any]:
-    return {"id": hit.id, "contents": hit.contents}
+    return {**hit.fields, "id": hit.id, "contents": hit.contents}
 
 
 def _with_score(hit: Hit) -> dict[str, Any]:
-    return {"document": {"id": hit.id, "contents": hit.contents}, "score": hit.score}
+    return {"document": _document(hit), "score": hit.score}
 
 
 def _read_hit(item: Any, rank: int) -> Hit:
@@ -263,7 +281,8 @@ def _read_hit(item: Any, rank: int) -> Hit:
     if isinstance(document, str):
         return Hit("", document, score, rank)
     identity = document.get("id")
-    return Hit("" if identity is None else str(identity), _contents(document), score, rank)
+    fields = {name: value for name, value in document.items() if name not in _OWN}
+    return Hit("" if identity is None else str(identity), _contents(document), score, rank, fields)
 
 
 def _contents(document: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -199,6 +200,32 @@ def test_a_passage_with_half_a_surrogate_pair_is_sent_without_it() -> None:
     found = [[Hit("1", "a\ud800b", 1.0, 1), Hit("2", "é", 0.5, 2)]]
     (hits,) = read_reply(write_reply(found, True), count=1, k=3)
     assert [hit.contents for hit in hits] == ["a?b", "é"]
+
+
+ROW = {"title": "Paris", "text": "A city.", "url": "https://example.org", "more": [1, {"a": None}]}
+
+
+def test_documents_are_whole_rows_and_come_back_so() -> None:
+    hits = [Hit("7", '"Paris"\nA city.', 0.5, 1, ROW), Hit("8", "x", 0.25, 2)]
+    whole = {"id": "7", "contents": '"Paris"\nA city.', **ROW}
+    with_scores, bare = (json.loads(write_reply([hits], scores)) for scores in (True, False))
+    assert with_scores["result"][0][0] == {"document": whole, "score": 0.5}
+    assert bare["result"][0][0] == whole
+    assert read_reply(write_reply([hits], True), count=1, k=3) == [hits]
+
+
+@pytest.mark.parametrize("value", [10**30, {1: 2}, [[[]]] * 3 + ["\ud800"]])
+def test_a_field_that_cannot_be_sent_is_left_out(value: Any) -> None:
+    odd = [Hit("7", "x", 0.5, 1, {"title": "T", "odd": value}), Hit("8", "y", 0.25, 2, {"a": "b"})]
+    for scores in (True, False):
+        ((one, two),) = read_reply(write_reply([odd], scores), count=1, k=3)
+        assert (one.id, one.contents, one.fields) == ("7", "x", {"title": "T"})
+        assert (two.id, two.contents, two.fields) == ("8", "y", {"a": "b"})
+
+
+def test_a_field_cannot_stand_for_the_passage() -> None:
+    hits = [Hit("7", "x", 0.5, 1, {"id": "9", "contents": "y"})]
+    assert read_reply(write_reply([hits], True), count=1, k=3) == [[Hit("7", "x", 0.5, 1)]]
 
 
 def test_more_hits_than_asked_for_are_cut() -> None:
