@@ -21,6 +21,10 @@ class RetrieverError(CoevoError, TypeError):
     """A retriever or an index kind does not do what its protocol says. Asking again does not help."""
 
 
+class ReplicasDiffer(RetrieverError):
+    """Servers that should search the same index search different ones."""
+
+
 class RetrieverUnavailable(CoevoError, RuntimeError):
     """No answer could be had now; asking again later may help."""
 
