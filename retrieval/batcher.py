@@ -6,11 +6,13 @@ import asyncio
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.retrieval.errors import RetrieverUnavailable
+from prompt_coevo.retrieval.outcomes import Attempt, raise_first
+from prompt_coevo.retrieval.pace import LateAnswers, Pace, Waiting
 from prompt_coevo.retrieval.retriever import Hit
 from prompt_coevo.retrieval.worker import Worker
 
@@ -30,11 +32,26 @@ class DeadlineExceeded(CoevoError, TimeoutError):
 
 @dataclass(eq=False, slots=True)
 class _Job:
-    """Queries of one caller, searched together."""
+    """What one caller asks for. The first `taken` of its queries are being searched, or have been."""
 
     queries: Sequence[str]
     k: int
-    found: asyncio.Future[list[list[Hit]]]
+    patience_s: float
+    until: float
+    found: asyncio.Future[dict[str, Attempt]]
+    taken: int = 0
+    attempts: dict[str, Attempt] = field(default_factory=dict)
+
+    @property
+    def left(self) -> int:
+        return len(self.queries) - self.taken
+
+
+class _Part(NamedTuple):
+    """Some queries of a job, which go into the same search."""
+
+    job: _Job
+    queries: Sequence[str]
 
 
 class Batcher:
@@ -43,6 +60,9 @@ class Batcher:
     The first search begins at once; between two there is a pause only if the last one took long.
     Belongs to the event loop that uses it first. Only queries with the same `k` share a batch, so that
     an answer does not depend on who else asks. `observe` is told each batch's number of queries.
+
+    A batch has `max_batch` queries at most, and no more than can be searched before those who wait for it
+    give up (`pace`). A search of more than `max_search_s` seconds counts as one that hangs.
     """
 
     def __init__(
@@ -52,42 +72,55 @@ class Batcher:
         *,
         max_batch: int = 256,
         max_waiting: int | None = None,
+        max_search_s: float | None = None,
         observe: Callable[[int], None] = lambda queries: None,
     ) -> None:
         self._search = search
         self._worker = worker
         self._max_batch = max_batch
         self._max_waiting = max_waiting
+        self._max_search_s = max_search_s
         self._observe = observe
         self._jobs: OrderedDict[int, deque[_Job]] = OrderedDict()
         self._running: asyncio.Task[None] | None = None
+        self._late = LateAnswers()
+        self.pace = Pace()
         self.waiting = 0
 
     async def search(
         self, queries: Sequence[str], k: int, *, deadline_s: float | None = None
     ) -> list[list[Hit]]:
         """Raises QueueFull, DeadlineExceeded, and what the search itself raises for these queries."""
+        return raise_first(await self.search_each(queries, k, deadline_s=deadline_s))
+
+    async def search_each(
+        self, queries: Sequence[str], k: int, *, deadline_s: float | None = None
+    ) -> list[Attempt]:
+        """For each query the hits, or what the search raised for it.
+
+        Raises QueueFull, and DeadlineExceeded if not all of them are there in time.
+        """
         if not queries:
             return []
         if self._max_waiting is not None and self.waiting + len(queries) > self._max_waiting:
             raise QueueFull(
                 f"{self.waiting} queries are waiting, at most {self._max_waiting} may; ask again later"
             )
-        jobs = [self._enqueue(part, k) for part in _parts(queries, self._max_batch)]
+        job = self._enqueue(queries, k, float("inf") if deadline_s is None else deadline_s)
         try:
             async with asyncio.timeout(deadline_s):
-                return [hits for job in jobs for hits in await job.found]
+                attempts = await job.found
         except TimeoutError:
             raise DeadlineExceeded(
                 f"the search was not done within {deadline_s:.3g} s; the server has too much to do"
             ) from None
         finally:
-            for job in jobs:
-                _abandon(job)
+            job.found.cancel()
+        return [attempts[query] for query in queries]
 
-    def _enqueue(self, queries: Sequence[str], k: int) -> _Job:
+    def _enqueue(self, queries: Sequence[str], k: int, deadline_s: float) -> _Job:
         loop = asyncio.get_running_loop()
-        job = _Job(queries, k, loop.create_future())
+        job = _Job(queries, k, deadline_s, loop.time() + deadline_s, loop.create_future())
         self._jobs.setdefault(k, deque()).append(job)
         self.waiting += len(queries)
         if self._running is None or self._running.done():
@@ -96,10 +129,12 @@ class Batcher:
 
     async def _run(self) -> None:
         await asyncio.sleep(0)  # requests that arrived together become one batch
-        while jobs := self._take():
+        while parts := self._take():
             started = time.perf_counter()
-            await self._search_jobs(jobs)
-            await self._regroup(len(jobs), time.perf_counter() - started)
+            searched = await self._search_parts(parts)
+            took_s = time.perf_counter() - started
+            self.pace.learn(searched, took_s)
+            await self._regroup(len(parts), took_s)
 
     async def _regroup(self, answered: int, took_s: float) -> None:
         """After a long search, let those who were just answered ask again before the next one.
@@ -110,58 +145,83 @@ class Batcher:
         if took_s >= _LONG_SEARCH_S and self.waiting < answered:
             await asyncio.sleep(min(took_s / 10, _LONGEST_PAUSE_S))
 
-    def _take(self) -> list[_Job]:
-        """The oldest jobs with one `k`; each `k` has its turn. Given up ones are dropped."""
+    def _take(self) -> list[_Part]:
+        """The oldest queries with one `k`; each `k` has its turn. What was given up is dropped."""
+        now = asyncio.get_running_loop().time()
         while self._jobs:
-            k, waiting = self._jobs.popitem(last=False)
-            taken: list[_Job] = []
-            room = self._max_batch
-            while waiting and len(waiting[0].queries) <= room:
-                job = waiting.popleft()
-                self.waiting -= len(job.queries)
-                if not job.found.done():
-                    taken.append(job)
-                    room -= len(job.queries)
-            if waiting:
-                self._jobs[k] = waiting
-            if taken:
-                return taken
+            k, jobs = self._jobs.popitem(last=False)
+            open_ones = [job for job in jobs if not job.found.done()]
+            self.waiting -= sum(job.left for job in jobs if job.found.done())
+            if not open_ones:
+                continue
+            waiting = [Waiting(job.until - now, job.patience_s) for job in open_ones]
+            room, least_s = self.pace.room(self._max_batch, waiting)
+            parts: list[_Part] = []
+            for job in open_ones:
+                if not room:
+                    break
+                if job.until - now >= least_s:
+                    part = _Part(job, job.queries[job.taken : job.taken + room])
+                    job.taken += len(part.queries)
+                    room -= len(part.queries)
+                    parts.append(part)
+            self.waiting -= sum(len(part.queries) for part in parts)
+            if rest := deque(job for job in open_ones if job.left):
+                self._jobs[k] = rest
+            return parts
         return []
 
-    async def _search_jobs(self, jobs: list[_Job]) -> None:
-        """Search all at once. If that fails, one by one: a bad query fails only its own request."""
-        if not jobs:
-            return
-        queries = list(dict.fromkeys(query for job in jobs for query in job.queries))
-        k = jobs[0].k
+    async def _search_parts(self, parts: list[_Part]) -> int:
+        """Tell the jobs what became of their queries; returns how many were searched."""
+        k, clock = parts[0].job.k, asyncio.get_running_loop().time
+        queries = list(dict.fromkeys(query for part in parts for query in part.queries))
+        attempts: dict[str, Attempt] = {}
+        for query in queries:
+            if (late := self._late.take(query, k, clock())) is not None:
+                attempts[query] = late
+        unknown = [query for query in queries if query not in attempts]
+        attempts |= await self._attempts(unknown, k, parts)
+        for job, searched in parts:
+            if not job.found.done():
+                job.attempts |= {query: attempts[query] for query in searched}
+                if not job.left:
+                    job.found.set_result(job.attempts)
+                continue
+            for query in searched:
+                if isinstance(hits := attempts.get(query), list):
+                    self._late.keep(query, k, hits, clock())
+        return len(unknown)
+
+    async def _attempts(
+        self, queries: list[str], k: int, parts: Sequence[_Part]
+    ) -> dict[str, Attempt]:
+        """Search all at once. If that fails, halves of them: a bad query fails alone."""
+        if not queries:
+            return {}
         self._observe(len(queries))
         try:
-            work = self._worker.submit(lambda: self._search(queries, k))
-            answers = await asyncio.wrap_future(work)
-            found = dict(zip(queries, answers, strict=True))
+            found = await self._searched(queries, k)
+            return dict(zip(queries, found, strict=True))
         except Exception as error:
-            if len(jobs) == 1 or isinstance(error, RetrieverUnavailable):
-                _fail(jobs, error)
-                return
-            for job in jobs:
-                await self._search_jobs([job])
-            return
-        for job in jobs:
-            if not job.found.done():
-                job.found.set_result([found[query] for query in job.queries])
+            if len(queries) == 1 or isinstance(error, RetrieverUnavailable):
+                return dict.fromkeys(queries, error)
+        attempts: dict[str, Attempt] = {}
+        middle = len(queries) // 2
+        for half in (queries[:middle], queries[middle:]):
+            wanted = {query for job, own in parts if not job.found.done() for query in own}
+            attempts |= await self._attempts([one for one in half if one in wanted], k, parts)
+        return attempts
 
-
-def _parts(queries: Sequence[str], size: int) -> list[Sequence[str]]:
-    return [queries[start : start + size] for start in range(0, len(queries), size)]
-
-
-def _abandon(job: _Job) -> None:
-    """Nobody waits for it any more; a failure that it already holds counts as seen."""
-    if not job.found.cancel() and not job.found.cancelled():
-        job.found.exception()
-
-
-def _fail(jobs: list[_Job], error: Exception) -> None:
-    for job in jobs:
-        if not job.found.done():
-            job.found.set_exception(error)
+    async def _searched(self, queries: list[str], k: int) -> list[list[Hit]]:
+        work = self._worker.submit(lambda: self._search(queries, k))
+        try:
+            async with asyncio.timeout(self._max_search_s):
+                return await asyncio.wrap_future(work)
+        except TimeoutError:
+            if work.done() and not work.cancelled():  # it is the search's own, or just came
+                return work.result()
+            self._worker.give_up(work)
+            raise RetrieverUnavailable(
+                f"a search of {len(queries)} queries hangs: it was not done within "
+                f"{self._max_search_s:.3g} s"
+            ) from None

@@ -1,7 +1,7 @@
 """A corpus in the Search-R1 form, read from the disk passage by passage.
 
 Every line is `{"id": str, "contents": str}`; the first line of the contents is the quoted title. Ids
-that are integers are read as text. Other fields are passed over.
+that are integers are read as text. Other fields are handed on as they are.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import hashlib
 import json
 import mmap
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -27,8 +28,11 @@ _REPORT_EVERY = 1 << 24  # bytes
 
 
 class Passage(NamedTuple):
+    """A row; `fields` are what it has besides."""
+
     id: str
     contents: str
+    fields: Mapping[str, Any] = MappingProxyType({})
 
 
 class CorpusFacts(NamedTuple):
@@ -70,12 +74,18 @@ class Corpus:
         return len(self._offsets) - 1
 
     def passage(self, row: int) -> Passage:
-        """The passage in this row, counted from 0. Raises IndexError."""
+        """The passage in this row, counted from 0. Raises IndexError, and CorpusError if it is damaged."""
         if not 0 <= row < len(self):
             raise IndexError(f"the corpus {self.path} has {len(self)} passages, but no row {row}")
         line = self._text[self._offsets[row] : self._offsets[row + 1]]
-        found = json.loads(line)
-        return Passage(str(found["id"]), found["contents"])
+        try:
+            found = json.loads(line)
+            return Passage(str(found.pop("id")), found.pop("contents"), found)
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+            raise CorpusError(
+                f"the corpus {self.path} is damaged: row {row} is not what it was; `prompt-coevo "
+                "retrieval verify` compares every byte"
+            ) from None
 
     def passages(self, rows: range | None = None) -> Iterator[Passage]:
         """The passages of some rows, of all by default."""
@@ -160,10 +170,9 @@ def _parsed(line: bytes) -> Passage:
         raise CorpusError(f"has {_named(own_id)} as 'id' instead of a text")
     if not isinstance(contents, str):
         raise CorpusError(f"has {_named(contents)} as 'contents' instead of a text")
-    passage = Passage(str(own_id), contents)
-    for text in passage:
+    for text in (str(own_id), contents):
         text.encode()
-    return passage
+    return Passage(str(own_id), contents)
 
 
 def _named(value: Any) -> str:

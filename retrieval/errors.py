@@ -21,5 +21,13 @@ class RetrieverError(CoevoError, TypeError):
     """A retriever or an index kind does not do what its protocol says. Asking again does not help."""
 
 
+class ReplicasDiffer(RetrieverError):
+    """Servers that should search the same index search different ones."""
+
+
 class RetrieverUnavailable(CoevoError, RuntimeError):
     """No answer could be had now; asking again later may help."""
+
+
+class SearchFailed(RetrieverUnavailable):
+    """The server is there, but could not search for this: a query of its own may be why."""

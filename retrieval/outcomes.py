@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from prompt_coevo.retrieval.errors import QueryError
 from prompt_coevo.retrieval.retriever import Hit
 
 
@@ -29,3 +30,18 @@ class Refused:
 
 Attempt: TypeAlias = list[Hit] | Exception
 Outcome: TypeAlias = Sequence[Hit] | Outage | Refused
+
+
+def raise_first(attempts: Sequence[Attempt]) -> list[list[Hit]]:
+    """All hits. Raises the first error if there is one."""
+    found = []
+    for attempt in attempts:
+        if not isinstance(attempt, list):
+            raise attempt
+        found.append(attempt)
+    return found
+
+
+def about_one(error: QueryError) -> QueryError:
+    """What was said of a query that was asked alone, without its number."""
+    return QueryError(str(error).replace("query 0", "the query", 1))

@@ -15,12 +15,16 @@ _LONGEST_SHOWN: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage found; rank 1 is the best. Scores compare within one query only."""
+    """A passage found; rank 1 is the best. Scores compare within one query only.
+
+    `fields` are what the row of the corpus has besides, such as a title or an address, as JSON holds it.
+    """
 
     id: str
     contents: str
     score: float
     rank: int
+    fields: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Limits:
 
     max_k: int = 100
     max_query_chars: int = 10_000
-    max_queries: int = 4096
+    max_queries: int = 16_384
 
 
 def check_search(queries: Sequence[str], k: int, limits: Limits | None = None) -> None:
@@ -73,19 +77,32 @@ def check_search(queries: Sequence[str], k: int, limits: Limits | None = None) -
             f"{len(queries)} queries at once, at most {limits.max_queries} are allowed"
         )
     for number, query in enumerate(queries):
-        if not isinstance(query, str):
-            raise QueryError(f"query {number} must be a text, but is a {type(query).__name__}")
-        if not query.strip():
-            raise QueryError(f"query {number} is empty")
-        if not query.isascii() and _HALF_PAIR.search(query):
-            raise QueryError(
-                f"query {number} holds half of a surrogate pair, which is no character"
-            )
-        if len(query) > limits.max_query_chars:
-            raise QueryError(
-                f"query {number} has {len(query)} characters, at most {limits.max_query_chars} are "
-                "allowed"
-            )
+        if (problem := query_problem(query, limits.max_query_chars)) is not None:
+            raise QueryError(f"query {number} {problem}")
+
+
+def query_problem(query: object, max_chars: int) -> str | None:
+    """Why this cannot be searched for, as the rest of a sentence that begins with the query."""
+    if not isinstance(query, str):
+        return f"must be a text, but is a {type(query).__name__}"
+    if not query.strip():
+        return "is empty"
+    if not query.isascii() and _HALF_PAIR.search(query):
+        return "holds half of a surrogate pair, which is no character"
+    if len(query) > max_chars:
+        return f"has {len(query)} characters, at most {max_chars} are allowed"
+    return None
+
+
+def shortened(query: str, max_chars: int) -> str:
+    """The query if it is not longer, else its beginning, to the end of a word if there is one."""
+    query = query if len(query) <= max_chars else query.strip()
+    if len(query) <= max_chars:
+        return query
+    if query[max_chars - 1].isspace() or query[max_chars].isspace():
+        return query[:max_chars].rstrip()
+    whole_words = query[:max_chars].rsplit(None, 1)[:-1]
+    return whole_words[0] if whole_words else query[:max_chars]
 
 
 def shown(value: object) -> str:
@@ -130,6 +147,10 @@ def _misfit(found: object, count: int, k: int) -> str | None:
                 return f"{_named(hit)} among the hits"
             if not isinstance(hit.contents, str) or not isinstance(hit.id, str):
                 return f"a hit whose id and contents are {hit.id!r} and {hit.contents!r:.40}, not texts"
+            if not isinstance(hit.fields, Mapping) or any(
+                type(one) is not str for one in hit.fields
+            ):
+                return f"a hit whose fields are {hit.fields!r:.40}, not a mapping from texts"
             # Numbers of numpy look like numbers, but cannot be sent as such.
             if type(hit.score) not in (float, int):
                 return f"a hit whose score is a {type(hit.score).__name__}, not a float"

@@ -2,29 +2,45 @@
 
 A request is `{"queries": [text], "topk": number or null, "return_scores": bool}`. The reply is
 `{"result": [[hit]]}`, one list per query, the best hit first. With `return_scores` a hit is
-`{"document": {"id", "contents"}, "score"}`; without, it is the bare document `{"id", "contents"}`. Other
-fields of a corpus's rows, which Search-R1's server sends along, are left out.
+`{"document": {"id", "contents", ...}, "score"}`; without, it is the bare document. A document is the
+whole row of the corpus, with all fields that it has.
+
+A query that could not be searched for has no hits, and then there is a field beside `result`, `errors`: a
+list with a sentence in the place of each such query, and null in the others. `failed` are the positions of
+those for which it was not the query's fault. Search-R1's clients read `result` alone.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.extras import require
-from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
-from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_search, shown
+from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable, SearchFailed
+from prompt_coevo.retrieval.outcomes import Attempt
+from prompt_coevo.retrieval.retriever import (
+    Hit,
+    IndexInfo,
+    Limits,
+    check_search,
+    query_problem,
+    shortened,
+    shown,
+)
 
 # The hash of what is searched, in the header of every reply: clients must not mix up two indexes.
 FINGERPRINT_HEADER = "index-fingerprint"
 # How long the client will wait for this reply: nobody needs it later.
 TIMEOUT_HEADER = "request-timeout"
 
+_OWN = ("id", "contents")
 _LONGEST_ERROR = 300
+_MAYBE_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
 
 
 class MalformedRequest(CoevoError, ValueError):
@@ -33,24 +49,38 @@ class MalformedRequest(CoevoError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """What a client asks for."""
+    """What a client asks for.
+
+    `queries` are those that can be searched for; `refused` says what is wrong with the others, by their
+    positions among all. `cut` are the lengths that the queries which were too long had, in characters.
+    """
 
     queries: list[str]
     k: int
     return_scores: bool
+    refused: Mapping[int, str] = field(default_factory=dict)
+    cut: Sequence[int] = ()
+
+    def placed(self, attempts: Sequence[Attempt]) -> list[Attempt]:
+        """What became of `queries`, and the refusals of the others, in the order of the request."""
+        if not self.refused:
+            return list(attempts)
+        rest = iter(attempts)
+        count = len(attempts) + len(self.refused)
+        refused = self.refused
+        return [
+            QueryError(refused[place]) if place in refused else next(rest) for place in range(count)
+        ]
 
 
 def read_request(body: bytes, *, default_k: int, limits: Limits) -> WireRequest:
     """Read a request; `topk` null, 0 or left out means `default_k`, as with Search-R1's server.
 
-    Unknown fields are passed over. Blank queries are let through: Search-R1's server answers them, and
-    its clients send all queries of a step at once. Raises MalformedRequest for what is no JSON and
-    QueryError for what does not fit the format or the limits.
+    Unknown fields are passed over. A query that is too long is cut, one that cannot be searched for is
+    refused, and the others are none the worse for it. Raises MalformedRequest for what is no JSON and
+    QueryError for what does not fit the format, or is too much.
     """
-    try:
-        request = _orjson().loads(body)
-    except ValueError as error:
-        raise MalformedRequest(f"the request is not valid JSON: {error}") from None
+    request = _parsed(body)
     if not isinstance(request, dict):
         raise QueryError('the request must be an object such as {"queries": ["text"], "topk": 3}')
     queries = request.get("queries")
@@ -61,12 +91,38 @@ def read_request(body: bytes, *, default_k: int, limits: Limits) -> WireRequest:
         raise QueryError(f"return_scores must be true or false, but is {shown(scores)}")
     topk = request.get("topk")
     k = default_k if topk is None or (topk == 0 and topk is not False) else topk
-    check_search(
-        [query if not isinstance(query, str) or query.strip() else "blank" for query in queries],
-        k,
-        limits,
+    check_search([], k, limits)
+    if len(queries) > limits.max_queries:
+        raise QueryError(
+            f"{len(queries)} queries at once, at most {limits.max_queries} are allowed"
+        )
+    most = limits.max_query_chars
+    kept = [shortened(query, most) if isinstance(query, str) else query for query in queries]
+    cut = tuple(
+        len(query) for query, short in zip(queries, kept, strict=True) if query is not short
     )
-    return WireRequest(queries, k, bool(scores))
+    problems = ((place, query_problem(query, most)) for place, query in enumerate(kept))
+    refused = {place: f"the query {problem}" for place, problem in problems if problem is not None}
+    if refused:
+        kept = [query for place, query in enumerate(kept) if place not in refused]
+    return WireRequest(kept, k, bool(scores), refused, cut)
+
+
+def _parsed(body: bytes) -> Any:
+    """JSON; halves of surrogate pairs, which orjson does not take, are the matter of their query alone."""
+    try:
+        return _orjson().loads(body)
+    except ValueError as error:
+        try:
+            if not _MAYBE_HALF_PAIR.search(body):
+                raise
+            return json.loads(body.decode("utf-8", "surrogatepass"), parse_constant=_no_number)
+        except (RecursionError, ValueError):
+            raise MalformedRequest(f"the request is not valid JSON: {error}") from None
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(name)
 
 
 def write_request(queries: Sequence[str], k: int) -> bytes:
@@ -80,27 +136,69 @@ def write_request(queries: Sequence[str], k: int) -> bytes:
         raise QueryError("a query holds characters that cannot be sent as UTF-8") from None
 
 
-def write_reply(found: Sequence[Sequence[Hit]], return_scores: bool) -> bytes:
+def write_reply(attempts: Sequence[Attempt], return_scores: bool) -> bytes:
     """The body of a reply."""
     form = _with_score if return_scores else _document
-    reply = {"result": [[form(hit) for hit in hits] for hits in found]}
+    reply: dict[str, Any] = {
+        "result": [
+            [form(hit) for hit in attempt] if isinstance(attempt, list) else []
+            for attempt in attempts
+        ]
+    }
+    reply.update(_errors(attempts))
     try:
         return _dumps(reply)
     except TypeError:  # a passage has half of a surrogate pair; the others must not suffer from it
+        reply["result"] = [[_sendable(item) for item in items] for items in reply["result"]]
         return json.dumps(reply, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def read_reply(body: bytes, *, count: int, k: int) -> list[list[Hit]]:
-    """The hits for `count` queries, at most `k` each.
+def _sendable(item: dict[str, Any]) -> dict[str, Any]:
+    """Without those fields of a document that cannot be sent, such as numbers that are too large."""
+    if "document" in item and "score" in item:
+        return {"document": _sendable(item["document"]), "score": item["score"]}
+    return {name: value for name, value in item.items() if name in _OWN or _fits(name, value)}
+
+
+def _fits(name: str, value: Any) -> bool:
+    try:
+        _orjson().dumps({name: value}, default=str)
+    except TypeError:
+        return False
+    return True
+
+
+def _errors(attempts: Sequence[Attempt]) -> dict[str, Any]:
+    errors = [None if isinstance(attempt, list) else attempt for attempt in attempts]
+    if all(error is None for error in errors):
+        return {}
+    failed = [
+        place
+        for place, error in enumerate(errors)
+        if error is not None and not isinstance(error, QueryError)
+    ]
+    sentences = [None if error is None else _sentence(error) for error in errors]
+    return {"errors": sentences, **({"failed": failed} if failed else {})}
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, CoevoError):
+        return str(error)[:_LONGEST_ERROR]
+    return f"the search failed: {type(error).__name__}: {error}"[:_LONGEST_ERROR]
+
+
+def read_reply(body: bytes, *, count: int, k: int) -> list[Attempt]:
+    """For each of `count` queries its hits, at most `k`, or why it has none.
 
     Understands both forms, documents without id or score (Search-R1's web search servers) and
     documents that are texts (its reranking server). Raises RetrieverUnavailable for anything else.
     """
     try:
-        result = _orjson().loads(body)["result"]
+        reply = _orjson().loads(body)
+        result = reply["result"]
         if not isinstance(result, list) or len(result) != count:
             raise ValueError("wrong number of results")
-        return [
+        attempts: list[Attempt] = [
             [_read_hit(item, rank) for rank, item in enumerate(items[:k], 1)] for items in result
         ]
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
@@ -109,6 +207,21 @@ def read_reply(body: bytes, *, count: int, k: int) -> list[list[Hit]]:
             f"the server's answer is not in Search-R1's format for {count} queries, it begins with "
             f"{start!r}; is this the address of a retrieval server?"
         ) from None
+    for place, error in _read_errors(reply, count):
+        attempts[place] = error
+    return attempts
+
+
+def _read_errors(reply: Mapping[str, Any], count: int) -> Iterator[tuple[int, Exception]]:
+    """Which queries have no hits, and why; other servers may mean other things by these fields."""
+    errors, failed = reply.get("errors"), reply.get("failed")
+    if not isinstance(errors, list) or len(errors) != count:
+        return
+    faults = {one for one in failed if isinstance(one, int)} if isinstance(failed, list) else set()
+    for place, error in enumerate(errors):
+        if isinstance(error, str):
+            kind = SearchFailed if place in faults else QueryError
+            yield place, kind(error[:_LONGEST_ERROR])
 
 
 def write_health(info: IndexInfo) -> bytes:
@@ -154,11 +267,11 @@ def read_error(body: bytes) -> str:
 
 
 def _document(hit: Hit) -> dict[str, Any]:
-    return {"id": hit.id, "contents": hit.contents}
+    return {**hit.fields, "id": hit.id, "contents": hit.contents}
 
 
 def _with_score(hit: Hit) -> dict[str, Any]:
-    return {"document": {"id": hit.id, "contents": hit.contents}, "score": hit.score}
+    return {"document": _document(hit), "score": hit.score}
 
 
 def _read_hit(item: Any, rank: int) -> Hit:
@@ -168,7 +281,8 @@ def _read_hit(item: Any, rank: int) -> Hit:
     if isinstance(document, str):
         return Hit("", document, score, rank)
     identity = document.get("id")
-    return Hit("" if identity is None else str(identity), _contents(document), score, rank)
+    fields = {name: value for name, value in document.items() if name not in _OWN}
+    return Hit("" if identity is None else str(identity), _contents(document), score, rank, fields)
 
 
 def _contents(document: dict[str, Any]) -> str:

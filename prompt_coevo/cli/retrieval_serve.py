@@ -58,18 +58,22 @@ def serve(
     port: int = typer.Option(8000, help="0: any free one."),
     topk: int = typer.Option(3, help="Passages per query for clients that do not say."),
     max_batch: int = typer.Option(256, help="Queries in one search."),
-    queue: int = typer.Option(16_384, help="Queries that may wait; more are answered by 503."),
+    queue: int = typer.Option(65_536, help="Queries that may wait; more are answered by 503."),
     deadline: float = typer.Option(
-        30.0, help="Seconds for one request; then it is answered by 504."
+        30.0, help="Seconds for each --max-batch queries of a request; then it is answered by 504."
+    ),
+    max_search: float = typer.Option(
+        120.0,
+        help="Seconds after which a search counts as one that hangs, and the next one begins.",
     ),
     read_timeout: float = typer.Option(10.0, help="Seconds for a client to send its request."),
     max_body_mb: int = typer.Option(16, help="Largest request in MiB; larger ones get 413."),
     max_connections: int = typer.Option(4096, help="Clients connected at once."),
     max_k: int = typer.Option(100, help="Most passages per query; more is answered by 422."),
     max_query_chars: int = typer.Option(
-        10_000, help="Longest query; a longer one gets its request 422."
+        10_000, help="Characters in a query; a longer one is cut at the end of a word."
     ),
-    max_queries: int = typer.Option(4096, help="Most queries in one request; more get 422."),
+    max_queries: int = typer.Option(16_384, help="Most queries in one request; more get 422."),
     max_head_kb: int = typer.Option(
         32, help="Largest address and headers of a request in KiB; larger ones get 431."
     ),
@@ -104,6 +108,7 @@ def serve(
         max_batch=max_batch,
         max_waiting=queue,
         deadline_s=deadline,
+        max_search_s=max_search,
         read_timeout_s=read_timeout,
         max_body_bytes=max_body_mb * 2**20,
         max_connections=max_connections,

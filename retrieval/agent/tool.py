@@ -18,8 +18,13 @@ from prompt_coevo.errors import SettingsError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.retrieval.batcher import Batcher
 from prompt_coevo.retrieval.client.client import RemoteClient, RemoteRetriever
-from prompt_coevo.retrieval.errors import QueryError, RetrieverError, RetrieverUnavailable
-from prompt_coevo.retrieval.outcomes import Attempt, Outage, Outcome, Refused
+from prompt_coevo.retrieval.errors import (
+    QueryError,
+    ReplicasDiffer,
+    RetrieverError,
+    RetrieverUnavailable,
+)
+from prompt_coevo.retrieval.outcomes import Attempt, Outage, Outcome, Refused, about_one
 from prompt_coevo.retrieval.retriever import Hit, Limits, Retriever, check_found, check_search
 from prompt_coevo.retrieval.worker import Worker
 
@@ -38,8 +43,8 @@ class SearchTool:
     An outage is waited for, up to `max_wait_s` per search ("wait"), told at once ("observe"), or raised
     as RetrieverUnavailable ("raise"). Whatever else goes wrong inside a retriever counts as an outage,
     but is not waited for; only a retriever whose first answer is none that a retriever may give raises
-    RetrieverError. An empty or too long query is Refused, whatever the mode. Raises SettingsError
-    for an unknown mode.
+    RetrieverError, and servers with different indexes raise ReplicasDiffer. An empty or too long query is
+    Refused, whatever the mode. Raises SettingsError for an unknown mode.
 
     `search` is for lockstep rollouts, `asearch` for concurrent ones; both may be used from any thread.
     A retriever in this process is asked by one thread at a time, in batches.
@@ -117,7 +122,8 @@ class SearchTool:
             return attempt
         if isinstance(attempt, QueryError):
             return Refused(str(attempt))
-        if self._on_outage == "raise" or self._never_fitted(attempt):
+        differ = isinstance(attempt, ReplicasDiffer)
+        if differ or self._on_outage == "raise" or self._never_fitted(attempt):
             raise attempt
         if isinstance(attempt, RetrieverUnavailable):
             return Outage(str(attempt))
@@ -193,7 +199,7 @@ class _Embedded:
             batcher = Batcher(self._found, self._worker, max_batch=_BATCH)
             self._batchers[loop] = batcher
         try:
-            return list(await batcher.search(queries, k))
+            return await batcher.search_each(queries, k)
         except Exception as error:
             return [error] * len(queries)
 
@@ -216,5 +222,5 @@ def _refusal(query: str, limits: Limits) -> QueryError | None:
     try:
         check_search([query], 1, limits)
     except QueryError as error:
-        return QueryError(str(error).replace("query 0", "the query", 1))
+        return about_one(error)
     return None

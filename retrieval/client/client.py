@@ -11,28 +11,29 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-import math
-import random
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
 from prompt_coevo.markers import PROJECT
-from prompt_coevo.registry import RETRIEVAL_TOKEN_VARIABLE
 from prompt_coevo.retrieval.access import request_headers
+from prompt_coevo.retrieval.client.asking import Asking
 from prompt_coevo.retrieval.client.hit_cache import HitCache, Key
 from prompt_coevo.retrieval.client.loop_thread import LoopThread
-from prompt_coevo.retrieval.client.replicas import Replica, Replicas
-from prompt_coevo.retrieval.client.urls import health_url, retrieve_url
-from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
-from prompt_coevo.retrieval.outcomes import Attempt
+from prompt_coevo.retrieval.client.urls import retrieve_url
+from prompt_coevo.retrieval.errors import (
+    QueryError,
+    RetrieverError,
+    RetrieverUnavailable,
+    SearchFailed,
+)
+from prompt_coevo.retrieval.outcomes import Attempt, about_one, raise_first
 from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_search
 from prompt_coevo.retrieval.wire import (
     FINGERPRINT_HEADER,
-    TIMEOUT_HEADER,
     read_error,
     read_health,
     read_reply,
@@ -41,37 +42,16 @@ from prompt_coevo.retrieval.wire import (
 
 logger = logging.getLogger(PROJECT)
 
-_HttpAnswer: TypeAlias = tuple[int, Mapping[str, str], bytes]
-_Ask: TypeAlias = Callable[[Replica, float], Awaitable[_HttpAnswer]]
-
-# 408 and 429 come from servers and proxies that have too much to do.
-_TRANSIENT = {408, 429, 502, 503, 504}
 _REFUSED = {400, 413, 422}
-_TURNED_AWAY = {401, 403, 421}
-_FIRST_WAIT_S = 0.1
-_LONGEST_WAIT_S = 2.0
-# Shorter than uvicorn's own limit, with which Search-R1's server ends idle connections.
-_KEEP_ALIVE_S = 4.0
-
-
-class _Transient(RetrieverUnavailable):
-    """A failure after which the same request may work."""
-
-    def __init__(self, message: str, retry_after_s: float = 0.0) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
-
-
-class _SearchFailed(RetrieverUnavailable):
-    """The server is there, but could not search for these queries: one of them may be why."""
 
 
 class RemoteClient:
     """The asynchronous client; it belongs to the event loop that uses it first.
 
-    `urls` are servers with the same index, each with or without `/retrieve`. All queries asked while
-    `max_in_flight` requests per server are under way go out as one, up to `max_batch`; a query that is
-    under way is not sent again; `cache_size` answers are kept for servers that tell their fingerprint.
+    `urls` are servers with the same index, each with or without `/retrieve`; if they tell different
+    fingerprints, all searches raise ReplicasDiffer, and one that does so later is left out. All queries
+    asked while `max_in_flight` requests per server are under way go out as one, up to `max_batch`; a query
+    that is under way is not sent again; `cache_size` answers are kept for servers that tell their fingerprint.
 
     A request is tried again, with jitter and on the next server, while a connection fails or the answer
     is 408, 429, 502, 503 or 504, for `total_timeout_s` in all.
@@ -98,9 +78,8 @@ class RemoteClient:
         addresses = [urls] if isinstance(urls, str) else list(urls)
         if not addresses:
             raise SettingsError("there is no address of a retrieval server; give at least one")
-        self._replicas = Replicas([retrieve_url(address) for address in addresses])
-        self._headers = request_headers(token, addresses)
-        self._total_timeout_s = total_timeout_s
+        headers = request_headers(token, addresses)
+        self._asking = Asking([retrieve_url(one) for one in addresses], headers, total_timeout_s)
         self._max_batch = max_batch
         self._slots = max_in_flight * len(addresses)
         # Long lists are sent in parts.
@@ -110,7 +89,6 @@ class RemoteClient:
         self._waiting: dict[int, deque[str]] = {}
         self._sending: set[asyncio.Task[None]] = set()
         self._pump_is_due = False
-        self._session: Any = None
         self._closed = False
 
     async def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
@@ -132,11 +110,11 @@ class RemoteClient:
 
         Raises RetrieverUnavailable.
         """
-        status, _, body = await self._retrying(self._get_health)
-        if status in (404, 405):  # Search-R1's own server has no such page
-            return IndexInfo("remote", 0, "", {"servers": self._replicas.urls})
-        self._check_let_in(status, body)
-        info = read_health(body)
+        answer = await self._asking.health()
+        if answer.status in (404, 405):  # Search-R1's own server has no such page
+            return IndexInfo("remote", 0, "", {"servers": self._asking.urls})
+        self._asking.check_let_in(answer)
+        info = read_health(answer.body)
         self._cache.now_searched(info.fingerprint)
         return info
 
@@ -149,8 +127,7 @@ class RemoteClient:
         self._settle_rest(
             RetrieverUnavailable("the client was closed while queries were under way")
         )
-        if self._session is not None:
-            await self._session.close()
+        await self._asking.aclose()
 
     def _ask_for(self, query: str, k: int) -> asyncio.Future[Attempt]:
         """What asking will have come to: known, under way already, or in one of the next requests."""
@@ -207,123 +184,35 @@ class RemoteClient:
     async def _attempts(self, queries: list[str], k: int) -> list[Attempt]:
         """A refusal or a failed search is tracked down to the query that it is about."""
         try:
-            return list(await self._ask(queries, k))
-        except (QueryError, _SearchFailed) as error:
+            return await self._ask(queries, k)
+        except (QueryError, SearchFailed) as error:
             if len(queries) == 1:
-                return [error]
+                return [about_one(error) if isinstance(error, QueryError) else error]
             half = len(queries) // 2
             first = await self._attempts(queries[:half], k)
             return first + await self._attempts(queries[half:], k)
-        except RetrieverUnavailable as error:
+        except (RetrieverError, RetrieverUnavailable) as error:
             return [error] * len(queries)
 
-    async def _ask(self, queries: list[str], k: int) -> list[list[Hit]]:
-        body = write_request(queries, k)
-
-        async def post(replica: Replica, seconds: float) -> _HttpAnswer:
-            return await self._http("POST", replica.url, seconds, body)
-
-        status, headers, answer = await self._retrying(post)
-        if status in _REFUSED:
-            raise QueryError(read_error(answer))
-        if status == 500:
-            raise _SearchFailed(f"the retrieval server could not search: {read_error(answer)}")
-        self._check_let_in(status, answer)
-        if status != 200:
+    async def _ask(self, queries: list[str], k: int) -> list[Attempt]:
+        answer = await self._asking.post(write_request(queries, k))
+        if answer.status in _REFUSED:
+            raise QueryError(read_error(answer.body))
+        if answer.status == 500:
+            sentence = read_error(answer.body)
+            raise SearchFailed(f"the retrieval server could not search: {sentence}")
+        self._asking.check_let_in(answer)
+        if answer.status != 200:
             raise RetrieverUnavailable(
-                f"{' or '.join(self._replicas.urls)} answered {status}: {read_error(answer)}; is this "
-                "the address of a retrieval server?"
+                f"{' or '.join(self._asking.urls)} answered {answer.status}: "
+                f"{read_error(answer.body)}; is this the address of a retrieval server?"
             )
-        found = read_reply(answer, count=len(queries), k=k)
-        fingerprint = headers.get(FINGERPRINT_HEADER)
-        for query, hits in zip(queries, found, strict=True):
-            self._cache.put(fingerprint, (query, k), hits)
-        return found
-
-    def _check_let_in(self, status: int, body: bytes) -> None:
-        if status in _TURNED_AWAY:
-            raise RetrieverUnavailable(
-                f"{' or '.join(self._replicas.urls)} answered {status}: {read_error(body)}; the client's "
-                f"token is `token`, or the environment variable {RETRIEVAL_TOKEN_VARIABLE}"
-            )
-
-    async def _get_health(self, replica: Replica, seconds: float) -> _HttpAnswer:
-        return await self._http("GET", health_url(replica.url), seconds)
-
-    async def _retrying(self, ask: _Ask) -> _HttpAnswer:
-        """Ask one server after the other until one answers or the time is over."""
-        import tenacity
-
-        clock = asyncio.get_running_loop().time
-        deadline = clock() + self._total_timeout_s
-        backoff = tenacity.wait_random_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S)
-
-        def wait(state: tenacity.RetryCallState) -> float:
-            if self._replicas.any_ready(clock()):
-                return 0.0
-            error = state.outcome.exception() if state.outcome else None
-            asked_for = error.retry_after_s if isinstance(error, _Transient) else 0.0
-            return max(float(backoff(state)), asked_for * random.uniform(1.0, 1.5))
-
-        retrying = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception_type(_Transient),
-            wait=wait,
-            stop=tenacity.stop_before_delay(self._total_timeout_s),
-            reraise=True,
-        )
-        try:
-            return await retrying(self._attempt, ask, deadline)
-        except _Transient as error:
-            raise RetrieverUnavailable(
-                f"no retrieval server answered within {self._total_timeout_s:.3g} s: {error}"
-            ) from None
-
-    async def _attempt(self, ask: _Ask, deadline: float) -> _HttpAnswer:
-        clock = asyncio.get_running_loop().time
-        replica = self._replicas.pick(clock())
-        left = deadline - clock()
-        if left <= 0:
-            raise _Transient("no time is left")
-        try:
-            # One server that hangs must leave some time to ask another.
-            answer = await ask(replica, left if len(self._replicas) == 1 else left / 2)
-            status, headers, body = answer
-            if status in _TRANSIENT:
-                raise _Transient(
-                    f"{replica.url} answered {status}: {read_error(body)}", _retry_after(headers)
-                )
-        except _Transient as error:
-            self._replicas.failed(replica, clock(), error.retry_after_s)
-            raise
-        self._replicas.answered(replica)
-        return answer
-
-    async def _http(
-        self, method: str, url: str, seconds: float, body: bytes | None = None
-    ) -> _HttpAnswer:
-        import aiohttp
-
-        headers = {**self._headers, TIMEOUT_HEADER: f"{seconds:.3f}"}
-        limit = aiohttp.ClientTimeout(total=seconds)
-        try:
-            async with self._connections().request(
-                method, url, data=body, headers=headers, timeout=limit
-            ) as response:
-                return response.status, response.headers, await response.read()
-        except TimeoutError:
-            raise _Transient(f"{url} did not answer within {seconds:.3g} s") from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise _Transient(f"{url}: {error or type(error).__name__}") from None
-
-    def _connections(self) -> Any:
-        import aiohttp
-
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S),
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        return self._session
+        attempts = read_reply(answer.body, count=len(queries), k=k)
+        fingerprint = answer.headers.get(FINGERPRINT_HEADER)
+        for query, attempt in zip(queries, attempts, strict=True):
+            if isinstance(attempt, list):
+                self._cache.put(fingerprint, (query, k), attempt)
+        return attempts
 
     def _settle_rest(self, error: RetrieverUnavailable) -> None:
         self._waiting.clear()
@@ -376,22 +265,3 @@ class RemoteRetriever:
     def close(self) -> None:
         """Give back the connections; who still waits is told that the client was closed."""
         self._thread.close(self._client.aclose())
-
-
-def raise_first(attempts: Sequence[Attempt]) -> list[list[Hit]]:
-    """All hits. Raises the first error if there is one."""
-    found = []
-    for attempt in attempts:
-        if not isinstance(attempt, list):
-            raise attempt
-        found.append(attempt)
-    return found
-
-
-def _retry_after(headers: Mapping[str, str]) -> float:
-    """The seconds that the server asks to wait; 0 if it does not say, or names a date."""
-    try:
-        seconds = float(headers.get("retry-after", 0))
-    except ValueError:
-        return 0.0
-    return seconds if math.isfinite(seconds) and seconds > 0 else 0.0

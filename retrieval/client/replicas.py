@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from prompt_coevo.retrieval.errors import ReplicasDiffer
+from prompt_coevo.retrieval.retriever import shown
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
@@ -12,11 +16,19 @@ _LONGEST_PAUSE_S = 30.0
 
 @dataclass(eq=False, slots=True)
 class Replica:
-    """A server; `out_until` is when it is asked again after a failure."""
+    """A server; `out_until` is when it is asked again after a failure, `fingerprint` what it told last."""
 
     url: str
     failures: int = 0
     out_until: float = 0.0
+    fingerprint: str | None = None
+
+
+class Difference(NamedTuple):
+    """A server searches something else than the others; `is_news` if it was not known yet."""
+
+    sentence: str
+    is_news: bool
 
 
 class Replicas:
@@ -27,10 +39,14 @@ class Replicas:
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._all = [Replica(url) for url in urls]
+        self._agreed: Replica | None = None
         self._turn = random.randrange(len(self._all))  # clients should not all begin with the first
 
     def __len__(self) -> int:
         return len(self._all)
+
+    def __iter__(self) -> Iterator[Replica]:
+        return iter(self._all)
 
     @property
     def urls(self) -> list[str]:
@@ -53,6 +69,38 @@ class Replicas:
         pause = min(_FIRST_PAUSE_S * 2.0**replica.failures, _LONGEST_PAUSE_S)
         replica.failures = min(replica.failures + 1, 16)
         replica.out_until = now + max(pause, retry_after_s)
+
+    def agree(self, told: Sequence[tuple[Replica, str | None]]) -> None:
+        """What they search, as far as they told. Raises ReplicasDiffer."""
+        for replica, fingerprint in told:
+            if (difference := self.tells(replica, fingerprint)) is not None:
+                raise ReplicasDiffer(
+                    f"{difference.sentence}; give all of them the same index, or name one server alone"
+                )
+
+    def tells(self, replica: Replica, fingerprint: str | None) -> Difference | None:
+        """One of several says what it searches: the same as the others, or something else.
+
+        If all servers have come to search something else, that is agreed upon.
+        """
+        if not fingerprint or len(self) == 1:
+            return None
+        is_news = replica.fingerprint != fingerprint
+        replica.fingerprint = fingerprint
+        if self._agreed is None or all(one.fingerprint == fingerprint for one in self._all):
+            self._agreed = replace(replica)
+        if fingerprint == self._agreed.fingerprint:
+            return None
+        return Difference(
+            "the retrieval servers do not search the same index: "
+            f"{self._agreed.url} has the fingerprint {shown(self._agreed.fingerprint)} and "
+            f"{replica.url} has {shown(fingerprint)}",
+            is_news,
+        )
+
+    def leave_out(self, replica: Replica, now: float) -> None:
+        """It does not belong to the others; it may come back with their index."""
+        self.failed(replica, now, _LONGEST_PAUSE_S)
 
     def answered(self, replica: Replica) -> None:
         """It is well again."""

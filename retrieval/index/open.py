@@ -56,7 +56,7 @@ class PassageIndex:
             raise self._no_ranking(f"{ranking!r:.80} for one query and {k} passages")
         found = [(self._corpus.passage(row), score) for row, score in pairs]
         return [
-            Hit(passage.id, passage.contents, score, rank)
+            Hit(passage.id, passage.contents, score, rank, passage.fields)
             for rank, (passage, score) in enumerate(found, 1)
         ]
 

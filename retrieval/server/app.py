@@ -1,6 +1,7 @@
 """The retrieval server as an ASGI application: Search-R1's `/retrieve`, and `/health` and `/metrics`.
 
-Requests that arrive while a search is running become the next batch. Every error is a JSON object
+Requests that arrive while a search is running become the next batch. What is wrong with a query is told
+beside the hits of the others (`prompt_coevo.retrieval.wire`). Every other error is a JSON object
 `{"error": sentence}`:
 
 ====  ==================================================================================
@@ -10,9 +11,9 @@ Requests that arrive while a search is running become the next batch. Every erro
 408   the client took too long to send its request
 413   the body is too large
 421   the request asks for another host
-422   the request does not fit the format, a query is too long, or `topk` is too large
+422   the request does not fit the format, has too many queries, or `topk` is too large
 431   the head of the request is too large
-500   the search failed
+500   the search failed, for all queries
 503   not ready yet, or too much is waiting; Retry-After says when to ask again
 504   the search was not done in time
 ====  ==================================================================================

@@ -5,7 +5,11 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Sequence
 from itertools import accumulate
+
+from prompt_coevo.retrieval.errors import QueryError
+from prompt_coevo.retrieval.outcomes import Attempt
 
 _PREFIX = "prompt_coevo_retrieval"
 _SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -39,9 +43,18 @@ class Metrics:
 
     def __init__(self) -> None:
         self.requests: Counter[int] = Counter()
-        self.queries = 0
+        self.queries = self.refused_queries = self.failed_queries = self.cut_queries = 0
         self.batch_queries = Histogram(_SIZES)
         self.request_seconds = Histogram(_SECONDS)
+
+    def count(self, attempts: Sequence[Attempt]) -> None:
+        """What became of a request's queries."""
+        answered = sum(isinstance(attempt, list) for attempt in attempts)
+        self.queries += answered
+        if answered < len(attempts):
+            refused = sum(isinstance(attempt, QueryError) for attempt in attempts)
+            self.refused_queries += refused
+            self.failed_queries += len(attempts) - answered - refused
 
     def text(self, *, waiting: int, connections: int) -> str:
         """Prometheus' text format, version 0.0.4."""
@@ -55,6 +68,13 @@ class Metrics:
         add(name, "counter", "Replies to /retrieve, and to who was turned away.", *replies)
         name = f"{_PREFIX}_queries_total"
         add(name, "counter", "Queries answered.", f"{name} {self.queries}")
+        for told, about, number in (
+            ("refused", "Queries that cannot be searched for.", self.refused_queries),
+            ("failed", "Queries for which the search failed.", self.failed_queries),
+            ("cut", "Queries that were too long.", self.cut_queries),
+        ):
+            name = f"{_PREFIX}_{told}_queries_total"
+            add(name, "counter", about, f"{name} {number}")
         name = f"{_PREFIX}_batch_queries"
         add(name, "histogram", "Queries per search.", *self.batch_queries.lines(name))
         name = f"{_PREFIX}_request_seconds"

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from prompt_coevo.errors import CoevoError
+from prompt_coevo.markers import PROJECT
 from prompt_coevo.retrieval.batcher import Batcher
+from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
+from prompt_coevo.retrieval.outcomes import Attempt, about_one
 from prompt_coevo.retrieval.retriever import (
     Hit,
     IndexInfo,
@@ -31,6 +36,8 @@ from prompt_coevo.retrieval.wire import (
     write_reply,
 )
 from prompt_coevo.retrieval.worker import Worker
+
+logger = logging.getLogger(PROJECT)
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
@@ -69,6 +76,7 @@ class RetrievalService:
             self._worker,
             max_batch=settings.max_batch,
             max_waiting=settings.max_waiting,
+            max_search_s=settings.max_search_s,
             observe=self.metrics.batch_queries.observe,
         )
         self._headers = [_JSON]
@@ -80,7 +88,9 @@ class RetrievalService:
             self._found([_WARM_UP_QUERY], self.settings.default_k)
             return checked_info(self._retriever)
 
+        started = time.perf_counter()
         info = await asyncio.wrap_future(self._worker.submit(first_search))
+        self._batcher.pace.learn(1, time.perf_counter() - started)
         self._headers = [_JSON, (FINGERPRINT_HEADER.encode(), info.fingerprint.encode())]
         self.info = info
 
@@ -127,14 +137,38 @@ class RetrievalService:
         if self.info is None:
             raise self._not_ready()
         wanted = read_request(body, default_k=settings.default_k, limits=settings.limits)
-        queries = [query for query in wanted.queries if query.strip()]
-        deadline_s = _deadline(headers.get(_TIMEOUT), settings.deadline_s)
-        found = await self._batcher.search(queries, wanted.k, deadline_s=deadline_s)
-        if len(queries) < len(wanted.queries):
-            hits = iter(found)
-            found = [next(hits) if query.strip() else [] for query in wanted.queries]
-        self.metrics.queries += len(queries)
-        return Answer(write_reply(found, wanted.return_scores), headers=self._headers)
+        # A long request takes as many searches as it has batches.
+        batches = max(1, math.ceil(len(wanted.queries) / settings.max_batch))
+        deadline_s = _deadline(headers.get(_TIMEOUT), settings.deadline_s * batches)
+        found = await self._batcher.search_each(wanted.queries, wanted.k, deadline_s=deadline_s)
+        attempts = wanted.placed(self._told(found))
+        self._note_cut(wanted.cut)
+        self.metrics.count(attempts)
+        return Answer(write_reply(attempts, wanted.return_scores), headers=self._headers)
+
+    def _told(self, found: list[Attempt]) -> list[Attempt]:
+        """What is told of each query by itself.
+
+        Raises RetrieverUnavailable if there was an outage, and what the search raised if all failed.
+        """
+        faults = [one for one in found if not isinstance(one, list | QueryError)]
+        if not faults:
+            return [about_one(one) if isinstance(one, QueryError) else one for one in found]
+        outage = next((one for one in faults if isinstance(one, RetrieverUnavailable)), None)
+        if outage is not None or len(faults) == len(found):
+            raise outage or faults[0]
+        logger.error("%d of %d queries failed", len(faults), len(found), exc_info=faults[0])
+        return [about_one(one) if isinstance(one, QueryError) else one for one in found]
+
+    def _note_cut(self, lengths: Sequence[int]) -> None:
+        if lengths and not self.metrics.cut_queries:
+            logger.warning(
+                "a query of %d characters was cut to %d (--max-query-chars); how many were is in the "
+                "metrics, and not logged again",
+                lengths[0],
+                self.settings.limits.max_query_chars,
+            )
+        self.metrics.cut_queries += len(lengths)
 
     def _not_ready(self) -> NotReady:
         if self.failure is not None:

@@ -21,10 +21,12 @@ class ServerSettings:
     """Passages per query for clients that do not say."""
     max_batch: int = 256
     """Queries in one search."""
-    max_waiting: int = 16_384
+    max_waiting: int = 65_536
     """Queries that may wait; an INSPO step has up to 10 240."""
     deadline_s: float = 30.0
-    """For one request, from its arrival."""
+    """For one request, from its arrival; for one with more than `max_batch` queries, for each such part."""
+    max_search_s: float = 120.0
+    """For one search; if it takes longer, it is left to itself, and the next one begins beside it."""
     read_timeout_s: float = 10.0
     """For a client to send its whole request, or to take what was sent to it."""
     max_body_bytes: int = 16 * 2**20

@@ -50,7 +50,7 @@ def test_hits_can_be_had_as_json(built: Path) -> None:
     first, second = map(json.loads, shown.stdout.splitlines())
     assert first["query"] == query
     assert [hit["rank"] for hit in first["hits"]] == [1, 2, 3]
-    assert set(first["hits"][0]) == {"id", "contents", "score", "rank"}
+    assert set(first["hits"][0]) == {"id", "contents", "score", "rank", "fields"}
     assert first["hits"][0]["id"] == right
     assert second["query"] == other
 

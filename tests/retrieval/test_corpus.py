@@ -43,7 +43,10 @@ def test_a_row_outside_is_refused(tmp_path: Path, row: int) -> None:
 @pytest.mark.parametrize(
     ("text", "passage"),
     [
-        ('{"id": 7, "contents": "x", "title": "other fields"}\n', Passage("7", "x")),
+        (
+            '{"id": 7, "title": "T", "contents": "x", "more": [1, {"a": null}]}\n',
+            Passage("7", "x", {"title": "T", "more": [1, {"a": None}]}),
+        ),
         ('{"id": "a", "contents": "no newline at the end"}', Passage("a", "no newline at the end")),
         ('{"id": "a", "contents": "windows"}\r\n', Passage("a", "windows")),
         ('\ufeff{"id": "ü", "contents": "Σ \\u00e9 \\ud83d\\ude00"}\n', Passage("ü", "Σ é 😀")),
@@ -146,3 +149,16 @@ def test_another_array_is_refused(tmp_path: Path, array: Any) -> None:
     np.save(tmp_path / "offsets.npy", array)
     with pytest.raises(IndexFileError, match="build the index again"):
         Corpus.open(corpus.path, tmp_path / "offsets.npy")
+
+
+@pytest.mark.parametrize(
+    "damage", [b"\0" * 20, b"[" * 20, b'{"id": "a", "other":1', b'"' + b"x" * 18 + b'"']
+)
+def test_a_damaged_row_is_told_when_it_is_read(tmp_path: Path, damage: bytes) -> None:
+    corpus = opened(tmp_path, GOOD + GOOD.replace('"a"', '"b"'))
+    with corpus.path.open("r+b") as file:
+        file.seek(len(GOOD))
+        file.write(damage)
+    with pytest.raises(CorpusError, match="is damaged: row 1 is not what it was; .*verify"):
+        corpus.passage(1)
+    assert corpus.passage(0) == Passage("a", "one")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from helpers.retrieval_server import echo
 from helpers.wire_forms import CLIENTS, SERVERS, ClientForm, ServerForm
-from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
+from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable, SearchFailed
 from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits
 from prompt_coevo.retrieval.wire import (
     MalformedRequest,
@@ -64,10 +65,77 @@ def test_topk(topk: str, k: int) -> None:
     assert read(b'{"queries": ["a"], "topk": %b}' % topk.encode()).k == k
 
 
-def test_blank_queries_and_unknown_fields_pass() -> None:
-    request = read(b'{"queries": ["", "  ", "a"], "return_scores": null, "model": "e5"}')
-    assert request == WireRequest(["", "  ", "a"], 3, False)
+def test_unknown_fields_pass() -> None:
+    request = read(b'{"queries": ["a"], "return_scores": null, "model": "e5"}')
+    assert request == WireRequest(["a"], 3, False)
     assert read(b'{"queries": []}').queries == []
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        (b'""', "is empty"),
+        (b'" \\n "', "is empty"),
+        (b"3", "must be a text, but is a int"),
+        (b"null", "must be a text, but is a NoneType"),
+        (b'["a"]', "must be a text, but is a list"),
+        (b'"a \\ud800"', "holds half of a surrogate pair, which is no character"),
+        (b'"a \xed\xa0\x80"', "holds half of a surrogate pair, which is no character"),
+    ],
+)
+def test_a_broken_query_is_refused_and_the_others_are_not(query: bytes, problem: str) -> None:
+    request = read(b'{"queries": ["a", %b, "b \\ud83d\\ude00"], "return_scores": true}' % query)
+    assert request == WireRequest(["a", "b 😀"], 3, True, {1: f"the query {problem}"})
+    hits = [echo("a", 1), echo("b", 1)]
+    placed = request.placed(hits)
+    assert (placed[0], placed[2]) == tuple(hits)
+    assert isinstance(placed[1], QueryError)
+    assert json.loads(write_reply(placed, True))["errors"] == [None, f"the query {problem}", None]
+
+
+@pytest.mark.parametrize(
+    ("query", "kept"),
+    [
+        ("a" * 101, "a" * 100),
+        ("word " * 30, ("word " * 20).strip()),
+        ("b" * 60 + " " + "c" * 60, "b" * 60),
+        ("b" * 100 + " c", "b" * 100),
+        ("大" * 200, "大" * 100),
+        (" " * 200 + "a b", "a b"),
+        (" " * 200, ""),
+    ],
+)
+def test_a_long_query_is_cut_at_the_end_of_a_word(query: str, kept: str) -> None:
+    request = read(json.dumps({"queries": ["x", query]}).encode())
+    assert request.queries == (["x", kept] if kept else ["x"])
+    assert request.cut == (len(query),)
+    assert bool(request.refused) is not bool(kept)
+    assert read(json.dumps({"queries": ["a" * 100]}).encode()).cut == ()
+
+
+def test_errors_come_back_as_they_were() -> None:
+    attempts = [
+        echo("a", 2),
+        QueryError("the query is empty"),
+        ValueError("the index broke"),
+        SearchFailed("a \ud800"),
+    ]
+    back = read_reply(write_reply(attempts, True), count=4, k=3)
+    assert back[0] == attempts[0]
+    told = [(type(one), str(one)) for one in back[1:]]
+    assert told == [
+        (QueryError, "the query is empty"),
+        (SearchFailed, "the search failed: ValueError: the index broke"),
+        (SearchFailed, "a ?"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "fields", [b'"errors": "none"', b'"errors": ["x", "y"]', b'"errors": [7]', b'"errors": null']
+)
+def test_other_servers_fields_are_passed_over(fields: bytes) -> None:
+    body = b'{"result": [[{"id": "1", "contents": "x"}]], %b}' % fields
+    assert read_reply(body, count=1, k=3) == [[Hit("1", "x", 0.0, 1)]]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +144,8 @@ def test_blank_queries_and_unknown_fields_pass() -> None:
         (b"", "not valid JSON"),
         (b'{"queries": ["a"]', "not valid JSON"),
         (b"\xff\xfe", "not valid JSON"),
-        (b'{"queries": ["\\ud800"]}', "not valid JSON"),
+        (b'{"queries": ["\\ud800"', "not valid JSON"),
+        (b'{"queries": ["\\ud800", NaN]}', "not valid JSON"),
         (b"[" * 100_000, "not valid JSON"),
     ],
 )
@@ -91,8 +160,6 @@ def test_what_is_no_json_is_malformed(body: bytes, message: str) -> None:
         (b"[]", "must be an object"),
         (b"{}", '"queries", a list'),
         (b'{"queries": "a"}', '"queries", a list'),
-        (b'{"queries": ["a", 3]}', "query 1 must be a text"),
-        (b'{"queries": [["a"]]}', "query 0 must be a text"),
         (b'{"queries": ["a"], "topk": -1}', "k must be a number from 1 to 10, but is -1"),
         (b'{"queries": ["a"], "topk": 11}', "k must be a number from 1 to 10"),
         (b'{"queries": ["a"], "topk": "3"}', "k must be a number from 1 to 10, but is '3'"),
@@ -101,7 +168,6 @@ def test_what_is_no_json_is_malformed(body: bytes, message: str) -> None:
         (b'{"queries": ["a"], "topk": 1.5}', "k must be a number"),
         (b'{"queries": ["a"], "return_scores": 1}', "return_scores must be true or false"),
         (b'{"queries": ["a", "a", "a", "a", "a"]}', "5 queries at once"),
-        (b'{"queries": ["%b"]}' % (b"a" * 101), "query 0 has 101 characters"),
     ],
 )
 def test_what_does_not_fit_is_refused(body: bytes, message: str) -> None:
@@ -111,7 +177,9 @@ def test_what_does_not_fit_is_refused(body: bytes, message: str) -> None:
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=20), max_size=4))
 def test_requests_come_back_as_they_were(queries: list[str]) -> None:
-    assert read(write_request(queries, 5)) == WireRequest(queries, 5, True)
+    request = read(write_request(queries, 5))
+    assert (request.queries, request.k) == ([query for query in queries if query.strip()], 5)
+    assert list(request.refused) == [n for n, query in enumerate(queries) if not query.strip()]
 
 
 @given(st.lists(st.lists(st.tuples(st.text(st.characters(codec="utf-8")), st.floats(-9, 9)))))
@@ -132,6 +200,32 @@ def test_a_passage_with_half_a_surrogate_pair_is_sent_without_it() -> None:
     found = [[Hit("1", "a\ud800b", 1.0, 1), Hit("2", "é", 0.5, 2)]]
     (hits,) = read_reply(write_reply(found, True), count=1, k=3)
     assert [hit.contents for hit in hits] == ["a?b", "é"]
+
+
+ROW = {"title": "Paris", "text": "A city.", "url": "https://example.org", "more": [1, {"a": None}]}
+
+
+def test_documents_are_whole_rows_and_come_back_so() -> None:
+    hits = [Hit("7", '"Paris"\nA city.', 0.5, 1, ROW), Hit("8", "x", 0.25, 2)]
+    whole = {"id": "7", "contents": '"Paris"\nA city.', **ROW}
+    with_scores, bare = (json.loads(write_reply([hits], scores)) for scores in (True, False))
+    assert with_scores["result"][0][0] == {"document": whole, "score": 0.5}
+    assert bare["result"][0][0] == whole
+    assert read_reply(write_reply([hits], True), count=1, k=3) == [hits]
+
+
+@pytest.mark.parametrize("value", [10**30, {1: 2}, [[[]]] * 3 + ["\ud800"]])
+def test_a_field_that_cannot_be_sent_is_left_out(value: Any) -> None:
+    odd = [Hit("7", "x", 0.5, 1, {"title": "T", "odd": value}), Hit("8", "y", 0.25, 2, {"a": "b"})]
+    for scores in (True, False):
+        ((one, two),) = read_reply(write_reply([odd], scores), count=1, k=3)
+        assert (one.id, one.contents, one.fields) == ("7", "x", {"title": "T"})
+        assert (two.id, two.contents, two.fields) == ("8", "y", {"a": "b"})
+
+
+def test_a_field_cannot_stand_for_the_passage() -> None:
+    hits = [Hit("7", "x", 0.5, 1, {"id": "9", "contents": "y"})]
+    assert read_reply(write_reply([hits], True), count=1, k=3) == [[Hit("7", "x", 0.5, 1)]]
 
 
 def test_more_hits_than_asked_for_are_cut() -> None:

@@ -9,7 +9,7 @@ from fuzz.source import Source, as_json, as_text
 from fuzz.target import Target
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.retrieval.access import request_headers
-from prompt_coevo.retrieval.client.client import _retry_after
+from prompt_coevo.retrieval.client.asking import _retry_after
 from prompt_coevo.retrieval.client.urls import health_url, retrieve_url
 from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
 from prompt_coevo.retrieval.retriever import Hit

@@ -17,11 +17,13 @@ from helpers.retrieval_server import EchoRetriever, echo, free_port, serving
 from helpers.scripted_http import Reply, echoed, scripted
 from helpers.wire_forms import SERVERS, ServerForm
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.retrieval.agent.tool import SearchTool
 from prompt_coevo.retrieval.client.client import RemoteClient, RemoteRetriever
 from prompt_coevo.retrieval.client.hit_cache import HitCache
 from prompt_coevo.retrieval.client.replicas import Replicas
 from prompt_coevo.retrieval.client.urls import health_url, retrieve_url
 from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
+from prompt_coevo.retrieval.outcomes import Refused
 from prompt_coevo.retrieval.retriever import IndexInfo, Limits
 from prompt_coevo.retrieval.server.settings import ServerSettings
 
@@ -235,20 +237,42 @@ def test_a_server_that_hangs_is_given_up() -> None:
 
 
 def test_a_refusal_reaches_only_the_query_that_it_is_about() -> None:
-    limits = Limits(max_query_chars=50)
-    with (
-        serving(EchoRetriever(), ServerSettings(limits=limits)) as address,
-        client(address) as remote,
-    ):
-        queries = ["a", "b" * 51, "c", "boom", "d", "", "\ud800"]
+    class Picky(EchoRetriever):
+        def search(self, queries: Any, k: int) -> Any:
+            if "picky" in queries:
+                raise QueryError("query 0 is not to my taste")
+            return super().search(queries, k)
+
+    with serving(Picky()) as address, client(address) as remote:
+        queries = ["a", "picky", "c", "boom", "d", "", "\ud800"]
         outcomes = remote.search_each(queries, 1)
-        with pytest.raises(QueryError, match="has 51 characters"):
+        with pytest.raises(QueryError, match="the query is not to my taste"):
             remote.search(queries[:3], 1)
+        assert SearchTool(remote, k=1).search(["a", "picky"]) == [
+            echo("a", 1),
+            Refused("the query is not to my taste"),
+        ]
     good = [outcomes[number] for number in (0, 2, 4)]
     assert good == [echo(query, 1) for query in ("a", "c", "d")]
     kinds = [type(outcomes[number]) for number in (1, 5, 6)]
     assert kinds == [QueryError] * 3
     assert isinstance(outcomes[3], RetrieverUnavailable)
+
+
+def test_a_server_that_refuses_the_whole_request_is_asked_for_its_parts() -> None:
+    """As ours was, and others are."""
+
+    def script(path: str, body: dict[str, Any] | None) -> Reply:
+        assert body is not None
+        if any(len(query) > 50 for query in body["queries"]):
+            return Reply(b'{"error": "query 0 has 51 characters"}', 422)
+        return echoed(body)
+
+    with scripted(script) as server, client(server.address) as remote:
+        a, long, c = remote.search_each(["a", "b" * 51, "c"], 1)
+    assert [a, c] == [echo("a", 1), echo("c", 1)]
+    assert isinstance(long, QueryError)
+    assert str(long) == "the query has 51 characters"
 
 
 def test_a_batch_that_is_too_large_for_the_server_is_cut() -> None:

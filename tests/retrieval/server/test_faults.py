@@ -189,7 +189,9 @@ def test_a_chunked_body_without_end_is_refused(retriever: EchoRetriever) -> None
         assert is_well(address)
 
 
-def test_a_query_of_1_mb_is_refused_by_server_and_client(retriever: EchoRetriever) -> None:
+def test_a_query_of_1_mb_is_cut_by_the_server_and_refused_by_the_client(
+    retriever: EchoRetriever,
+) -> None:
     query = "word " * 200_000
     with serving(retriever) as address:
         assert is_well(address)
@@ -198,8 +200,8 @@ def test_a_query_of_1_mb_is_refused_by_server_and_client(retriever: EchoRetrieve
             head = b"POST /retrieve HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
             client.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body)
             answer = everything(client)
-        assert answer.startswith(b"HTTP/1.1 422 ")
-        assert b"has 1000000 characters" in answer
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert len(answer) < 100_000
         remote = RemoteRetriever(address)
         results = SearchTool(remote, k=1).search(["a", query])
         remote.close()

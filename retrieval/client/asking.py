@@ -1,0 +1,222 @@
+"""Asks one of several servers over HTTP, and the next one as long as that may help."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from prompt_coevo.markers import PROJECT
+from prompt_coevo.registry import RETRIEVAL_TOKEN_VARIABLE
+from prompt_coevo.retrieval.client.replicas import Replica, Replicas
+from prompt_coevo.retrieval.client.urls import health_url
+from prompt_coevo.retrieval.errors import RetrieverUnavailable
+from prompt_coevo.retrieval.wire import FINGERPRINT_HEADER, TIMEOUT_HEADER, read_error, read_health
+
+logger = logging.getLogger(PROJECT)
+
+
+class HttpAnswer(NamedTuple):
+    """A reply as it came."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+_Ask: TypeAlias = Callable[[Replica, float], Awaitable[HttpAnswer]]
+
+# 408 and 429 come from servers and proxies that have too much to do.
+_TRANSIENT: Final = {408, 429, 502, 503, 504}
+_TURNED_AWAY: Final = {401, 403, 421}
+_FIRST_WAIT_S: Final = 0.1
+_LONGEST_WAIT_S: Final = 2.0
+# Shorter than uvicorn's own limit, with which Search-R1's server ends idle connections.
+_KEEP_ALIVE_S: Final = 4.0
+# For the servers of a list to say what they search, before the first search.
+_COMPARED_WITHIN_S: Final = 5.0
+
+
+class _Transient(RetrieverUnavailable):
+    """A failure after which the same request may work."""
+
+    def __init__(self, message: str, retry_after_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class Asking:
+    """The requests of a client to `urls`; it belongs to the event loop that uses it first.
+
+    A request is tried again, with jitter and on the next server, while a connection fails or the answer
+    is 408, 429, 502, 503 or 504, for `total_timeout_s` in all.
+    """
+
+    def __init__(
+        self, urls: Sequence[str], headers: Mapping[str, str], total_timeout_s: float
+    ) -> None:
+        self._replicas = Replicas(urls)
+        self._headers = headers
+        self._total_timeout_s = total_timeout_s
+        self._session: Any = None
+        self._comparing: asyncio.Task[None] | None = None
+
+    @property
+    def urls(self) -> list[str]:
+        """The addresses for searches."""
+        return self._replicas.urls
+
+    async def post(self, body: bytes) -> HttpAnswer:
+        """A search. Raises RetrieverUnavailable, and ReplicasDiffer if the servers have different indexes."""
+
+        async def post(replica: Replica, seconds: float) -> HttpAnswer:
+            return await self._http("POST", replica.url, seconds, body)
+
+        return await self._retrying(post)
+
+    async def health(self) -> HttpAnswer:
+        """What one of the servers says about itself. Raises as `post`."""
+
+        async def get(replica: Replica, seconds: float) -> HttpAnswer:
+            return await self._http("GET", health_url(replica.url), seconds)
+
+        return await self._retrying(get)
+
+    def check_let_in(self, answer: HttpAnswer) -> None:
+        """Raise RetrieverUnavailable if the client was turned away."""
+        if answer.status in _TURNED_AWAY:
+            raise RetrieverUnavailable(
+                f"{' or '.join(self.urls)} answered {answer.status}: {read_error(answer.body)}; the "
+                f"client's token is `token`, or the environment variable {RETRIEVAL_TOKEN_VARIABLE}"
+            )
+
+    async def aclose(self) -> None:
+        """Give back the connections."""
+        if self._comparing is not None:
+            self._comparing.cancel()
+            await asyncio.wait([self._comparing])
+        if self._session is not None:
+            await self._session.close()
+
+    async def _retrying(self, ask: _Ask) -> HttpAnswer:
+        """Ask one server after the other until one answers or the time is over."""
+        import tenacity
+
+        await self._compared()
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self._total_timeout_s
+        backoff = tenacity.wait_random_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S)
+
+        def wait(state: tenacity.RetryCallState) -> float:
+            if self._replicas.any_ready(clock()):
+                return 0.0
+            error = state.outcome.exception() if state.outcome else None
+            asked_for = error.retry_after_s if isinstance(error, _Transient) else 0.0
+            return max(float(backoff(state)), asked_for * random.uniform(1.0, 1.5))
+
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception_type(_Transient),
+            wait=wait,
+            stop=tenacity.stop_before_delay(self._total_timeout_s),
+            reraise=True,
+        )
+        try:
+            return await retrying(self._attempt, ask, deadline)
+        except _Transient as error:
+            raise RetrieverUnavailable(
+                f"no retrieval server answered within {self._total_timeout_s:.3g} s: {error}"
+            ) from None
+
+    async def _attempt(self, ask: _Ask, deadline: float) -> HttpAnswer:
+        clock = asyncio.get_running_loop().time
+        replica = self._replicas.pick(clock())
+        left = deadline - clock()
+        if left <= 0:
+            raise _Transient("no time is left")
+        try:
+            # One server that hangs must leave some time to ask another.
+            answer = await ask(replica, left if len(self._replicas) == 1 else left / 2)
+            if answer.status in _TRANSIENT:
+                sentence = f"{replica.url} answered {answer.status}: {read_error(answer.body)}"
+                raise _Transient(sentence, _retry_after(answer.headers))
+        except _Transient as error:
+            self._replicas.failed(replica, clock(), error.retry_after_s)
+            raise
+        self._check_index(replica, answer)
+        self._replicas.answered(replica)
+        return answer
+
+    def _check_index(self, replica: Replica, answer: HttpAnswer) -> None:
+        """Raise _Transient if it searches something else than the others: the next one is asked."""
+        clock = asyncio.get_running_loop().time
+        problem = self._replicas.tells(replica, answer.headers.get(FINGERPRINT_HEADER))
+        if problem is not None:
+            if problem.is_news:
+                logger.error("%s; it is left out until it does", problem.sentence)
+            self._replicas.leave_out(replica, clock())
+            raise _Transient(problem.sentence)
+
+    async def _compared(self) -> None:
+        """Before the first search, ask all what they search. Those that do not answer may follow."""
+        if len(self._replicas) == 1:
+            return
+        if self._comparing is None:
+            self._comparing = asyncio.get_running_loop().create_task(self._compare())
+        # Not the task itself: who is cancelled must not cancel it for the others.
+        await asyncio.wait([self._comparing])
+        if not self._comparing.cancelled() and (error := self._comparing.exception()) is not None:
+            raise error
+
+    async def _compare(self) -> None:
+        within_s = min(_COMPARED_WITHIN_S, self._total_timeout_s / 2)
+
+        async def told_by(replica: Replica) -> tuple[Replica, str | None]:
+            try:
+                answer = await self._http("GET", health_url(replica.url), within_s)
+                return replica, read_health(
+                    answer.body
+                ).fingerprint if answer.status == 200 else None
+            except RetrieverUnavailable:
+                return replica, None
+
+        told = await asyncio.gather(*(told_by(replica) for replica in self._replicas))
+        self._replicas.agree(told)
+
+    async def _http(
+        self, method: str, url: str, seconds: float, body: bytes | None = None
+    ) -> HttpAnswer:
+        import aiohttp
+
+        headers = {**self._headers, TIMEOUT_HEADER: f"{seconds:.3f}"}
+        limit = aiohttp.ClientTimeout(total=seconds)
+        try:
+            async with self._connections().request(
+                method, url, data=body, headers=headers, timeout=limit
+            ) as response:
+                return HttpAnswer(response.status, response.headers, await response.read())
+        except TimeoutError:
+            raise _Transient(f"{url} did not answer within {seconds:.3g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise _Transient(f"{url}: {error or type(error).__name__}") from None
+
+    def _connections(self) -> Any:
+        import aiohttp
+
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S),
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    """The seconds that the server asks to wait; 0 if it does not say, or names a date."""
+    try:
+        seconds = float(headers.get("retry-after", 0))
+    except ValueError:
+        return 0.0
+    return seconds if math.isfinite(seconds) and seconds > 0 else 0.0
