@@ -94,6 +94,7 @@ class Asynchronous(Coevolving):
         self._riders = {uid: plan for uid, plan in self._riders.items() if uid not in finished}
 
     def _about_to_drop(self, uids: set[str], finished: set[str]) -> None:
+        super()._about_to_drop(uids, finished)
         # Others dropped out by dynamic sampling: no loss, and VeRL's metrics tell of it.
         too_old = len(finished & self.replay_buffer._stale_terminal_keys(self.global_steps, TRAIN))
         failed = len(uids - finished)

@@ -73,6 +73,11 @@ def check_config(config: DictConfig, settings: Settings, mode: str = "sync") -> 
             "skip.rollout_tq.enable replays stored rollouts, which ran under other prompts; switch it "
             "off"
         )
+    if config.algorithm.adv_estimator == "remax":
+        raise HostError(
+            "algorithm.adv_estimator=remax needs a greedy rollout of every question, which VeRL's V1 "
+            "trainer does not sample; take another estimator, such as grpo"
+        )
     sampler = OmegaConf.select(config, "trainer.v1.sampler.custom_sampler.path")
     if mode != "sync":
         _check_asynchronous(config, mode, sampler)

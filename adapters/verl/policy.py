@@ -17,6 +17,7 @@ from verl.utils.dataset.rl_dataset import collate_fn
 
 from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.adapters.verl.harvest import OVER, collect, session, tags_of, texts_of
+from prompt_coevo.adapters.verl.living import Living, samplers
 from prompt_coevo.doors.late_texts import LateTexts
 from prompt_coevo.doors.policy import DoorPolicy, not_all_aborted
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout, RolloutRequest
@@ -25,6 +26,7 @@ Planned: TypeAlias = dict[str, list[Assignment]]
 """What rows run under, by their uids."""
 _PARTITION: Final = "val"
 _POLL_S: Final = 0.2  # VeRL looks every two seconds, which adds up over the waves of a search
+_LIVING_S: Final = 5.0  # how often whoever samples is asked for a sign of life
 
 
 def forget_all() -> None:
@@ -54,12 +56,17 @@ class VerlPolicy(DoorPolicy):
         self._trainer = trainer
         self._dispatcher = dispatcher
         self._sampled_by = sampled_by
+        self._living = Living(lambda: samplers(trainer, dispatcher))
+
+    def check_living(self) -> None:
+        """Where something has failed. Raises HostError if a rollout server or a worker has died."""
+        self._living.check(patiently=True)
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
         """One scored completion per request, by the current weights, all in one batch.
 
         VeRL logs what a rollout or its reward raises, and it counts as aborted. Raises RolloutsFailed if
-        all of them do.
+        all of them do, and HostError if what samples them has died.
         """
         if not requests:
             return []
@@ -86,13 +93,23 @@ class VerlPolicy(DoorPolicy):
         return {uid: [one.assignment] for uid, one in zip(uids, requests, strict=True)}
 
     def wait(self, sent: Planned) -> tq.KVBatchMeta | None:
-        """The rows of all that was sent; None if that was nothing."""
+        """The rows of all that was sent; None if that was nothing.
+
+        Raises HostError if what samples them has died: VeRL goes on sending to it.
+        """
         if not sent:
             return None
         buffer = self._trainer.replay_buffer
         often = min(getattr(buffer, "poll_interval", _POLL_S), _POLL_S)
+        looked = time.monotonic()
         while len(self.finished(sent)) < len(sent):
             time.sleep(often)
+            if time.monotonic() - looked > _LIVING_S:
+                self._living.check()
+                looked = time.monotonic()
+        tags = _tags()
+        if any(tags[uid]["status"] == "failure" for uid in sent):
+            self.check_living()
         return self.rows(sent)
 
     def finished(self, sent: Planned) -> Planned:

@@ -33,7 +33,7 @@ from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.patching import swapped, wrap
 from prompt_coevo.doors.policy import observe_riders
 from prompt_coevo.doors.trackers.texts import Texts, Writing
-from prompt_coevo.errors import HostError
+from prompt_coevo.errors import CoevoError, HostError
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout
 
 TRAIN: Final = "train"
@@ -109,7 +109,13 @@ class Coevolving(PPOTrainer):
         self._policy = VerlPolicy(self, self._dispatcher, self._sampled_by)
         if not self.config.trainer.get("val_only", False):
             self._engine.begin(self._policy, workload(self.config, len(self.train_dataset)))
-        super().fit(self._dispatcher)
+        try:
+            super().fit(self._dispatcher)
+        except CoevoError:
+            raise
+        except Exception:
+            self._policy.check_living()  # which says in a sentence what VeRL says in many lines
+            raise
 
     # Moments of a step
 
@@ -268,7 +274,12 @@ class Coevolving(PPOTrainer):
         return original(partition_id, uids)
 
     def _about_to_drop(self, uids: set[str], finished: set[str]) -> None:
-        """Groups that VeRL drops; those that `finished` are observed, the others have failed."""
+        """Groups that VeRL drops; those that `finished` are observed, the others have failed.
+
+        VeRL has others sampled in the place of those that failed, for ever if their server has died.
+        """
+        if uids - finished:
+            self._policy.check_living()
 
 
 @register_trainer(TRAINERS["sync"])

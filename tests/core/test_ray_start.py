@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from standins.ray_start import ATTEMPTS, patiently
+from standins.ray_start import ATTEMPTS, patiently, start_patiently
 
 
 class Node:
@@ -18,6 +18,9 @@ class Node:
 
 def test_a_node_that_is_late_is_started_again() -> None:
     assert patiently(Node(2).init, 1, option="a") == (1, "a")
+    module = Node(2)
+    start_patiently(module)
+    assert module.init(1, option="a") == (1, "a")
 
 
 def test_what_else_is_raised_is_raised() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,3 +19,8 @@ def patiently(init: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
             if _TOO_LATE not in str(error):
                 raise
     return init(*arguments, **options)
+
+
+def start_patiently(module: Any) -> None:
+    """Let `ray.init` of the module be patient."""
+    module.init = functools.wraps(module.init)(functools.partial(patiently, module.init))

@@ -44,6 +44,7 @@ def built(monkeypatch: pytest.MonkeyPatch, filters: bool) -> tuple[Any, UnderWay
         desk=SimpleNamespace(note=lambda name, **fields: notes.append((name, fields)))
     )
     made._dispatcher = SimpleNamespace(under_way=under_way)
+    made._policy = SimpleNamespace(check_living=lambda: notes.append("who lives?"))
     monkeypatch.setattr(made, "_collect", lambda keys, texts: list(keys))
     return made, under_way, notes
 
@@ -56,7 +57,7 @@ def test_what_verl_drops_is_told_and_whole_groups_are_observed(
     made._around_clear_groups(lambda *given: cleared.append(given), "train", {"a", "b"})
     assert under_way.back == ["a_0_0"]
     assert under_way.forgotten == {"a", "b"}
-    assert notes == [("groups_dropped", {"too_old": 1, "failed": 1})]
+    assert notes == ["who lives?", ("groups_dropped", {"too_old": 1, "failed": 1})]
     assert cleared == [("train", {"a", "b"})]
 
 
@@ -72,9 +73,10 @@ def test_but_what_is_too_old_or_failed_beside_it_is_told(monkeypatch: pytest.Mon
     made._around_clear_groups(lambda *_: None, "train", {"a", "b", "c"})
     assert under_way.back == ["a_0_0", "c_0_0"]
     made._around_clear_groups(lambda *_: None, "train", {"a"})
-    assert [fields for _, fields in notes] == [
-        {"too_old": 1, "failed": 1},
-        {"too_old": 1, "failed": 0},
+    assert notes == [
+        "who lives?",
+        ("groups_dropped", {"too_old": 1, "failed": 1}),
+        ("groups_dropped", {"too_old": 1, "failed": 0}),
     ]
 
 

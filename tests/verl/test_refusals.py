@@ -147,6 +147,7 @@ def test_a_key_of_the_host_that_is_unknown_is_hydras_business() -> None:
         ),
         (["+trainer.v1.sync.parameter_sync_step=2"], "trains on parts of a round"),
         (["skip.rollout_tq.enable=True"], "replays stored rollouts"),
+        (["algorithm.adv_estimator=remax"], "needs a greedy rollout of every question"),
         (
             [
                 "algorithm.filter_groups.enable=True",

@@ -6,12 +6,13 @@ pull in half of VeRL waits until VeRL itself imports the module that it belongs 
 
 from __future__ import annotations
 
-from standins import ports
+from standins import ports, ray_start
 from standins.on_import import when_imported
 from standins.verl import cpu_platform, engine, gloo, recorder, replay_buffer, rollout, weights
 
 cpu_platform.register()
 gloo.collapse_backend()
+when_imported("ray", ray_start.start_patiently)
 when_imported("verl.workers.engine.fsdp.transformer_impl", engine.register)
 when_imported("verl.workers.rollout.base", rollout.register_adapter)
 when_imported("verl.workers.rollout.replica", rollout.register_replica)
