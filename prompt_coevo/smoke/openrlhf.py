@@ -34,14 +34,12 @@ _DATA: Final = "train.jsonl"
 _BOARD: Final = "board"
 _OUR_METRICS: Final = "train/coevo/"
 
-_LORA: Final = ("--ds.lora.rank", "8", "--ds.lora.alpha", "16")
 _VARIANTS: Final = (
     Variant("p2o", "P2O, the paper's search, bf16, vLLM", WAVES),
     Variant("stream", "P2O, the streaming search", STREAM),
     Variant("inspo", "INSPO", INSPO),
     Variant("band", 'distill_ratio = "band"', BAND),
     Variant("templated", 'distill_ratio = "templated"', TEMPLATED),
-    Variant("lora", "P2O, LoRA", WAVES, _LORA),
     Variant(
         "checkpointing",
         "P2O, gradient checkpointing",
