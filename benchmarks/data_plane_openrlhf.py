@@ -4,49 +4,75 @@
 
 The real generator, dispatch, vLLM actor class and object store of OpenRLHF; the actor makes its responses
 up (`tests/helpers/openrlhf_generator.py`), and nothing is trained. Half of the groups run under two
-templates and none, a third of the rollouts each. OpenRLHF's own generator and the door's take turns.
+templates and none, a third of the rollouts each. OpenRLHF's own generator comes first, then the door's.
+"Ours" is all that happens in the door's methods and not in those of OpenRLHF that they call, but for what
+is done once before the first step.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "standins" / "openrlhf"))
 
 import ray
+from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from ray import cloudpickle
 
 from helpers.openrlhf_generator import engines, generator, local_ray
-from prompt_coevo.adapters.openrlhf import generation
+from prompt_coevo.adapters.openrlhf.generation import CoevoSamplesGenerator
 from prompt_coevo.adapters.openrlhf.groups import TAG
+
+HOST: Final = "OpenRLHF's own"
+PARTS: Final = {
+    "generate_samples": "the rest",
+    "_generate_vllm": "the rest",
+    "_begin": "before the first step",
+    "_dispatch_prompts_to_vllm": "placing prompts",
+    "_process_response_into_experience": "responses",
+}
 
 
 class Clock:
-    """Seconds inside of functions, by their names."""
+    """Seconds that pass in the parts of a call, those of the innermost part only: of the clock, and of the
+    driver's own thread on a CPU."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+        self.cpu: dict[str, float] = {}
+        self._parts: list[str] = []
+        self._since = 0.0, 0.0
 
-    def around(self, target: Any, name: str) -> None:
+    def around(self, target: Any, name: str, part: str) -> None:
         inner: Callable[..., Any] = getattr(target, name)
 
+        @wraps(inner)
         def timed(*arguments: Any, **options: Any) -> Any:
-            started = time.perf_counter()
+            self._to([*self._parts, part])
             try:
                 return inner(*arguments, **options)
             finally:
-                taken = time.perf_counter() - started
-                self.seconds[name] = self.seconds.get(name, 0.0) + taken
+                self._to(self._parts[:-1])
 
         setattr(target, name, timed)
+
+    def _to(self, parts: list[str]) -> None:
+        now = time.perf_counter(), time.thread_time()
+        if self._parts:
+            part = self._parts[-1]
+            self.seconds[part] = self.seconds.get(part, 0.0) + now[0] - self._since[0]
+            self.cpu[part] = self.cpu.get(part, 0.0) + now[1] - self._since[1]
+        self._parts, self._since = parts, now
 
 
 def measure(sizes: argparse.Namespace, folder: Path, actors: list[Any]) -> dict[str, Any]:
@@ -74,12 +100,13 @@ def measure(sizes: argparse.Namespace, folder: Path, actors: list[Any]) -> dict[
         return references
 
     made._dispatched = kept
-    clock.around(generation, "to_train_on")
-    clock.around(generation.BatchTexts, "keep")
-    clock.around(made._policy, "scored")
-    clock.around(made._dataset, "place_group")
-    clock.around(made.engine, "plan")
-    clock.around(made.engine, "observe")
+    clock.around(made, "_dispatched", HOST)
+    for name, part in PARTS.items():
+        clock.around(CoevoSamplesGenerator, name, part)
+        if hasattr(SamplesGenerator, name):
+            clock.around(SamplesGenerator, name, HOST)
+    clock.around(made.engine, "plan", "plan")
+    clock.around(made.engine, "observe", "observe")
     started = time.perf_counter()
     made.generate_samples(**kwargs)
     with_door = time.perf_counter() - started
@@ -87,13 +114,18 @@ def measure(sizes: argparse.Namespace, folder: Path, actors: list[Any]) -> dict[
     group = ray.get(reference)
     as_it_was = [{name: one[name] for name in one if name != TAG} for one in group]
     group_bytes, was = (len(cloudpickle.dumps(some)) for some in (group, as_it_was))
+    once = PARTS["_begin"]
+    ours = [part for part in clock.seconds if part not in (HOST, once)]
     return {
         "questions": sizes.questions,
         "rollouts": sizes.rollouts,
         "tokens": sizes.tokens,
         "seconds_bare": round(without, 1),
         "seconds_with_door": round(with_door, 1),
-        "seconds_of_ours": {name: round(value, 2) for name, value in clock.seconds.items()},
+        "load": [round(one, 1) for one in os.getloadavg()],
+        "seconds_of_ours": round(sum(clock.seconds[part] for part in ours), 2),
+        "cpu_seconds_of_ours": round(sum(clock.cpu[part] for part in ours), 2),
+        "cpu_seconds_by_part": {part: round(value, 2) for part, value in clock.cpu.items()},
         "bytes_of_responses": was * sizes.questions,
         "bytes_of_requests": asked,
         "bytes_added_to_responses": (group_bytes - was) * sizes.questions,

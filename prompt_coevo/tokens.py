@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from prompt_coevo.placement import Prompt
@@ -12,6 +12,18 @@ def encode(processing_class: Any, text: str) -> list[int]:
     """The ids of a text, without any special tokens around it."""
     tokenizer = getattr(processing_class, "tokenizer", processing_class)
     ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return ids
+
+
+def encode_all(processing_class: Any, texts: Sequence[str]) -> list[list[int]]:
+    """The ids of each text, as of `encode`; there must be one at least."""
+    tokenizer = getattr(processing_class, "tokenizer", processing_class)
+    ids: list[list[int]] = tokenizer(
+        [str(text) for text in texts],  # tokenizers look for `str` itself in a list
+        add_special_tokens=False,
+        return_attention_mask=False,
+        return_token_type_ids=False,
+    )["input_ids"]
     return ids
 
 

@@ -33,6 +33,11 @@ def check_arguments(args: Arguments, settings: Settings) -> None:
             "--train.partial_rollout_enable changes the weights in the middle of a rollout, so prompts "
             "cannot be compared on one policy; leave it out"
         )
+    if args.ds.lora.rank > 0:
+        raise HostError(
+            "--ds.lora.rank: OpenRLHF sends the weights of a model with LoRA under names that vLLM does "
+            "not know, so its run would end after the first update, with or without --coevo; leave it out"
+        )
     if getattr(args.data, "max_images_per_prompt", 0):
         raise HostError(
             "--data.max_images_per_prompt: templates and instructions can be placed in text prompts "

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
 
 from prompt_coevo.adapters.openrlhf.host import Response
 from prompt_coevo.doors.distill import TokenRow
-from prompt_coevo.tokens import encode
+from prompt_coevo.doors.prompt_ids import PromptIds
 
 
-def to_train_on(response: Response, trained: str, tokenizer: Any) -> Response:
-    """The response with the prompt that it is trained on, which differs if it was sampled under a template.
+def train_on(response: Response, trained: str, prompts: PromptIds) -> None:
+    """Give a response the prompt that it is trained on, which differs if it was sampled under a template.
 
     Raises HostError if its prompt cannot be exchanged, also for the same: that shows in the first batch.
     """
-    rolled_out = _ids(tokenizer, response["prompt"])
-    return with_prompt(response, rolled_out, trained, _ids(tokenizer, trained))
+    exchange_prompt(response, prompts.of(response["prompt"]), trained, prompts.of(trained))
 
 
-def with_prompt(
+def exchange_prompt(
     response: Response, rolled_out: Sequence[int], prompt: str, prompt_ids: Sequence[int]
-) -> Response:
-    """The response as if it had been sampled under `prompt`, and not under the ids `rolled_out`.
+) -> None:
+    """Make a response one that was sampled under `prompt`, and not under the ids `rolled_out`.
 
-    Raises HostError if it does not begin with these.
+    The response and its lists are changed themselves. Raises HostError if it does not begin with these ids.
     """
     tokens, ranges = response["observation_tokens"], response["action_ranges"]
     row = TokenRow(tokens, ranges, response["rollout_log_probs"]).exchanged(
@@ -34,15 +31,7 @@ def with_prompt(
         "an agent's reset() must hand on the observation unchanged (or set "
         "--coevo.context_distillation false)",
     )
-    return {
-        **response,
-        "prompt": prompt,
-        "observation_tokens": row.ids,
-        "action_ranges": row.ranges,
-        "rollout_log_probs": row.log_probs,
-    }
-
-
-@lru_cache(maxsize=1024)  # a group's responses come one by one, and share their prompts
-def _ids(tokenizer: Any, text: str) -> list[int]:
-    return encode(tokenizer, text)
+    response["prompt"] = prompt
+    response["observation_tokens"] = row.ids
+    response["action_ranges"] = row.ranges
+    response["rollout_log_probs"] = row.log_probs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from transformers import AutoConfig
 
 from prompt_coevo.adapters.openrlhf.checkpoint import may_be_saved
 from prompt_coevo.adapters.openrlhf.checks import workload
-from prompt_coevo.adapters.openrlhf.distil import to_train_on
+from prompt_coevo.adapters.openrlhf.distil import train_on
 from prompt_coevo.adapters.openrlhf.drift import ADVICE, check_keys, check_part
 from prompt_coevo.adapters.openrlhf.groups import TAG, Asked, dispatch_groups
 from prompt_coevo.adapters.openrlhf.host import Reference, Response
@@ -32,6 +32,7 @@ from prompt_coevo.doors.length_gate import check_questions
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.patching import swapped
 from prompt_coevo.doors.progress import Progress
+from prompt_coevo.doors.prompt_ids import PromptIds
 from prompt_coevo.doors.sent_settings import received
 from prompt_coevo.doors.stateful_loader import StatefulLoader
 from prompt_coevo.doors.trackers.texts import Texts
@@ -85,6 +86,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
         self._observed: dict[int, Rollout] = {}
         self._riders: list[Sent] = []
         self._texts = BatchTexts(self.tokenizer)
+        self._prompt_ids = PromptIds(self.tokenizer)
 
     def share(self, lock: Any) -> None:
         """With a trainer that broadcasts at any time, but for when `lock` is held, as it is when our
@@ -110,7 +112,8 @@ class CoevoSamplesGenerator(SamplesGenerator):
             # A batch of what was left over, which shows only when the dataset has no prompt more.
             self._between_steps()
         for sample in samples:
-            sample.info[STALENESS] = self.engine.policy_version.step - sample.info[STALENESS]
+            sampled_by = sample.info[STALENESS].item()
+            sample.info[STALENESS] = _number(self.engine.policy_version.step - sampled_by)
         self.prompts_dataloader.progress.generated(
             prompts=prompts, trained=bool(samples), exhausted=exhausted
         )
@@ -158,6 +161,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
         self._asked, self._observed, self._riders = [], {}, []
         del rollouts, riders  # else all of them were held, and their texts decoded
         self._texts.close()
+        self._prompt_ids.clear()
         return result
 
     def _dispatch_prompts_to_vllm(
@@ -184,6 +188,8 @@ class CoevoSamplesGenerator(SamplesGenerator):
             self._asked += [
                 (one, trained, question) for one, (_, trained) in zip(some, placed, strict=True)
             ]
+        if best is None and self._may_distil:
+            self._prompt_ids.ahead([*texts, *(trained for _, trained, _ in self._asked[first:])])
         # Our prompts are texts; groups have no images (see checks.py).
         kwargs.pop("images", None)
         references = dispatch_groups(self._dispatched, texts, labels, kwargs, first)
@@ -222,26 +228,39 @@ class CoevoSamplesGenerator(SamplesGenerator):
                 "(its error is in the log of the vLLM actor), and OpenRLHF cannot train on a batch with "
                 "missing rewards; let it answer with a number instead"
             )
-        rolled_out = response
+        sampled_under = _prompt_of(response) if self._keeps_prompts else ()
         if self._may_distil or assignment.distilled:
-            response = to_train_on(response, trained, self.tokenizer)
+            train_on(response, trained, self._prompt_ids)
         experience = make(response, **kwargs)
         self._texts.keep(number, rollout, response, experience)
         if assignment.distilled:
             _check_tokens(experience, response)
         if self._keeps_prompts:
-            experience.info[ROLLED_OUT] = _rolled_out(assignment, rolled_out, response)
-        experience.info[DISTILLED] = torch.tensor([float(assignment.distilled)])
-        experience.info[STALENESS] = torch.tensor([float(rollout.policy_version.step)])
+            experience.info[ROLLED_OUT] = _rolled_out(assignment, sampled_under, response)
+        experience.info[DISTILLED] = _number(float(assignment.distilled))
+        experience.info[STALENESS] = _number(float(rollout.policy_version.step))
         return experience
 
 
-def _rolled_out(assignment: Assignment, before: Response, after: Response) -> torch.Tensor:
-    """What a response ran under, for a second forward pass."""
-    if not (assignment.distilled and before["action_ranges"]):
+@lru_cache(maxsize=256)
+def _number(value: float) -> torch.Tensor:
+    """An entry of an Experience's info, shared by rows: OpenRLHF makes others of it and changes none."""
+    return torch.tensor([value])
+
+
+def _prompt_of(response: Response) -> list[int]:
+    """The ids that a response begins with, none if it has no token of the policy's."""
+    ranges = response["action_ranges"]
+    return list(response["observation_tokens"][: ranges[0][0]]) if ranges else []
+
+
+def _rolled_out(
+    assignment: Assignment, sampled_under: Sequence[int], response: Response
+) -> torch.Tensor:
+    """What a response, which has the prompt that it is trained on, ran under, for a second forward pass."""
+    if not (assignment.distilled and response["action_ranges"]):
         return entry(0, ())
-    length, trained = before["action_ranges"][0][0], after["action_ranges"][0][0]
-    return entry(trained, before["observation_tokens"][:length])
+    return entry(response["action_ranges"][0][0], sampled_under)
 
 
 def _check_tokens(experience: Experience, response: Response) -> None:

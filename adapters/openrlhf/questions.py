@@ -15,7 +15,6 @@ from prompt_coevo.doors.questions import QuestionIndex, content_id
 from prompt_coevo.doors.rows import Row
 from prompt_coevo.placement import Prompt
 from prompt_coevo.settings import Settings
-from prompt_coevo.tokens import encode
 from prompt_coevo.types import Assignment
 
 
@@ -65,7 +64,7 @@ class CoevoPromptDataset(PromptDataset):
         question = question or self.render(prompt)
         if placed == prompt:
             return question
-        return PlacedPrompt.of(self.render(placed), question, self._decoded)
+        return PlacedPrompt.of(self.render(placed), question)
 
     def place_group(
         self, assignments: Sequence[Assignment], row: Row, question: str
@@ -80,13 +79,17 @@ class CoevoPromptDataset(PromptDataset):
             key = (one.instruction, one.template, one.placement, one.distill)
             if key not in made:
                 sampled = self.place(one, row, question)
-                distilled = one.distilled and self.render(one.train_prompt(self.prompt(row)))
-                made[key] = sampled, distilled or str(sampled)
+                made[key] = sampled, self._trained(one, row, question) or str(sampled)
             found.append(made[key])
         return found
 
-    def _decoded(self, text: str) -> str:
-        return str(self.tokenizer.decode(encode(self.tokenizer, text)))
+    def _trained(self, assignment: Assignment, row: Row, question: str) -> str | None:
+        """What a distilled rollout is trained on: most often the question as it is."""
+        if not assignment.distilled:
+            return None
+        prompt = self.prompt(row)
+        trained = assignment.train_prompt(prompt)
+        return question if trained == prompt else self.render(trained)
 
     def index(self, settings: Settings) -> QuestionIndex:
         """The questions of this dataset. Raises DatasetError.

@@ -18,6 +18,7 @@ from prompt_coevo.adapters.openrlhf.host import Response, class_of
 from prompt_coevo.adapters.openrlhf.lent import Borrowed
 from prompt_coevo.doors.patching import wrap
 from prompt_coevo.doors.placed_text import on_the_question
+from prompt_coevo.tokens import encode
 
 
 class CoevoRolloutActor(class_of(engine.RolloutRayActor)):  # type: ignore[misc]
@@ -26,16 +27,17 @@ class CoevoRolloutActor(class_of(engine.RolloutRayActor)):  # type: ignore[misc]
     async def __init__(self, *args: object, **kwargs: object) -> None:  # type: ignore[misc]
         await super().__init__(*args, **kwargs)
         self._borrowed = Borrowed()
+        self._tokenizer: Any = None
         if isinstance(self.executor, SingleTurnAgentExecutor):
             for name in ("_fetch_rewards_via_func", "_fetch_rewards_via_http"):
-                wrap(self.executor, name, _of_the_questions)
+                wrap(self.executor, name, self._of_the_questions)
 
     async def generate_responses(
         self, prompt: str | Asked, hf_tokenizer: object, **kwargs: object
     ) -> list[Response]:
         """The responses to a prompt, or to those of a group, numbered. Raises HostError, see `numbered`."""
         sample: Callable[..., Awaitable[list[Response]]] = super().generate_responses
-        kwargs["hf_tokenizer"] = await self._borrowed.tokenizer(hf_tokenizer)
+        kwargs["hf_tokenizer"] = self._tokenizer = await self._borrowed.tokenizer(hf_tokenizer)
         if not isinstance(prompt, Asked):
             return await sample(prompt=prompt, **kwargs)
         parts = []
@@ -48,11 +50,19 @@ class CoevoRolloutActor(class_of(engine.RolloutRayActor)):  # type: ignore[misc]
             parts.append(sample(prompt=text, **{**kwargs, **own}))
         return numbered(prompt, await asyncio.gather(*parts))
 
+    def _of_the_questions(
+        self,
+        fetch: Callable[..., Awaitable[list[Any]]],
+        queries: list[str],
+        prompts: list[str],
+        labels: Any,
+    ) -> Awaitable[list[Any]]:
+        """The rewards, as if the responses had been sampled with the questions' own prompts."""
+        pairs = [
+            on_the_question(query, prompt, self._decoded, "raise --data.max_len")
+            for query, prompt in zip(queries, prompts, strict=True)
+        ]
+        return fetch([query for query, _ in pairs], [prompt for _, prompt in pairs], labels)
 
-def _of_the_questions(
-    fetch: Callable[..., Awaitable[list[Any]]], queries: list[str], prompts: list[str], labels: Any
-) -> Awaitable[list[Any]]:
-    """The rewards, as if the responses had been sampled with the questions' own prompts."""
-    advice = "raise --data.max_len"
-    pairs = [on_the_question(*pair, advice) for pair in zip(queries, prompts, strict=True)]
-    return fetch([query for query, _ in pairs], [prompt for _, prompt in pairs], labels)
+    def _decoded(self, text: str) -> str:
+        return str(self._tokenizer.decode(encode(self._tokenizer, text)))

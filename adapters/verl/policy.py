@@ -107,7 +107,7 @@ class VerlPolicy(DoorPolicy):
             if time.monotonic() - looked > _LIVING_S:
                 self._living.check()
                 looked = time.monotonic()
-        tags = _tags()
+        tags = tags_of(_PARTITION)
         if any(tags[uid]["status"] == "failure" for uid in sent):
             self.check_living()
         return self.rows(sent)

@@ -8,12 +8,13 @@ sequence moves by the difference of the prompts' lengths.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from prompt_coevo.errors import HostError
 
 TokenIds: TypeAlias = Sequence[int]
 TokenRange: TypeAlias = tuple[int, int]
+T = TypeVar("T")
 
 
 def swap_prompts(
@@ -71,9 +72,10 @@ class TokenRow(NamedTuple):
     def exchanged(self, rolled_out: TokenIds, trained: TokenIds, advice: str) -> TokenRow:
         """The row as if it had been sampled under the prompt `trained`.
 
-        Raises HostError, with `advice`, if it does not begin with `rolled_out`, the prompt that it was
-        asked for. That is so for a prompt that was cut off, and for an agent that edits it. Where both
-        prompts are the same, it is the same row.
+        Its lists are changed themselves, because they are long, and many. Raises HostError, with
+        `advice`, if the row does not begin with `rolled_out`, the prompt that it was asked for. That is
+        so for a prompt that was cut off, and for an agent that edits it. Where both prompts are the
+        same, it is the same row.
         """
         start, length = len(rolled_out), len(trained)
         if list(self.ids[:start]) != list(rolled_out) or (
@@ -83,10 +85,18 @@ class TokenRow(NamedTuple):
                 "a response does not begin with the prompt that it was asked for, so the prompt cannot "
                 f"be exchanged for the question: {advice}"
             )
-        if list(trained) == list(rolled_out):
-            return self  # long, and many
+        if trained is rolled_out or list(trained) == list(rolled_out):
+            return self
+        ranges = shift_ranges([(first, last) for first, last in self.ranges], start, length)
         return TokenRow(
-            [*trained, *self.ids[start:]],
-            shift_ranges([(first, last) for first, last in self.ranges], start, length),
-            self.log_probs and [0.0] * length + list(self.log_probs[start:]),
+            _beginning_with(trained, self.ids, start),
+            ranges,
+            self.log_probs and _beginning_with([0.0] * length, self.log_probs, start),
         )
+
+
+def _beginning_with(new: Sequence[T], values: list[T], start: int) -> list[T]:
+    """The list, or one of what is none, with something else before `start`."""
+    changed = values if isinstance(values, list) else list(values)
+    changed[:start] = new
+    return changed

@@ -14,30 +14,29 @@ class PlacedPrompt(str):
     """A rendered prompt of a rollout that also knows the question's own, for the reward."""
 
     question: str
-    decoded: str
-    """As it comes out of the tokenizer again, which may change blanks."""
-    question_decoded: str
 
     @classmethod
-    def of(cls, text: str, question: str, decode: Callable[[str], str]) -> PlacedPrompt:
-        """Both are rendered; `decode` gives a text as it comes out of the tokenizer again."""
+    def of(cls, text: str, question: str) -> PlacedPrompt:
+        """Both are rendered."""
         placed = cls(text)
         placed.question = question
-        placed.decoded, placed.question_decoded = decode(text), decode(question)
         return placed
 
 
-def on_the_question(whole: str, prompt: str, advice: str) -> tuple[str, str]:
+def on_the_question(
+    whole: str, prompt: str, decode: Callable[[str], str], advice: str
+) -> tuple[str, str]:
     """Prompt with response, and the prompt: as if it had been sampled with the question's own.
 
-    `whole` is decoded, as rewards get it. Raises HostError, with `advice`, if it does not begin with the
-    prompt.
+    `whole` is decoded, as rewards get it, and `decode` gives a text as it comes out of the tokenizer again,
+    which may change blanks. Raises HostError, with `advice`, if it does not begin with the prompt.
     """
     if not isinstance(prompt, PlacedPrompt):
         return whole, prompt
-    if not whole.startswith(prompt.decoded):
+    decoded = decode(str(prompt))
+    if not whole.startswith(decoded):
         raise HostError(
             "a response does not begin with the prompt that it was asked for, so its reward cannot be "
             f"that of the question; {advice}"
         )
-    return prompt.question_decoded + whole[len(prompt.decoded) :], prompt.question
+    return decode(prompt.question) + whole[len(decoded) :], prompt.question

@@ -31,8 +31,6 @@ _DATA: Final = "train.jsonl"
 _BOARD: Final = "board"
 _OUR_METRICS: Final = "train/coevo/"
 
-_LORA: Final = ("--ds.lora.rank", "8", "--ds.lora.alpha", "16")
-
 
 def _prepare(variant: Variant, place: Place) -> Command:
     rows = [{"input": world.chat(t), "label": spell(t.answer)} for t in world.tasks()]
@@ -123,7 +121,7 @@ DOOR: Final = Door(
     "OpenRLHF",
     ("torch", "openrlhf", "deepspeed", "ray", "vllm", "flash_attn", "tensorboard"),
     {"vllm": "openrlhf[vllm]", "flash_attn": "flash-attn"},
-    ray_variants(_LORA, ("--actor.gradient_checkpointing_enable",)),
+    ray_variants(("--actor.gradient_checkpointing_enable",)),
     _prepare,
     _read,
 )

@@ -146,15 +146,14 @@ BAND: Final[Mapping[str, Any]] = {**WAVES, "distill_ratio": "band"}
 TEMPLATED: Final[Mapping[str, Any]] = {**WAVES, "distill_ratio": "templated"}
 
 
-def ray_variants(lora: tuple[str, ...], checkpointing: tuple[str, ...]) -> tuple[Variant, ...]:
-    """What the doors with Ray and vLLM try; the arguments are those of their hosts."""
+def ray_variants(checkpointing: tuple[str, ...]) -> tuple[Variant, ...]:
+    """What the doors with Ray and vLLM both try; the arguments are those of the host."""
     return (
         Variant("p2o", "P2O, the paper's search, bf16, vLLM", WAVES),
         Variant("stream", "P2O, the streaming search", STREAM),
         Variant("inspo", "INSPO", INSPO),
         Variant("band", 'distill_ratio = "band"', BAND),
         Variant("templated", 'distill_ratio = "templated"', TEMPLATED),
-        Variant("lora", "P2O, LoRA", WAVES, lora),
         Variant("checkpointing", "P2O, gradient checkpointing", WAVES, checkpointing),
     )
 

@@ -17,6 +17,7 @@ from prompt_coevo.smoke.parts import (
     LEARNING_RATE,
     PROMPT_TOKENS,
     QUESTIONS_PER_STEP,
+    WAVES,
     Command,
     Door,
     Evidence,
@@ -166,7 +167,7 @@ DOOR: Final = Door(
     "VeRL",
     ("torch", "verl", "transfer_queue", "ray", "datasets", "vllm"),
     {"vllm": "verl[vllm]", "ray": "verl[vllm]"},
-    ray_variants(_LORA, (_CHECKPOINTING,)),
+    (*ray_variants((_CHECKPOINTING,)), Variant("lora", "P2O, LoRA", WAVES, _LORA)),
     _prepare,
     _read,
 )

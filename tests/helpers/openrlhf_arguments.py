@@ -17,6 +17,7 @@ def arguments(**changes: Any) -> SimpleNamespace:
         "ckpt.disable_ds": False,
         "ckpt.save_steps": -1,
         "data.max_images_per_prompt": 0,
+        "ds.lora": SimpleNamespace(rank=0),
         "algo.advantage": SimpleNamespace(is_correction_level="off"),
         **changes,
     }

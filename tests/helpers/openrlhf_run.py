@@ -127,7 +127,7 @@ class OpenRLHFRun(RayRun):
         path = self._import_path({name: _STANDINS / name for name in names})
         ray_settings = {
             "num_cpus": 16,  # logical
-            "num_gpus": 4,  # that do not exist
+            "num_gpus": 8,  # that do not exist
             "include_dashboard": False,
             "object_store_memory": 200_000_000,
             "_temp_dir": str(self._ray),
@@ -139,7 +139,8 @@ class OpenRLHFRun(RayRun):
         own = {
             "COEVO_TEST_RAY": json.dumps(ray_settings),
             "COEVO_TEST_REWARD": reward,
-            "CUDA_VISIBLE_DEVICES": "0,1,2,3",  # Ray counts them before it hands out those not there
+            # Ray counts them before it hands out those not there.
+            "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(8))),
             "HF_DATASETS_CACHE": str(self._ray / "datasets"),
             **_IMPORT_SETTINGS,
         }

@@ -1,5 +1,5 @@
 """The asynchronous trainer: training goes on while a search in waves waits; the search that never stops
-training, and INSPO.
+training, and INSPO; and a run that is killed.
 
 Stand-ins: vLLM, flash-attn, the device, and the reflection model's HTTP server.
 """
@@ -112,3 +112,39 @@ def test_the_search_that_never_stops_training_and_instructions(tmp_path: Path) -
     texts = {one["text"] for e in events(result, "population_changed") for one in e["added"]}
     wanted = [tokens(task.question, text) for task in TASKS for text in texts]
     assert all(prompt_of(row) in wanted for row in result.actor)
+
+
+def test_a_killed_run_goes_on_where_its_checkpoint_was(tmp_path: Path) -> None:
+    """It is killed in its second search, whose rollouts are sampled while training may go on."""
+    killed_after = 3
+    with openai_server(teach) as server:
+        start = {
+            "module": "prompt_coevo.adapters.openrlhf",
+            "overrides": [
+                *("--coevo.method", "both", *P2O, *INSPO, *reflection(server.base)),
+                *("--train.num_episodes=3", "--train.async_enable", "--ckpt.save_steps=1"),
+            ],
+            "env": {"OPENAI_API_KEY": "sk-test"},
+        }
+
+        def in_its_second_search(run: OpenRLHFRun) -> bool:
+            return any(
+                event["event"] == "generate"
+                and event["version"] >= killed_after
+                and event["temperature"] != 1.0
+                for event in run.server_log()
+            )
+
+        with OpenRLHFRun(tmp_path, **start) as run:
+            killed = run.kill_when(in_its_second_search)
+        resumed = run_openrlhf(tmp_path, **start)
+    assert resumed.returncode == 0, resumed.tail
+    assert "co-evolution starts anew" not in resumed.output
+    assert len(events(resumed, "resumed")) == 1
+    done = min(resumed.metrics) - 1
+    assert killed_after - 1 <= done <= STEPS
+    assert sorted(resumed.metrics) == list(range(done + 1, STEPS + 1))
+    assert max(killed.metrics) >= done
+    assert resumed.metrics[STEPS]["train/coevo/searches"] == 2
+    assert resumed.metrics[STEPS]["train/coevo/train_rollouts"] == STEPS * 16
+    assert {row["info"]["coevo/staleness"] for row in resumed.actor} <= {0.0, 1.0}

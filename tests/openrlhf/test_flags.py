@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from copy import deepcopy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from helpers.openrlhf_arguments import arguments
 from prompt_coevo.adapters.openrlhf.checks import check_arguments
-from prompt_coevo.adapters.openrlhf.distil import with_prompt
+from prompt_coevo.adapters.openrlhf.distil import exchange_prompt
 from prompt_coevo.adapters.openrlhf.launch import install
 from prompt_coevo.doors import versions
 from prompt_coevo.errors import HostError, SettingsError
@@ -61,6 +63,7 @@ def test_versions(
         ({"vllm.num_engines": 0}, "set --vllm.num_engines"),
         ({"ckpt.disable_ds": True, "ckpt.save_steps": 2}, "that the state travels in"),
         ({"train.partial_rollout_enable": True}, "in the middle of a rollout"),
+        ({"ds.lora": SimpleNamespace(rank=4)}, "under names that vLLM does not know"),
         ({"data.max_images_per_prompt": 1}, "vision-language training is not supported"),
     ],
 )
@@ -92,16 +95,34 @@ RESPONSE = {
 
 
 def test_all_turns_move_along_with_a_shorter_prompt() -> None:
-    response = with_prompt(RESPONSE, [1, 2, 3], "question", [3])
+    response = deepcopy(RESPONSE)
+    exchange_prompt(response, [1, 2, 3], "question", [3])
     assert response["observation_tokens"] == [3, 7, 8, 0, 9]
     assert response["action_ranges"] == [(1, 3), (4, 5)]
     assert response["rollout_log_probs"] == [0.0, -1.0, -2.0, 0.0, -3.0]
     assert response["prompt"] == "question"
+
+
+def test_a_turn_moves_along_with_a_longer_prompt() -> None:
+    response = deepcopy(RESPONSE)
+    exchange_prompt(response, [1, 2, 3], "question", [4, 5, 6, 4])
+    assert response["observation_tokens"] == [4, 5, 6, 4, 7, 8, 0, 9]
+    assert response["action_ranges"] == [(4, 6), (7, 8)]
+    assert response["rollout_log_probs"] == [0.0, 0.0, 0.0, 0.0, -1.0, -2.0, 0.0, -3.0]
+
+
+def test_what_an_agent_gives_as_tuples() -> None:
+    given = {name: RESPONSE[name] for name in ("observation_tokens", "rollout_log_probs")}
+    response = {**RESPONSE, **{name: tuple(values) for name, values in given.items()}}
+    exchange_prompt(response, [1, 2, 3], "question", [3])
+    assert response["observation_tokens"] == [3, 7, 8, 0, 9]
+    assert response["rollout_log_probs"] == [0.0, -1.0, -2.0, 0.0, -3.0]
     assert RESPONSE["observation_tokens"][0] == 1
 
 
 def test_without_log_probs() -> None:
-    response = with_prompt({**RESPONSE, "rollout_log_probs": None}, [1, 2, 3], "question", [3])
+    response = {**deepcopy(RESPONSE), "rollout_log_probs": None}
+    exchange_prompt(response, [1, 2, 3], "question", [3])
     assert response["rollout_log_probs"] is None
 
 
@@ -110,4 +131,4 @@ def test_a_response_to_another_prompt_is_refused(rolled_out: list[int]) -> None:
     with pytest.raises(
         HostError, match="an agent's reset.. must hand on the observation unchanged"
     ):
-        with_prompt(RESPONSE, rolled_out, "question", [3])
+        exchange_prompt(deepcopy(RESPONSE), rolled_out, "question", [3])

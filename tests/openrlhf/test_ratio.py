@@ -143,10 +143,25 @@ PACKED = ("--ds.packing_samples", "--train.dynamic_batch_enable", "--train.max_t
     [
         pytest.param((*RANKS, *PACKED, "--ds.zero_stage=2"), id="ranks, packed, ZeRO 2"),
         pytest.param((*RANKS, *PACKED, "--ds.zero_stage=3"), id="ranks, packed, ZeRO 3"),
+        pytest.param(
+            (*RANKS, "--algo.advantage.estimator=gae", "--critic.num_gpus_per_node=2"),
+            id="ranks of actor and critic",
+        ),
+        pytest.param(("--algo.advantage.estimator=reinforce",), id="reinforce"),
+        pytest.param(("--actor.gradient_checkpointing_enable",), id="gradient checkpointing"),
+        pytest.param(
+            (
+                "--train.colocate_all",
+                "--vllm.enable_sleep",
+                "--ds.enable_sleep",
+                "--ds.zero_stage=2",
+            ),
+            id="optimizer asleep",
+        ),
     ],
 )
 def test_clean_as_a_cluster_trains(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    """Samples that are packed, micro-batches by tokens, ranks, and what is spread over them."""
+    """Samples that are packed, micro-batches by tokens, ranks, what is spread over them, and a critic."""
     distilled, plain = rows(run(tmp_path, *flags))
     for row in [*distilled, *plain]:
         values = on_question(row)
@@ -154,6 +169,15 @@ def test_clean_as_a_cluster_trains(tmp_path: Path, flags: tuple[str, ...]) -> No
         assert response(row, "log_probs") == close(values)
         assert response(row, "rollout_log_probs")[1:] == close(values[1:])
     assert any(any(response(row, "advantages")) for row in distilled)
+
+
+def test_a_kl_in_the_reward_is_on_the_question(tmp_path: Path) -> None:
+    """The policy is its reference, so the KL of a row is 0; between question and template it is not."""
+    result = run(tmp_path, "--algo.kl.init_coef=0.1", "--coevo.distill_ratio=templated")
+    distilled, plain = rows(result)
+    for row in [*distilled, *plain]:
+        assert row["info"]["kl"] == pytest.approx(0.0, abs=1e-4)
+        assert response(row, "base_action_log_probs") == close(on_question(row))
 
 
 @pytest.mark.parametrize("mode", ["clean", "band", "templated"])

@@ -31,13 +31,12 @@ def test_openrlhf_and_the_plugin_take_it(variant: Variant, tmp_path: Path) -> No
     settings = Settings(**args["coevo"])
     assert settings.algorithms == tuple(variant.coevo["algorithms"])
     assert settings.distill_ratio == variant.coevo.get("distill_ratio", "clean")
-    assert args["ds"]["lora"]["rank"] == (8 if variant.name == "lora" else 0)
     checkpointing = args["actor"]["gradient_checkpointing_enable"]
     assert checkpointing == (variant.name == "checkpointing")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["p2o", "inspo"])
+@pytest.mark.parametrize("name", ["p2o", "inspo", "checkpointing"])
 def test_what_a_run_leaves_is_read(name: str, tmp_path: Path) -> None:
     """vLLM and the device are stand-ins, TensorBoard too: so its numbers come from elsewhere."""
     (variant,) = (one for one in DOOR.variants if one.name == name)

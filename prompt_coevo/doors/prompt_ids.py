@@ -1,0 +1,31 @@
+"""The token ids of a batch's prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from prompt_coevo.tokens import encode_all
+
+
+class PromptIds:
+    """Those of texts, which are tokenized together: one by one takes many times as long."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._ids: dict[str, list[int]] = {}
+
+    def ahead(self, texts: Iterable[str]) -> None:
+        """Tokenize all that will be asked for."""
+        if new := [text for text in dict.fromkeys(texts) if text not in self._ids]:
+            self._ids |= zip(new, encode_all(self._tokenizer, new), strict=True)
+
+    def of(self, text: str) -> list[int]:
+        """The ids of one text, the same list each time."""
+        if text not in self._ids:
+            self.ahead([text])
+        return self._ids[text]
+
+    def clear(self) -> None:
+        """Forget them all."""
+        self._ids.clear()
