@@ -39,7 +39,6 @@ ALSO = [
     pytest.param(CPU["lora"], id="LoRA"),
     pytest.param(CPU["checkpointing"], id="gradient checkpointing"),
     pytest.param(Variant("bf16", "", WAVES, {"bf16": True}, on_cpu=True), id="bf16"),
-    pytest.param(Variant("paged", "", WAVES, {"use_transformers_paged": True}), id="paged"),
 ]
 
 
