@@ -121,9 +121,9 @@ class _Steps:
 
 
 def _write_runs(corpus: Corpus, rows: range, work: Path, steps: _Steps) -> Iterator[_RunFiles]:
+    texts = (passage.contents for passage in corpus.passages(rows))
     row = rows.start
     while row < rows.stop:
-        texts = (passage.contents for passage in corpus.passages(range(row, rows.stop)))
         run = _run(texts, row - rows.start)
         files = _RunFiles(work / f"{row}")
         files.write(run)
