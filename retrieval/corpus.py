@@ -88,8 +88,22 @@ class Corpus:
             ) from None
 
     def passages(self, rows: range | None = None) -> Iterator[Passage]:
-        """The passages of some rows, of all by default."""
-        return map(self.passage, range(len(self)) if rows is None else rows)
+        """The passages of some rows, of all by default.
+
+        What is read in order is soon read no more; mapped pages would count as memory of this process.
+        """
+        read = 0
+        for row in range(len(self)) if rows is None else rows:
+            yield self.passage(row)
+            read += int(self._offsets[row + 1] - self._offsets[row])
+            if read >= _REPORT_EVERY:
+                read = 0
+                self._forget()
+        self._forget()
+
+    def _forget(self) -> None:
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._text.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
         """Give back the file; reading is over then."""

@@ -14,7 +14,10 @@ from prompt_coevo.errors import SettingsError
 from prompt_coevo.visible import in_a_line
 
 if TYPE_CHECKING:
+    from prompt_coevo.retrieval.client.bench import Load
     from prompt_coevo.retrieval.retriever import Retriever
+
+_PER_CALL = 256  # what Search-R1's client sends
 
 _WORDS = [
     "river",
@@ -58,6 +61,11 @@ def serve(
     port: int = typer.Option(8000, help="0: any free one."),
     topk: int = typer.Option(3, help="Passages per query for clients that do not say."),
     max_batch: int = typer.Option(256, help="Queries in one search."),
+    threads: int | None = typer.Option(
+        None,
+        min=1,
+        help="Threads of one search; by default OMP_NUM_THREADS, else all cores given to it.",
+    ),
     queue: int = typer.Option(65_536, help="Queries that may wait; more are answered by 503."),
     deadline: float = typer.Option(
         30.0, help="Seconds for each --max-batch queries of a request; then it is answered by 504."
@@ -96,6 +104,8 @@ def serve(
     # Threads that wait for work sleep instead of spinning: the machine usually trains as well. It is read
     # when torch and faiss are loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if threads is not None:
+        os.environ["OMP_NUM_THREADS"] = str(threads)
     from prompt_coevo.retrieval.access import read_token
     from prompt_coevo.retrieval.retriever import Limits
     from prompt_coevo.retrieval.server.server import RetrievalServer
@@ -132,8 +142,16 @@ def serve(
 
 def bench(
     url: str = typer.Argument(help="The address of a retrieval server."),
-    clients: int = typer.Option(64, min=1, help="Clients that ask at the same time."),
-    seconds: float = typer.Option(10.0, min=0.1, help="How long."),
+    clients: int = typer.Option(
+        64, min=0, help="Clients that send one query at a time; 0: leave this out."
+    ),
+    batch_clients: int = typer.Option(
+        4, min=0, help="Clients that send many at a time, as Search-R1's; 0: leave this out."
+    ),
+    per_call: int | None = typer.Option(
+        None, min=2, help="How many these send at a time, 256 by default."
+    ),
+    seconds: float = typer.Option(10.0, min=0.1, help="How long, for each of the two."),
     queries: Path | None = typer.Option(
         None,
         help="A file with one query per line; without it, queries are made up of common words.",
@@ -141,23 +159,55 @@ def bench(
     topk: int = typer.Option(3, min=1, help="Passages per query."),
     token: str | None = typer.Option(None, help=_TOKEN_HELP),
 ) -> None:
-    """Measure how many queries a second a retrieval server answers, and how fast.
+    """Measure how many queries a second a retrieval server answers, how fast, and at what CPU time.
 
-    Understands every server that speaks Search-R1's format. Each client sends one query at a time.
+    Twice: with clients that send one query at a time, then with some that send many in a call.
+    Understands every server that speaks Search-R1's format. The CPU time is what the server's /metrics
+    says; other servers do not say it. On one machine the clients take their share of the cores, so only
+    the CPU time compares servers.
     """
     from prompt_coevo.retrieval.client.bench import measure_load
 
+    if not clients and not batch_clients:
+        raise SettingsError("--clients and --batch-clients are both 0; somebody has to ask")
+    if per_call is not None and not batch_clients:
+        raise SettingsError("--per-call has no effect with --batch-clients 0")
     texts = _read_queries(queries) if queries else _made_up_queries(2000)
-    load = measure_load(url, texts, clients=clients, seconds=seconds, k=topk, token=token)
-    typer.echo(f"{load.queries_per_s:.1f} queries per second, {clients} clients")
+    patterns = [(clients, 1), (batch_clients, per_call or _PER_CALL)]
+    failed = False
+    for asking, at_a_time in patterns:
+        if asking:
+            load = measure_load(
+                *(url, texts),
+                clients=asking,
+                per_call=at_a_time,
+                seconds=seconds,
+                k=topk,
+                token=token,
+            )
+            _show_load(load)
+            failed = failed or bool(load.errors)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _show_load(load: Load) -> None:
+    plural = "client" if load.clients == 1 else "clients"
+    a_call = "one query a call" if load.per_call == 1 else f"{load.per_call} queries a call"
+    typer.echo(f"{load.clients} {plural}, {a_call}: {load.queries_per_s:.1f} queries per second")
+    if load.server_cpu_s is None or load.queries_per_cpu_s is None:
+        typer.echo("  CPU time of the server: not known, its /metrics does not say it")
+    else:
+        typer.echo(
+            f"  CPU time of the server {load.server_cpu_s:.2f} s in {load.seconds:.1f} s: "
+            f"{load.queries_per_cpu_s:.1f} queries per CPU second"
+        )
     quantiles = ", ".join(
         f"p{q * 100:g} {load.latency_s(q) * 1000:.1f} ms" for q in (0.5, 0.95, 0.99)
     )
-    typer.echo(f"latency {quantiles}")
+    typer.echo(f"  latency of a call {quantiles}")
     for message, count in load.errors.items():
         typer.echo(f"{count} times: {in_a_line(message)}", err=True)
-    if load.errors:
-        raise typer.Exit(1)
 
 
 def read_options(given: list[str], flag: str = "--option") -> dict[str, Any]:

@@ -131,9 +131,9 @@ class _Steps:
 def _write_runs(
     corpus: Corpus, rows: range, work: Path, words: Words, steps: _Steps
 ) -> Iterator[_RunFiles]:
+    found = (words(passage.contents) for passage in corpus.passages(rows))
     row = rows.start
     while row < rows.stop:
-        found = (words(passage.contents) for passage in corpus.passages(range(row, rows.stop)))
         run = _run(found, row - rows.start)
         files = _RunFiles(work / f"{row}")
         files.write(run)

@@ -1,6 +1,7 @@
-"""Closed-loop load on a retrieval server: how many queries a second it answers, and how fast.
+"""Closed-loop load on a retrieval server: how many queries a second it answers, how fast, at what cost.
 
-Every client has a connection of its own and sends one query after the other, as rollouts do.
+Every client has a connection of its own and sends one request after the other: one query at a time, as
+rollouts that search when they get there, or many, as Search-R1 does with those of a step.
 """
 
 from __future__ import annotations
@@ -10,31 +11,47 @@ import itertools
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from prompt_coevo.extras import require
 from prompt_coevo.retrieval.access import request_headers
-from prompt_coevo.retrieval.client.urls import retrieve_url
+from prompt_coevo.retrieval.client.urls import metrics_url, retrieve_url
 from prompt_coevo.retrieval.errors import RetrieverUnavailable
 from prompt_coevo.retrieval.wire import read_error, write_request
 
+_CPU = b"process_cpu_seconds_total "
+_METRICS_TIMEOUT_S = 5.0
 
-@dataclass(frozen=True)
+
+@dataclass
 class Load:
-    """What was measured; `errors` counts the answers that were none by their text."""
+    """What was measured.
+
+    `latencies_s` is of requests that were answered, `queries` how many queries these had, `errors` counts
+    the other answers by their text. `server_cpu_s` is the CPU time that the server says it took, None if it
+    does not say.
+    """
 
     clients: int
-    seconds: float
-    latencies_s: list[float]
-    errors: dict[str, int]
+    per_call: int
+    seconds: float = 0.0
+    queries: int = 0
+    latencies_s: list[float] = field(default_factory=list)
+    errors: dict[str, int] = field(default_factory=dict)
+    server_cpu_s: float | None = None
 
     @property
     def queries_per_s(self) -> float:
-        return len(self.latencies_s) / self.seconds
+        return self.queries / self.seconds
+
+    @property
+    def queries_per_cpu_s(self) -> float | None:
+        """Per second of the server's CPU time, None if that is not known."""
+        return self.queries / self.server_cpu_s if self.server_cpu_s else None
 
     def latency_s(self, quantile: float) -> float:
-        """NaN if nothing was answered."""
+        """Of a request; NaN if nothing was answered."""
         ordered = sorted(self.latencies_s)
         if not ordered:
             return math.nan
@@ -47,61 +64,74 @@ def measure_load(
     *,
     clients: int,
     seconds: float,
+    per_call: int = 1,
     k: int = 3,
     token: str | None = None,
 ) -> Load:
-    """Ask for `seconds`, with `clients` clients that share the queries; `token` as with RemoteClient.
+    """Ask for `seconds`, with `clients` clients that share the queries and send `per_call` at a time.
 
-    Raises RetrieverUnavailable if no connection can be made, SettingsError for an unusable address or
-    token.
+    A request that was sent in time is waited for. `token` is as with RemoteClient. Raises
+    RetrieverUnavailable if no connection can be made, SettingsError for an unusable address or token.
     """
     require("aiohttp", extra="retrieval", purpose="measuring a retrieval server")
     url, headers = retrieve_url(address), request_headers(token, [address])
-    return asyncio.run(_measure(url, headers, queries, clients, seconds, k))
+    bodies = list(_bodies(queries, per_call, k))
+    return asyncio.run(_measure(url, headers, bodies, seconds, Load(clients, per_call)))
+
+
+def _bodies(queries: Sequence[str], per_call: int, k: int) -> Iterator[bytes]:
+    """Each query at least once; the last request begins again if there are too few for it."""
+    every = itertools.cycle(queries)
+    for _ in range(0, len(queries), per_call):
+        yield write_request(list(itertools.islice(every, per_call)), k)
 
 
 async def _measure(
-    url: str,
-    headers: dict[str, str],
-    queries: Sequence[str],
-    clients: int,
-    seconds: float,
-    k: int,
+    url: str, headers: dict[str, str], bodies: Sequence[bytes], seconds: float, load: Load
 ) -> Load:
     import aiohttp
 
-    bodies = itertools.cycle([write_request([query], k) for query in queries])
-    latencies: list[float] = []
-    errors: dict[str, int] = {}
+    given = itertools.cycle(bodies)
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
+        before = await _server_cpu_s(session, url)
         started = time.perf_counter()
         until = started + seconds
         try:
             await asyncio.gather(
-                *(
-                    _ask_until(until, session, url, bodies, latencies, errors)
-                    for _ in range(clients)
-                )
+                *(_ask_until(until, session, url, given, load) for _ in range(load.clients))
             )
         except (aiohttp.ClientError, OSError) as error:
             raise RetrieverUnavailable(f"{url} cannot be asked: {error}") from None
-    return Load(clients, time.perf_counter() - started, latencies, errors)
+        load.seconds = time.perf_counter() - started
+        after = await _server_cpu_s(session, url)
+        if before is not None and after is not None:
+            load.server_cpu_s = after - before
+    return load
+
+
+async def _server_cpu_s(session: Any, url: str) -> float | None:
+    """As the server's /metrics says; other servers have none."""
+    import aiohttp
+
+    try:
+        timeout = aiohttp.ClientTimeout(_METRICS_TIMEOUT_S)
+        async with session.get(metrics_url(url), timeout=timeout) as response:
+            lines = (await response.read()).splitlines()
+        return next((float(line[len(_CPU) :]) for line in lines if line.startswith(_CPU)), None)
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+        return None
 
 
 async def _ask_until(
-    until: float,
-    session: Any,
-    url: str,
-    bodies: Iterator[bytes],
-    latencies: list[float],
-    errors: dict[str, int],
+    until: float, session: Any, url: str, bodies: Iterator[bytes], load: Load
 ) -> None:
     while (sent := time.perf_counter()) < until:
         async with session.post(url, data=next(bodies)) as response:
             answer = await response.read()
         if response.status == 200:
-            latencies.append(time.perf_counter() - sent)
+            load.latencies_s.append(time.perf_counter() - sent)
+            load.queries += load.per_call
         else:
             message = f"{response.status}: {read_error(answer)}"
-            errors[message] = errors.get(message, 0) + 1
+            load.errors[message] = load.errors.get(message, 0) + 1

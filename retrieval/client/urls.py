@@ -27,5 +27,14 @@ def retrieve_url(address: str) -> str:
 
 def health_url(retrieve: str) -> str:
     """Next to `/retrieve`."""
+    return _beside(retrieve, "health")
+
+
+def metrics_url(retrieve: str) -> str:
+    """Next to `/retrieve`."""
+    return _beside(retrieve, "metrics")
+
+
+def _beside(retrieve: str, name: str) -> str:
     parts = urlsplit(retrieve)
-    return urlunsplit(parts._replace(path=parts.path.rpartition("/")[0] + "/health", query=""))
+    return urlunsplit(parts._replace(path=f"{parts.path.rpartition('/')[0]}/{name}", query=""))

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -184,22 +185,49 @@ def test_bench_reports_rate_and_latency(run: Run, tmp_path: Path) -> None:
     retriever = EchoRetriever()
     with serving(retriever) as address:
         warmed_up(address)
-        common = ("--clients", "4", "--seconds", "0.3")
+        common = ("--clients", "4", "--batch-clients", "0", "--seconds", "0.3")
         status, output, errors = run(
             "bench", address, *common, "--queries", str(file), "--topk", "1"
         )
         assert status == 0, errors
-        assert "queries per second, 4 clients" in output
-        assert "p99" in output
+        first, cpu, latency = output.splitlines()
+        assert first.startswith("4 clients, one query a call: ")
+        assert first.endswith(" queries per second")
+        assert re.fullmatch(
+            r"  CPU time of the server [\d.]+ s in [\d.]+ s: [\d.]+ queries per CPU second", cpu
+        )
+        assert "p99" in latency
         assert set(retriever.asked) == {"who wrote it", "where was it"}
         assert run("bench", address, *common)[0] == 0
+
+
+@pytest.mark.usefixtures("ticks")
+def test_bench_asks_in_both_patterns(run: Run) -> None:
+    retriever = EchoRetriever()
+    with serving(retriever) as address:
+        warmed_up(address)
+        common = ("--clients", "1", "--seconds", "0.2")
+        status, output, errors = run("bench", address, *common, "--batch-clients", "2")
+        assert status == 0, errors
+        one, many = output.splitlines()[::3]
+        assert one.startswith("1 client, one query a call: ")
+        assert many.startswith("2 clients, 256 queries a call: ")
+        fewer = run("bench", address, "--clients", "0", "--per-call", "7", "--seconds", "0.2")
+        assert fewer[1].startswith("4 clients, 7 queries a call: ")
+
+
+def test_bench_refuses_what_has_no_effect(run: Run) -> None:
+    nobody = run("bench", "http://127.0.0.1:1", "--clients", "0", "--batch-clients", "0")
+    unused = run("bench", "http://127.0.0.1:1", "--batch-clients", "0", "--per-call", "5")
+    assert (nobody[0], "somebody has to ask" in nobody[2]) == (2, True)
+    assert (unused[0], "--per-call has no effect" in unused[2]) == (2, True)
 
 
 @pytest.mark.usefixtures("ticks")
 def test_bench_tells_what_went_wrong(run: Run, tmp_path: Path) -> None:
     (tmp_path / "none.txt").write_text("\n")
     (tmp_path / "boom.txt").write_text("boom\n")
-    common = ("--clients", "1", "--seconds", "0.2")
+    common = ("--clients", "1", "--batch-clients", "0", "--seconds", "0.2")
     with serving(EchoRetriever()) as address:
         warmed_up(address)
         broken = run("bench", address, *common, "--queries", str(tmp_path / "boom.txt"))
