@@ -83,11 +83,20 @@ def _play(prompts: list[Any], trainer: Any, settings: SearchAgentSettings) -> di
         "prompt_ids": prompt_ids,
         "completion_ids": [one.trajectory.completion_ids for one in rollouts],
         "logprobs": None if any(values is None for values in log_probs) else log_probs,
-        "env_mask": [one.trajectory.mask for one in rollouts],
+        "env_mask": [_in_loss(one, masks_truncated) for one in rollouts],
         ANSWER: [one.episode.answer for one in rollouts],
         STATUS: [one.status for one in rollouts],
         "searches": [one.episode.searches for one in rollouts],
     }
+
+
+def _in_loss(rollout: SearchRollout, masks_truncated: bool) -> list[int]:
+    """Which tokens the loss sees: the policy's own, but none of an episode that was cut short, if asked so.
+
+    TRL would see one whose last turn, of too many, ended with an end token.
+    """
+    mask = rollout.trajectory.mask
+    return mask if rollout.episode.ended == "answer" or not masks_truncated else [0] * len(mask)
 
 
 def _take_turns(

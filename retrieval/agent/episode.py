@@ -14,8 +14,9 @@ samples a turn, feeds it, runs the search that it asks for and appends what `obs
     >>> episode.ended
     'answer'
 
-What differs from Search-R1: tags count outside of `<think>` only; tags in passages are made
-harmless; an observation is closed after it was shortened; an empty query or answer is invalid.
+What differs from Search-R1: in a `<think>` no tags count but, where that is never closed, a search;
+tags in passages are made harmless; an observation is closed after it was shortened; an empty query or
+answer is invalid.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from prompt_coevo.errors import CoevoError
-from prompt_coevo.retrieval.agent.tags import ends_in_thought, first_action, neutralise
+from prompt_coevo.retrieval.agent.tags import (
+    UnclosedThink,
+    ends_in_thought,
+    first_action,
+    neutralise,
+)
 from prompt_coevo.retrieval.outcomes import Outage, Outcome, Refused
 from prompt_coevo.retrieval.retriever import Hit
 
@@ -75,13 +81,21 @@ class SearchEpisode:
     so (`end`, usually "length").
 
     `reserved` are strings that no observation may hold, usually the tokenizer's special tokens.
+    `unclosed_think` says what a search is worth in a `<think>` that its turn never closes.
     """
 
-    def __init__(self, max_turns: int = 4, *, reserved: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        max_turns: int = 4,
+        *,
+        reserved: Sequence[str] = (),
+        unclosed_think: UnclosedThink = "search",
+    ) -> None:
         if max_turns < 0:
             raise ValueError(f"max_turns must be 0 or more, but is {max_turns}")
         self._max_turns = max_turns
         self._reserved = tuple(reserved)
+        self._unclosed_think = unclosed_think
         self._actions: list[Action] = []
         self._waiting: Action | None = None
         self._ended: str | None = None
@@ -99,7 +113,7 @@ class SearchEpisode:
             raise EpisodeError(f"the episode has ended ({self._ended}), so it takes no other turn")
         if self._waiting is not None:
             raise EpisodeError("the last turn waits for its observation; call observe() first")
-        action = parse_turn(text)
+        action = parse_turn(text, unclosed_think=self._unclosed_think)
         self._actions.append(action)
         if isinstance(action, Answer):
             self.end("answer")
@@ -174,9 +188,9 @@ class SearchEpisode:
         return neutralise(body, self._reserved)
 
 
-def parse_turn(text: str) -> Action:
-    """What one turn of the model asks for."""
-    action = first_action(text)
+def parse_turn(text: str, *, unclosed_think: UnclosedThink = "search") -> Action:
+    """What one turn of the model asks for; that it is an answer never hangs on `unclosed_think`."""
+    action = first_action(text, unclosed_think=unclosed_think)
     if action is None:
         return Invalid(
             "a thought was not closed" if ends_in_thought(text) else "no search and no answer"

@@ -27,7 +27,11 @@ class SearchRollout:
         self._tokenizer = tokenizer
         self._settings = settings
         self._limit = len(prompt_ids) + room
-        self.episode = SearchEpisode(settings.max_turns, reserved=_reserved(tokenizer))
+        self.episode = SearchEpisode(
+            settings.max_turns,
+            reserved=_reserved(tokenizer),
+            unclosed_think=settings.unclosed_think,
+        )
         if room < 1:
             self.episode.end("length")
 

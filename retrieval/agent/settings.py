@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.retrieval.agent.scoring import Metric
+from prompt_coevo.retrieval.agent.tags import UnclosedThink
 from prompt_coevo.retrieval.agent.tool import SearchTool
 from prompt_coevo.retrieval.named import open_retriever
 from prompt_coevo.retrieval.retriever import Retriever
@@ -37,6 +38,8 @@ class SearchAgentSettings(BaseModel):
     """The most tokens that a turn may have."""
     observation_tokens: int = Field(500, ge=1)
     """The most tokens of an observation's passages; its tags come on top."""
+    unclosed_think: UnclosedThink = "search"
+    """What a search in a `<think>` that is not closed before it counts as: Search-R1 searches."""
     metric: Metric = "em"
     """How the answer is scored: exact match, F1, or a gold answer that is contained."""
     on_outage: Literal["wait", "observe", "raise"] = "wait"

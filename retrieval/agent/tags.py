@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 ActionName: TypeAlias = Literal["search", "answer"]
+UnclosedThink: TypeAlias = Literal["search", "thought"]
 
 STOP_STRINGS: Final = ("</search>", "</answer>")
 """Where sampling stops; the stop string stays in the output."""
@@ -24,22 +25,25 @@ class TaggedAction(NamedTuple):
     body: str
 
 
-def first_action(text: str) -> TaggedAction | None:
+def first_action(text: str, *, unclosed_think: UnclosedThink = "search") -> TaggedAction | None:
     """The first `<search>` or `<answer>` pair outside of `<think>`, None if there is none.
 
-    A `<think>` that is never closed lasts to the end, and a `</think>` that was never opened ends a
-    thought that began before the text. A pair holds no other tag: of `<search> the <search> q
-    </search>` the inner pair counts. What follows the pair is not looked at.
+    A `<think>` that is never closed lasts to the end; a search in it counts, unless `unclosed_think` is
+    "thought", but an answer never does. A `</think>` that was never opened ends a thought that began before
+    the text. A pair holds no other tag: of `<search> the <search> q </search>` the inner pair counts. What
+    follows the pair is not looked at.
     """
     tags = list(_TAG.finditer(text))
     thinking = _begins_in_thought(tags)
+    last_think = max((tag.start() for tag in tags if tag[2] == "think"), default=-1)
     opened: re.Match[str] | None = None
     for tag in tags:
         closes, name = bool(tag[1]), tag[2]
+        unclosed = tag.start() > last_think and unclosed_think == "search"
         if name == "think":
             thinking, opened = not closes, None
-        elif thinking:
-            continue
+        elif thinking and not (unclosed and name == "search"):
+            opened = None
         elif not closes:
             opened = tag
         else:

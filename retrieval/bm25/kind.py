@@ -38,7 +38,7 @@ class Bm25(IndexKind):
         from prompt_coevo.retrieval.bm25.index import Bm25Index
         from prompt_coevo.retrieval.bm25.recorded import of_manifest
 
-        analyzer = of_manifest(details[_NAME].get("analyzer"))
+        analyzer = of_manifest(dict(details[_NAME]).get("analyzer"))
         parts = [_own(shard) for shard in shards]
         return together([Bm25Index.open(part.folder, part.rows, analyzer) for part in parts])
 

@@ -53,14 +53,16 @@ def of_manifest(entry: Any) -> Analyzer:
     """
     if entry is None:
         return Simple()
-    name, options = entry["name"], entry["options"]
+    said = entry if isinstance(entry, dict) else {"name": entry}
+    name, options = said.get("name"), said.get("options")
     if not isinstance(name, str) or not isinstance(options, dict):
         raise IndexFileError(
-            f"the index says that its analyzer is {shown(name)}, which is no name; build the index again"
+            f"the index says that its analyzer is {shown(name)} with the options {shown(options)}, which "
+            "is not what was written; build the index again"
         )
     try:
         analyzer = _opened(name, options, "the index's analyzer")
-        same = _hash(analyzer) == entry["words"]
+        same = _hash(analyzer) == said.get("words")
     except CoevoError as error:
         raise IndexFileError(
             f"the index was built with the analyzer {shown(name)}, which cannot be had here ({error}); "

@@ -35,6 +35,7 @@ from helpers.waits import waits_take_no_time
 from prompt_coevo.adapters.trl import attach
 from prompt_coevo.adapters.trl.search_agent import exact_match, search_agent
 from prompt_coevo.errors import HostError, SettingsError
+from prompt_coevo.tokens import encode
 from prompt_coevo.types import Rollout
 
 PATIENCE_S = 60.0
@@ -156,6 +157,39 @@ def test_an_answer_is_no_truncated_completion(server: IndexServer, tmp_path: Pat
                 assert "</answer>" in tokenizer.decode(in_loss[-12:])
                 assert own[len(whole) - 1] == 0
     assert answered >= 8
+
+
+@pytest.mark.parametrize("masks", [True, False])
+def test_an_episode_that_is_cut_short_is_out_of_the_loss(
+    server: IndexServer, tmp_path: Path, masks: bool
+) -> None:
+    """However it was: by its turns, with an end token behind the last one or without, or by its tokens."""
+    config = {"mask_truncated_completions": masks}
+    trainer = make_trainer(tmp_path, server.url, steps=1, config=config, max_turns=1)
+    tokenizer, spy = trainer.processing_class, Spy.on(trainer)
+    end = [tokenizer.eos_token_id]
+    turns = [
+        encode(tokenizer, "<answer> Ada </answer>"),
+        [*encode(tokenizer, "hm"), *end],
+        encode(tokenizer, "hm"),
+        encode(tokenizer, "hm ") * 60,
+    ]
+
+    def generate(prompts: list[Any], *_: Any) -> tuple[list[list[int]], None]:
+        return [turns[number % 4] for number in asked(prompts)], None
+
+    def asked(prompts: list[Any]) -> list[int]:
+        """Those with an answer are over after the first turn."""
+        return list(range(16)) if len(prompts) == 16 else [n for n in range(16) if n % 4]
+
+    trainer._generate_single_turn = generate
+    trainer.train()
+    seen = []
+    for inputs in spy.losses:
+        counted = (inputs["completion_mask"] * inputs["tool_mask"]).bool()
+        for ids, in_loss in zip(inputs["completion_ids"], counted, strict=True):
+            seen.append((("</answer>" in tokenizer.decode(ids)), bool(in_loss.any())))
+    assert sorted(seen) == [(False, not masks)] * 12 + [(True, True)] * 4
 
 
 def test_a_trl_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,20 @@ texts = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=12).map
         ("<think> first </think><think> then </think><answer>a</answer>", Answer("a")),
         ("<think> a <think> b </think><answer>a</answer>", Answer("a")),
         ("it began before the turn <search>x</search></think><search>q</search>", Search("q")),
-        ("<think> I would <search>q</search>", UNCLOSED),
+        # Base models forget to close their thoughts; Search-R1 takes these for searches, too.
+        ("<think> I would <search>q</search>", Search("q")),
+        ("<think> so </think> but <think> I would <search>q</search>", Search("q")),
+        (
+            "<think><search>one</search></think> and <think> then <search>two</search>",
+            Search("two"),
+        ),
+        ("<think> the <search> tag <search>q</search>", Search("q")),
+        ("<think> <search> a <answer>b</answer> </search>", UNCLOSED),
+        ("<think><answer>a</answer><search>q</search>", Search("q")),
+        ("<think><search>q</search><answer>a</answer>", Search("q")),
+        ("<think><search>q</search> no </think><answer>a</answer>", Answer("a")),
+        ("<think> I would <answer>a</answer>", UNCLOSED),
+        ("<think> I would <search> \n </search>", Invalid("the query is empty")),
         ("<think> never ends", UNCLOSED),
         # The first action counts, whatever comes after it.
         ("<search>q</search><answer>a</answer>", Search("q")),
@@ -95,8 +108,26 @@ def test_what_follows_an_action_changes_nothing(text: str, rest: str) -> None:
 @given(texts)
 def test_a_thought_asks_for_nothing(thought: str) -> None:
     inside = thought.replace("</think>", "")
-    assert parse_turn(f"<think>{inside}") == UNCLOSED
+    assert parse_turn(f"<think>{inside}", unclosed_think="thought") == UNCLOSED
     assert parse_turn(f"<think>{inside}</think><answer>a</answer>") == Answer("a")
+
+
+@given(texts)
+def test_an_unclosed_thought_may_search_but_never_answers(text: str) -> None:
+    counted, strict = parse_turn(text), parse_turn(text, unclosed_think="thought")
+    if counted != strict:
+        assert isinstance(strict, Invalid)
+        assert not isinstance(counted, Answer)
+        assert text.rindex("<think>") > text.rfind("</think>")
+
+
+def test_a_search_in_an_unclosed_thought_can_be_a_thought() -> None:
+    turn = "<think> I would <search>q</search>"
+    assert SearchEpisode().feed(turn) == Search("q")
+    strict = SearchEpisode(unclosed_think="thought")
+    assert strict.feed(turn) == UNCLOSED
+    assert strict.observe() == INVALID_TURN
+    assert strict.searches == 0
 
 
 def test_the_docstrings_example_runs() -> None:

@@ -21,7 +21,7 @@ from prompt_coevo.retrieval.index.build import Request, build
 from prompt_coevo.retrieval.index.open import describe, open_index
 
 TEXTS = ["the war of the kings", "Häuser am Fluss", "Beyoncé", "北京大学", "a U.S. song"]
-COMMAND = [sys.executable, "-P", "-m", "prompt_coevo.cli", "retrieval"]
+COMMAND = [sys.executable, "-P", "-c", "from prompt_coevo.cli import main; main()", "retrieval"]
 
 Found = list[list[str]]
 
@@ -120,7 +120,7 @@ def test_another_version_of_an_analyzer_is_refused(
         analyzers, "porter", lambda: lambda word: "trekk" if word == "trekking" else stem(word)
     )
     with pytest.raises(
-        IndexFileError, match=r"another version of the analyzer 'english'.*build the index again"
+        IndexFileError, match=r"another version of .*'english'.*build the index again"
     ):
         open_index(tmp_path / "index")
     assert describe(tmp_path / "index")
@@ -131,16 +131,16 @@ def test_another_version_of_an_analyzer_is_refused(
     [
         (
             {"name": "klingon"},
-            r"analyzer 'klingon', which cannot be had here \(.*no such analyzer.*build the",
+            r"'klingon', which cannot be had here \(.*no such analyzer.*build the",
         ),
         (
             {"name": "nowhere:made"},
-            r"'nowhere:made', which cannot be had here \(.*No module named 'nowhere'",
+            r"'nowhere:made', which cannot be had here \(.*No module named",
         ),
         ({"options": {"stem": True}}, r"'english', which cannot be had here \(.*'stem'"),
-        ({"name": 7}, "says that its analyzer is 7, which is no name; build the index again"),
+        ({"name": 7}, "says that its analyzer is 7 with the options a dict, which is not"),
         ({"words": None}, "another version of the analyzer 'english'"),
-        ({"options": None}, "analyzer is 'english', which is no name"),
+        ({"options": None}, "is 'english' with the options None, which is not what was written"),
     ],
 )
 def test_an_analyzer_that_is_not_to_be_had_is_refused(
@@ -227,7 +227,7 @@ def test_an_analyzer_of_ones_own(corpus: Path, tmp_path: Path, letters: str) -> 
 @pytest.mark.parametrize(
     ("query", "problem"),
     [
-        ("fail", "failed on the text 'fail': KeyError: 'fail'"),
+        ("fail", "failed on the text 'fail': KeyError"),
         ("empty", r"made \[''\] of the text 'empty'"),
     ],
 )
@@ -270,28 +270,22 @@ def test_an_installed_package_may_bring_one(
 
 
 def test_the_command_line_takes_an_analyzer(corpus: Path, tmp_path: Path) -> None:
-    command = [
-        *COMMAND,
-        "build",
-        str(corpus),
-        "--out",
-        str(tmp_path / "index"),
-        "--analyzer",
-        "snowball",
-    ]
-    done = subprocess.run(
-        [*command, "--analyzer-option", "language=german"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    def run(option: str) -> subprocess.CompletedProcess[str]:
+        arguments = [
+            "build",
+            str(corpus),
+            "--out",
+            str(tmp_path / "index"),
+            "--analyzer",
+            "snowball",
+        ]
+        command = [*COMMAND, *arguments, "--analyzer-option", option]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert (done := run("language=german")).returncode == 0, done.stderr
     assert entry_of(tmp_path / "index")["options"] == {"language": "german"}
     assert found(tmp_path / "index", "haus") == [["1"]]
-    done = subprocess.run(
-        [*command, "--analyzer-option", "german"], capture_output=True, text=True, check=False
-    )
-    assert "--analyzer-option 'german' is not of the form NAME=VALUE" in done.stderr
+    assert "--analyzer-option 'german' is not of the form NAME=VALUE" in run("german").stderr
 
 
 def test_the_probe_tells_every_analyzer_from_the_others() -> None:
