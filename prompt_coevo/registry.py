@@ -66,6 +66,7 @@ _BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
     "retrievers": {
         "remote": "prompt_coevo.retrieval.client.client:remote",
         "index": "prompt_coevo.retrieval.index.open:served_index",
+        "hybrid": "prompt_coevo.retrieval.fusion:hybrid",
     },
     "indexes": {
         "bm25": "prompt_coevo.retrieval.bm25.kind:BM25",

@@ -221,7 +221,11 @@ class Batcher:
             if work.done() and not work.cancelled():  # it is the search's own, or just came
                 return work.result()
             self._worker.give_up(work)
-            raise RetrieverUnavailable(
-                f"a search of {len(queries)} queries hangs: it was not done within "
-                f"{self._max_search_s:.3g} s"
-            ) from None
+            raise hangs(len(queries), self._max_search_s) from None
+
+
+def hangs(queries: int, after_s: float | None) -> RetrieverUnavailable:
+    """What is told of a search that was given up."""
+    return RetrieverUnavailable(
+        f"a search of {queries} queries hangs: it was not done within {after_s:.3g} s"
+    )

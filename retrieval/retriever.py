@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -65,6 +66,11 @@ class Limits:
     max_queries: int = 16_384
 
 
+def no_limits() -> Limits:
+    """For what is behind a tool or a server that has limits."""
+    return Limits(sys.maxsize, sys.maxsize, sys.maxsize)
+
+
 def check_search(queries: Sequence[str], k: int, limits: Limits | None = None) -> None:
     """Raise QueryError for what no retriever should be asked."""
     limits = limits or Limits()
@@ -109,6 +115,34 @@ def shown(value: object) -> str:
     """A value that somebody sent, in a sentence: what holds others may be too deep, or long, to show."""
     simple = value is None or isinstance(value, bool | int | float | str)
     return repr(value)[:_LONGEST_SHOWN] if simple else _named(value)
+
+
+def ranked(rows: Iterable[tuple[Mapping[str, Any], float]]) -> list[Hit]:
+    """Hits of rows with their scores, the best first, as most backends give them.
+
+    A row has `contents`, and usually an `id`; what else it has are the hit's `fields`. Raises
+    RetrieverError for a row, or a score, of another shape.
+    """
+    hits: list[Hit] = []
+    for row, score in rows:
+        if not isinstance(row, Mapping) or not isinstance(row.get("contents"), str):
+            has = (
+                ", ".join(map(shown, row)) or "nothing" if isinstance(row, Mapping) else _named(row)
+            )
+            raise RetrieverError(
+                f"a row that was found has no text under 'contents', but {has:.200}; give the backend rows "
+                'such as {"id": "7", "contents": "..."}'
+            )
+        fields = {name: value for name, value in row.items() if name not in ("id", "contents")}
+        own_id = row.get("id")
+        name = "" if own_id is None else str(own_id)
+        try:
+            hits.append(Hit(name, row["contents"], float(score), len(hits) + 1, fields))
+        except (TypeError, ValueError):
+            raise RetrieverError(
+                f"a row that was found has {shown(score)} as its score, not a number"
+            ) from None
+    return hits
 
 
 def check_found(found: object, queries: Sequence[str], k: int, by: object) -> None:

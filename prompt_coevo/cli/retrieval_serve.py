@@ -55,6 +55,9 @@ def serve(
     corpus: Path | None = typer.Option(
         None, help="Where the corpus is now, if it was moved without the index."
     ),
+    verify: bool = typer.Option(
+        False, "--verify", help="Before serving a folder, compare every byte with what was built."
+    ),
     host: str = typer.Option(
         "127.0.0.1", help="The address to listen on; others than loopback let others search."
     ),
@@ -129,7 +132,7 @@ def serve(
         allowed_hosts=tuple(allow_host),
         allowed_origins=tuple(allow_origin),
     )
-    served = _open(directory, corpus, retriever, read_options(option))
+    served = _open(directory, corpus, retriever, read_options(option), verify)
     try:
         server = RetrievalServer(served, settings)
         typer.echo(f"serving {server.address}/retrieve")
@@ -227,7 +230,11 @@ def read_options(given: list[str], flag: str = "--option") -> dict[str, Any]:
 
 
 def _open(
-    directory: Path | None, corpus: Path | None, retriever: str | None, options: dict[str, Any]
+    directory: Path | None,
+    corpus: Path | None,
+    retriever: str | None,
+    options: dict[str, Any],
+    verify: bool,
 ) -> Retriever:
     from prompt_coevo.retrieval.named import open_retriever
 
@@ -236,14 +243,15 @@ def _open(
             "name what is to be served: either the folder of an index or --retriever NAME"
         )
     if retriever is not None:
-        if corpus is not None:
-            raise SettingsError(
-                "--corpus is for the folder of an index; leave it out with --retriever"
-            )
+        for flag, given in (("--corpus", corpus is not None), ("--verify", verify)):
+            if given:
+                raise SettingsError(
+                    f"{flag} is for the folder of an index; leave it out with --retriever"
+                )
         return open_retriever(retriever, options, "--retriever")
     if options:
         raise SettingsError("--option has no effect without --retriever")
-    return open_retriever("index", {"folder": directory, "corpus": corpus})
+    return open_retriever("index", {"folder": directory, "corpus": corpus, "verify": verify})
 
 
 def _read_queries(path: Path) -> list[str]:

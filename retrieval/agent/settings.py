@@ -48,6 +48,8 @@ class SearchAgentSettings(BaseModel):
     """With `url`: seconds after which a request has failed, with all its repetitions."""
     max_wait_s: float = Field(600.0, gt=0)
     """With `wait`: seconds after which the policy is told."""
+    max_search_s: float = Field(600.0, gt=0)
+    """With `index` or `retriever`: seconds after which a search counts as one that hangs, an outage."""
 
     def __init__(self, **values: object) -> None:
         try:
@@ -67,6 +69,10 @@ class SearchAgentSettings(BaseModel):
             raise ValueError(
                 "request_timeout_s is for url alone; a retriever has retriever_options of its own"
             )
+        if self.url is not None and "max_search_s" in self.model_fields_set:
+            raise ValueError(
+                "max_search_s is for searches in this process; with url there is request_timeout_s"
+            )
         return self
 
     def __hash__(self) -> int:
@@ -82,6 +88,7 @@ def tool_of(settings: SearchAgentSettings) -> SearchTool:
         k=settings.k,
         on_outage=settings.on_outage,
         max_wait_s=settings.max_wait_s,
+        max_search_s=settings.max_search_s,
     )
 
 

@@ -12,11 +12,12 @@ import random
 import time
 import weakref
 from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Literal, TypeAlias
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.markers import PROJECT
-from prompt_coevo.retrieval.batcher import Batcher
+from prompt_coevo.retrieval.batcher import Batcher, hangs
 from prompt_coevo.retrieval.client.client import RemoteClient, RemoteRetriever
 from prompt_coevo.retrieval.errors import (
     QueryError,
@@ -47,7 +48,8 @@ class SearchTool:
     Refused, whatever the mode. Raises SettingsError for an unknown mode.
 
     `search` is for lockstep rollouts, `asearch` for concurrent ones; both may be used from any thread.
-    A retriever in this process is asked by one thread at a time, in batches.
+    A retriever in this process is asked by one thread at a time, in batches; a search of more than
+    `max_search_s` seconds is an outage, and left to itself.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class SearchTool:
         on_outage: OnOutage = "wait",
         max_wait_s: float = 600.0,
         limits: Limits | None = None,
+        max_search_s: float = 600.0,
     ) -> None:
         if on_outage not in ("wait", "observe", "raise"):
             raise SettingsError(
@@ -70,7 +73,7 @@ class SearchTool:
         self._source = (
             retriever
             if isinstance(retriever, (RemoteClient, RemoteRetriever))
-            else _Embedded(retriever)
+            else _Embedded(retriever, max_search_s)
         )
         self._is_out = False
 
@@ -178,8 +181,9 @@ class _Round:
 class _Embedded:
     """A retriever in this process, asked by one thread."""
 
-    def __init__(self, retriever: Retriever) -> None:
+    def __init__(self, retriever: Retriever, max_search_s: float) -> None:
         self._retriever = retriever
+        self._max_search_s = max_search_s
         self.has_answered = False
         self._worker = Worker("embedded search")
         self._batchers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Batcher] = (
@@ -196,7 +200,9 @@ class _Embedded:
     async def asearch_each(self, queries: Sequence[str], k: int) -> list[Attempt]:
         loop = asyncio.get_running_loop()
         if (batcher := self._batchers.get(loop)) is None:
-            batcher = Batcher(self._found, self._worker, max_batch=_BATCH)
+            batcher = Batcher(
+                self._found, self._worker, max_batch=_BATCH, max_search_s=self._max_search_s
+            )
             self._batchers[loop] = batcher
         try:
             return await batcher.search_each(queries, k)
@@ -205,11 +211,22 @@ class _Embedded:
 
     def _search(self, queries: Sequence[str], k: int) -> list[Attempt]:
         try:
-            return list(self._worker.submit(lambda: self._found(queries, k)).result())
+            return list(
+                self._waited_for(self._worker.submit(lambda: self._found(queries, k)), len(queries))
+            )
         except Exception as error:
             if len(queries) == 1 or isinstance(error, RetrieverUnavailable):
                 return [error] * len(queries)
             return [attempt for query in queries for attempt in self._search([query], k)]
+
+    def _waited_for(self, work: Future[list[list[Hit]]], queries: int) -> list[list[Hit]]:
+        try:
+            return work.result(self._max_search_s)
+        except TimeoutError:
+            if work.done():  # it is the search's own, or just came
+                return work.result()
+            self._worker.give_up(work)
+            raise hangs(queries, self._max_search_s) from None
 
     def _found(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         found = self._retriever.search(queries, k)

@@ -70,7 +70,7 @@ class Asking:
         return self._replicas.urls
 
     async def post(self, body: bytes) -> HttpAnswer:
-        """A search. Raises RetrieverUnavailable, and ReplicasDiffer if the servers have different indexes."""
+        """A search. Raises RetrieverUnavailable, and ReplicasDiffer if the indexes differ."""
 
         async def post(replica: Replica, seconds: float) -> HttpAnswer:
             return await self._http("POST", replica.url, seconds, body)

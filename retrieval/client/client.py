@@ -51,7 +51,7 @@ class RemoteClient:
     `urls` are servers with the same index, each with or without `/retrieve`; if they tell different
     fingerprints, all searches raise ReplicasDiffer, and one that does so later is left out. All queries
     asked while `max_in_flight` requests per server are under way go out as one, up to `max_batch`; a query
-    that is under way is not sent again; `cache_size` answers are kept for servers that tell their fingerprint.
+    that is under way is not sent again; `cache_size` answers are kept for servers with a fingerprint.
 
     A request is tried again, with jitter and on the next server, while a connection fails or the answer
     is 408, 429, 502, 503 or 504, for `total_timeout_s` in all.
@@ -208,7 +208,7 @@ class RemoteClient:
                 f"{read_error(answer.body)}; is this the address of a retrieval server?"
             )
         attempts = read_reply(answer.body, count=len(queries), k=k)
-        fingerprint = answer.headers.get(FINGERPRINT_HEADER)
+        fingerprint = answer.headers.get(FINGERPRINT_HEADER) or None
         for query, attempt in zip(queries, attempts, strict=True):
             if isinstance(attempt, list):
                 self._cache.put(fingerprint, (query, k), attempt)

@@ -1,12 +1,7 @@
-"""The index kind "hybrid": bm25 and dense side by side, made one ranking by reciprocal rank fusion.
-
-(Cormack, Clarke and Büttcher, SIGIR 2009.) A passage's score is the sum of 1 / (60 + rank) over the
-rankings that have it. The rankings' own scores need not compare, since only the order counts.
-"""
+"""The index kind "hybrid": bm25 and dense side by side, made one ranking by reciprocal rank fusion."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -14,12 +9,9 @@ from typing import Any, Final
 from prompt_coevo.retrieval.bm25.kind import BM25, check_analyzer
 from prompt_coevo.retrieval.corpus import Corpus
 from prompt_coevo.retrieval.dense.kind import DENSE
+from prompt_coevo.retrieval.fusion import FUSED_DEPTH, reciprocal_ranks
 from prompt_coevo.retrieval.kinds import IndexKind, Job, Request
 from prompt_coevo.retrieval.shards import RowSearcher, Shard
-
-_CONSTANT = 60
-# How deep into each ranking is looked.
-_FUSED_DEPTH = 100
 
 
 class Hybrid(IndexKind):
@@ -59,7 +51,7 @@ class _Fused:
         self._searchers = searchers
 
     def search_rows(self, queries: Sequence[str], k: int) -> list[list[tuple[int, float]]]:
-        depth = max(k, _FUSED_DEPTH)
+        depth = max(k, FUSED_DEPTH)
         found = [searcher.search_rows(queries, depth) for searcher in self._searchers]
         return [fuse(rankings, k) for rankings in zip(*found, strict=True)]
 
@@ -70,9 +62,5 @@ class _Fused:
 
 def fuse(rankings: Sequence[Sequence[tuple[int, float]]], k: int) -> list[tuple[int, float]]:
     """The best `k` rows of all rankings with their fused scores. Of equals the first row comes first."""
-    parts: dict[int, list[float]] = {}
-    for ranking in rankings:
-        for rank, row in enumerate(dict.fromkeys(row for row, _ in ranking), 1):
-            parts.setdefault(row, []).append(1 / (_CONSTANT + rank))
-    fused = [(row, math.fsum(shares)) for row, shares in parts.items()]
-    return sorted(fused, key=lambda hit: (-hit[1], hit[0]))[:k]
+    fused = reciprocal_ranks([row for row, _ in ranking] for ranking in rankings)
+    return sorted(fused.items(), key=lambda hit: (-hit[1], hit[0]))[:k]

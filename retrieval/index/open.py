@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from prompt_coevo.retrieval.index import layout, manifest
 from prompt_coevo.retrieval.index.manifest import Manifest
 from prompt_coevo.retrieval.kinds import IndexKind
 from prompt_coevo.retrieval.named import index_kind
-from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_search
+from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_search, no_limits
 from prompt_coevo.retrieval.shards import RowSearcher
 
 
@@ -88,12 +87,20 @@ def open_index(
     return PassageIndex(info, passages, kind.open(passages, shards, made.details), limits)
 
 
-def served_index(folder: str | Path, corpus: str | Path | None = None) -> PassageIndex:
-    """The retriever "index": an index without limits of its own, for a tool or a server that has some."""
-    no_limits = Limits(sys.maxsize, sys.maxsize, sys.maxsize)
-    return open_index(
-        Path(folder), corpus=None if corpus is None else Path(corpus), limits=no_limits
-    )
+def served_index(
+    folder: str | Path, corpus: str | Path | None = None, verify: bool = False
+) -> PassageIndex:
+    """The retriever "index": an index without limits of its own, for a tool or a server that has some.
+
+    With `verify` every byte of the index and its corpus is compared with what was built, before it is
+    opened: damage between the blocks that opening looks at is found by nothing else.
+
+    Raises as `open_index`.
+    """
+    source = None if corpus is None else Path(corpus)
+    if verify:
+        manifest.verify(Path(folder), source)
+    return open_index(Path(folder), corpus=source, limits=no_limits())
 
 
 def describe(folder: Path) -> IndexInfo:

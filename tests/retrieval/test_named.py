@@ -144,6 +144,7 @@ def test_what_is_no_retriever_is_one_sentence(
         ({"url": "http://h", "retriever": "x"}, "set either url"),
         ({"url": "http://h", "retriever_options": {"a": 1}}, "retriever_options have no effect"),
         ({"retriever": "x", "request_timeout_s": 3.0}, "request_timeout_s is for url alone"),
+        ({"url": "http://h", "max_search_s": 3.0}, "max_search_s is for searches in this process"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(
