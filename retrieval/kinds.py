@@ -55,6 +55,20 @@ class Job:
     work: Path
 
 
+@dataclass(frozen=True)
+class Foreseen:
+    """What a build will take, in bytes.
+
+    `what` is built; `parts` are the larger things that it reads or makes, for the reader; `memory` and
+    `disk` are what it needs of them at most.
+    """
+
+    what: str
+    parts: Mapping[str, int]
+    memory: int
+    disk: int
+
+
 class IndexKind(ABC):
     """A kind of index. Its objects hold nothing: what one method learns, another one reads from files."""
 
@@ -68,6 +82,13 @@ class IndexKind(ABC):
                 f"a faiss file has no effect on a {request.kind} index; ask for dense or hybrid"
             )
         refuse_options(request)
+
+    def foresee(self, request: Request, shards: Sequence[range]) -> Foreseen | None:
+        """What building will take for these rows of the corpus; None, as here, if that is not known.
+
+        Raises IndexFileError for what cannot be built.
+        """
+        return None
 
     @abstractmethod
     def build(self, job: Job) -> Mapping[str, Any]:

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from prompt_coevo.retrieval.corpus import Corpus, Progress
-from prompt_coevo.retrieval.dense.encoders import Encoder, Vectors
+from prompt_coevo.retrieval.dense.encoders import Encoder, UnfiniteError, Vectors
+from prompt_coevo.retrieval.dense.sources import BLOCK_BYTES
 
 CHUNK_ROWS = 2048
 
@@ -57,9 +58,19 @@ class Embeddings:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __iter__(self) -> Iterator[Vectors]:
-        """Chunk by chunk; all must have been computed."""
-        return (chunk.read() for chunk in self._chunks)
+    def blocks(self, first: int = 0) -> Iterator[Vectors]:
+        """As VectorSource says; all must have been computed."""
+        parts: list[Vectors] = []
+        done = 0
+        for chunk in self._chunks:
+            begin, done = max(first - done, 0), done + len(chunk)
+            if begin < len(chunk):
+                parts.append(chunk.read()[begin:])
+            if sum(part.nbytes for part in parts) >= BLOCK_BYTES:
+                yield np.concatenate(parts)
+                parts = []
+        if parts:
+            yield np.concatenate(parts)
 
     @property
     def fingerprint(self) -> str:
@@ -74,14 +85,26 @@ class Embeddings:
         for chunk in self._chunks:
             texts = self._texts(chunk.first)
             if not _is_whole(chunk.path, (len(texts), self.dimension)):
-                _write(chunk.path, self._encoder.encode_passages(texts))
+                _write(chunk.path, self._encoded(texts, chunk.first))
             done += len(chunk)
             progress(done, len(self))
 
     def sample(self, count: int) -> Vectors:
-        """About `count` vectors, evenly spread, or all of them."""
+        """As VectorSource says."""
         step = max(1, len(self) // count)
-        return np.concatenate([np.asarray(vectors[::step]) for vectors in self])
+        return np.concatenate([np.asarray(chunk.read()[::step]) for chunk in self._chunks])
+
+    def named(self, number: int) -> str:
+        """As VectorSource says."""
+        line = self._rows[number] + 1
+        return f"the vector that the encoder made of {self._corpus.path}, line {line},"
+
+    def _encoded(self, texts: list[str], first: int) -> Vectors:
+        try:
+            return self._encoder.encode_passages(texts)
+        except UnfiniteError as error:
+            line = f"{self._corpus.path}, line {first + error.text + 1}"
+            raise UnfiniteError(error.encoder, error.text, line) from None
 
     def _chunk(self, first: int) -> Chunk:
         texts = self._texts(first)

@@ -31,6 +31,17 @@ _loaded: WeakValueDictionary[EncoderSource, Encoder] = WeakValueDictionary()
 _loading = threading.Lock()
 
 
+class UnfiniteError(EncoderError):
+    """A text's vector is no numbers; `text` is its place among the texts that were encoded."""
+
+    def __init__(self, encoder: str, text: int, what: str | None = None) -> None:
+        self.encoder, self.text = encoder, text
+        super().__init__(
+            f"the encoder {encoder} gave numbers that are not finite for {what or f'text {text}'}; its "
+            "weights are damaged or need more exact numbers than this machine uses"
+        )
+
+
 class Encoder:
     """Turns queries and passages into float32 vectors; `load` makes one.
 
@@ -81,12 +92,10 @@ class Encoder:
         scale = 1 if self._model.device.type == "cpu" else _GPU_FACTOR
         for batch in by_length([len(tokens) for tokens in distinct], scale):
             vectors[batch] = self._forward([distinct[number] for number in batch])
-        if not np.isfinite(vectors).all():
-            raise EncoderError(
-                f"the encoder {self.source.name} gave numbers that are not finite; "
-                "its weights are damaged or need more exact numbers than this machine uses"
-            )
         wanted: Vectors = vectors[[place[tokens] for tokens in every]]
+        wrong = ~np.isfinite(wanted).all(axis=1)
+        if wrong.any():
+            raise UnfiniteError(self.source.name, int(wrong.argmax()))
         return wanted
 
     def _tokenize(self, texts: list[str], limit: int) -> list[tuple[int, ...]]:
@@ -155,6 +164,25 @@ def load(name: str | EncoderSource) -> Encoder:
     return encoder
 
 
+def dimension_of(name: str) -> int:
+    """How many numbers an encoder's vectors have, without loading its weights.
+
+    Raises EncoderError if its configuration cannot be read, MissingExtraError without transformers.
+    """
+    source = resolve(name)
+    with _loading:
+        encoder = _loaded.get(source)
+    if encoder is not None:
+        return encoder.dimension
+    require("transformers", extra="encoder", purpose=f"the encoder {source.name!r}")
+    from transformers import AutoConfig
+
+    try:
+        return int(AutoConfig.from_pretrained(source.location).hidden_size)
+    except Exception as error:  # as in _load
+        raise _not_loaded(source, error) from error
+
+
 def _load(source: EncoderSource) -> Encoder:
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
@@ -166,11 +194,7 @@ def _load(source: EncoderSource) -> Encoder:
             source.location, dtype="auto", output_loading_info=True
         )
     except Exception as error:  # whatever a damaged file or an unreachable hub leads to
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise EncoderError(
-            f"the encoder {source.name} cannot be loaded from {source.location}: {reason[0]}; give the "
-            "folder of a checkpoint, as e5:FOLDER, or load it once where the hub can be reached"
-        ) from error
+        raise _not_loaded(source, error) from error
     missing = set(report["missing_keys"])
     if lost := sorted(name for name in missing if not name.startswith("pooler.")):
         raise EncoderError(
@@ -180,6 +204,14 @@ def _load(source: EncoderSource) -> Encoder:
     sha256 = _identity(model, tokenizer, missing)
     device, numbers = _placement()
     return Encoder(source, model.to(device=device, dtype=numbers).eval(), tokenizer, sha256)
+
+
+def _not_loaded(source: EncoderSource, error: Exception) -> EncoderError:
+    reason = str(error).strip().splitlines() or [type(error).__name__]
+    return EncoderError(
+        f"the encoder {source.name} cannot be loaded from {source.location}: {reason[0]}; give the "
+        "folder of a checkpoint, as e5:FOLDER, or load it once where the hub can be reached"
+    )
 
 
 def _identity(model: Any, tokenizer: Any, missing: set[str]) -> str:

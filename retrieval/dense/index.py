@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from prompt_coevo.retrieval.corpus import Corpus
-from prompt_coevo.retrieval.dense.adoption import adopt
+from prompt_coevo.retrieval.dense.adoption import adopt, ready_vectors
 from prompt_coevo.retrieval.dense.build import (
     FAISS_FILE,
     FLAT_FILE,
@@ -55,43 +55,70 @@ def build_dense(
 ) -> dict[str, Any]:
     """Build the index of some rows in `folder`; gives what `DenseIndex.open` wants to know.
 
-    A build that was stopped goes on where it was. `faiss_file`, an index of these rows, is adopted
-    as it is instead of building one; `index` has no effect then. `progress` counts every row twice:
-    embedded, and in the index. Raises
-    IndexFileError for an unknown type or a file that does not fit, EncoderError if the encoder cannot
-    be loaded, FaissConflictError and MissingExtraError for what is wrong with the packages installed.
+    A build that was stopped goes on where it was. `faiss_file` is an index of these rows: as it is with
+    `index` "auto" or its own type, else another type is made of its vectors, and nothing is embedded.
+    `progress` counts every row once then, else twice: embedded, and in the index. Raises IndexFileError
+    for an unknown type, a file that does not fit, or one that holds no exact vectors where these are
+    needed, and for vectors that are not finite; EncoderError if the encoder cannot be loaded or gives
+    such vectors, FaissConflictError and MissingExtraError for what is wrong with the packages installed.
     """
     faiss = load_faiss()
     rows = range(len(corpus)) if rows is None else rows
     loaded = load(encoder)
+    progress = progress or _ignore
     folder.mkdir(parents=True, exist_ok=True)
     if faiss_file is not None:
-        adopt(faiss, faiss_file, folder / FAISS_FILE, corpus, rows, loaded)
-        return _details(loaded, "adopted", FAISS_FILE, len(rows))
+        return _from_ready(faiss, faiss_file, corpus, folder, loaded, index, rows, progress)
     kind = choose_type(index, len(corpus), len(rows), loaded.dimension, free_gpu_bytes(faiss))
     new_index(faiss, loaded.dimension, kind)  # an unknown type must not cost hours of embedding
     embeddings = Embeddings(corpus, rows, loaded, folder / _CHUNKS)
     asked = {"index": index, "vectors": embeddings.fingerprint}
     details = _finished(folder, asked)
     if details is None:
-        file = _build(faiss, embeddings, kind, folder, progress or _ignore)
+        embeddings.compute(lambda done, total: progress(done, 2 * total))
+        file = write_index(
+            faiss,
+            embeddings,
+            kind,
+            folder,
+            lambda done, total: progress(total + done, 2 * total),
+            embeddings.fingerprint,
+        )
         details = _details(loaded, kind, file, len(rows))
         _finish(folder, asked, details)
     shutil.rmtree(folder / _CHUNKS, ignore_errors=True)
     return details
 
 
-def _build(
+def _from_ready(
     faiss: Any,
-    embeddings: Embeddings,
-    kind: str,
+    source: Path,
+    corpus: Corpus,
     folder: Path,
+    encoder: Encoder,
+    index: str,
+    rows: range,
     progress: Callable[[int, int], None],
-) -> str:
-    embeddings.compute(lambda done, total: progress(done, 2 * total))
-    return write_index(
-        faiss, embeddings, kind, folder, lambda done, total: progress(total + done, 2 * total)
-    )
+) -> dict[str, Any]:
+    kind = choose_type(index, len(corpus), len(rows), encoder.dimension, None)
+    if index != "auto":
+        new_index(faiss, encoder.dimension, kind)
+    ready = ready_vectors(faiss, source, corpus, rows, encoder)
+    if index == "auto" or (index == "Flat" and ready.is_flat):
+        adopt(ready, source, folder / FAISS_FILE, progress)
+        return _details(encoder, "adopted", FAISS_FILE, len(rows))
+    ready.refuse_inexact(kind)
+    asked = {
+        "index": index,
+        "vectors": ready.fingerprint,
+        "encoder": [encoder.sha256, asdict(encoder.source.recipe)],
+    }
+    details = _finished(folder, asked)
+    if details is None:
+        file = write_index(faiss, ready, kind, folder, progress, ready.fingerprint)
+        details = _details(encoder, kind, file, len(rows))
+        _finish(folder, asked, details)
+    return details
 
 
 def _ignore(done: int, total: int) -> None:

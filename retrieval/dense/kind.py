@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from prompt_coevo.retrieval.corpus import Corpus
 from prompt_coevo.retrieval.errors import IndexFileError
-from prompt_coevo.retrieval.kinds import IndexKind, Job, Request, refuse_options
+from prompt_coevo.retrieval.kinds import Foreseen, IndexKind, Job, Request, refuse_options
 from prompt_coevo.retrieval.shards import RowSearcher, Shard, together
 
 _NAME = "dense"
@@ -26,6 +26,13 @@ class Dense(IndexKind):
             raise IndexFileError("a faiss file is adopted as one index; leave shards at 1 with it")
         load_faiss()
         resolve(request.encoder)
+
+    def foresee(self, request: Request, shards: Sequence[range]) -> Foreseen | None:
+        """As IndexKind says, without the memory of the encoder."""
+        from prompt_coevo.retrieval.dense.estimate import foresee
+
+        rows = [len(shard) for shard in shards]
+        return foresee(request.encoder, request.index, request.faiss_file, rows)
 
     def build(self, job: Job) -> dict[str, Any]:
         """As IndexKind says."""
@@ -54,7 +61,8 @@ def _build(job: Job, number: int) -> dict[str, Any]:
     from prompt_coevo.retrieval.dense.index import build_dense
 
     shard, count = job.shards[number], len(job.shards)
-    stage = f"embedding shard {number + 1} of {count}" if count > 1 else "embedding"
+    stage = "embedding" if job.request.faiss_file is None else "reading vectors"
+    stage += f" shard {number + 1} of {count}" if count > 1 else ""
     return build_dense(
         job.corpus,
         shard.folder / _NAME,

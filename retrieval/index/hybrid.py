@@ -13,7 +13,7 @@ from typing import Any, Final
 from prompt_coevo.retrieval.bm25.kind import BM25
 from prompt_coevo.retrieval.corpus import Corpus
 from prompt_coevo.retrieval.dense.kind import DENSE
-from prompt_coevo.retrieval.kinds import IndexKind, Job, Request
+from prompt_coevo.retrieval.kinds import Foreseen, IndexKind, Job, Request
 from prompt_coevo.retrieval.shards import RowSearcher, Shard
 
 _CONSTANT = 60
@@ -27,6 +27,10 @@ class Hybrid(IndexKind):
     def check(self, request: Request) -> None:
         """As IndexKind says."""
         DENSE.check(request)
+
+    def foresee(self, request: Request, shards: Sequence[range]) -> Foreseen | None:
+        """As IndexKind says: what is known of the vectors. That of the words is small beside it."""
+        return DENSE.foresee(request, shards)
 
     def build(self, job: Job) -> dict[str, Any]:
         """As IndexKind says.

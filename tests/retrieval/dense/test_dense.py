@@ -415,6 +415,56 @@ def test_a_ready_index_is_used_as_it_is(world: Any, tmp_path: Path, kind: str) -
     assert found(again) == found(index)
 
 
+@pytest.mark.parametrize("kind", ["SQfp16", "HNSW32,SQ8", "IVF,SQ8"])
+def test_a_ready_index_becomes_another_type_without_embedding(
+    world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    ready = write_ready(tmp_path / "e5.index", all_vectors(world))
+    expected = opened(world, tmp_path / "embedded", index=kind)
+    counts = count_encoded(world, monkeypatch)
+    index = opened(world, tmp_path / "index", faiss_file=ready, index=kind)
+    assert counts == [8], "those that are compared"
+    details = json.loads((tmp_path / "index" / "finished.json").read_text("utf-8"))["details"]
+    assert details["index"] == choose_type(kind, COUNT, COUNT, 256, None)
+    assert not (tmp_path / "index" / "vectors.faiss").samefile(ready)
+    asked = [query for query, _ in queries(40, COUNT)]
+    assert index.search_rows(asked, 3) == expected.search_rows(asked, 3)
+    before = (tmp_path / "index" / "vectors.faiss").stat().st_mtime_ns
+    opened(world, tmp_path / "index", faiss_file=ready, index=kind)
+    assert (tmp_path / "index" / "vectors.faiss").stat().st_mtime_ns == before
+
+
+def test_a_flat_index_asked_for_as_flat_is_linked(world: Any, tmp_path: Path) -> None:
+    ready = write_ready(tmp_path / "e5.index", all_vectors(world))
+    opened(world, tmp_path / "index", faiss_file=ready, index="Flat")
+    assert (tmp_path / "index" / "vectors.faiss").samefile(ready)
+    graph = write_ready(tmp_path / "graph.index", all_vectors(world), "HNSW32,Flat")
+    opened(world, tmp_path / "flat", faiss_file=graph, index="Flat")
+    assert (np.load(tmp_path / "flat" / "vectors.npy") == all_vectors(world)).all()
+
+
+def test_what_cannot_be_converted_is_refused(world: Any, tmp_path: Path) -> None:
+    rough = write_ready(tmp_path / "pq.index", all_vectors(world), "SQ8")
+    with pytest.raises(IndexFileError, match=r"cannot become HNSW32,SQ8: its type, IndexScalar"):
+        opened(world, tmp_path / "index", faiss_file=rough, index="HNSW32,SQ8")
+    with pytest.raises(IndexFileError, match="faiss knows no index 'HNSW,flat'"):
+        opened(world, tmp_path / "index", faiss_file=rough, index="HNSW,flat")
+    assert not list((tmp_path / "index").iterdir())
+
+
+@pytest.mark.parametrize("index", ["auto", "Flat", "HNSW32,SQ8"])
+@pytest.mark.parametrize("row", [0, 17, COUNT - 1])
+def test_a_ready_index_with_a_vector_that_is_no_number_is_refused(
+    world: Any, tmp_path: Path, index: str, row: int
+) -> None:
+    vectors = all_vectors(world)
+    vectors[row, 3] = np.nan
+    ready = write_ready(tmp_path / "e5.index", vectors)
+    with pytest.raises(IndexFileError, match=rf"vector {row} of the index .* not finite"):
+        opened(world, tmp_path / "index", faiss_file=ready, index=index)
+    assert not list((tmp_path / "index").glob("vectors*"))
+
+
 def test_a_file_on_another_disk_is_linked_by_name(
     world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -437,13 +487,14 @@ def test_a_file_on_another_disk_is_linked_by_name(
         (lambda vectors: vectors[:, ::-1], "was not made from this corpus with the encoder"),
     ],
 )
+@pytest.mark.parametrize("index", ["auto", "HNSW32,SQ8"])
 def test_what_does_not_fit_is_refused(
-    world: Any, tmp_path: Path, change: Any, message: str
+    world: Any, tmp_path: Path, change: Any, message: str, index: str
 ) -> None:
     vectors = np.ascontiguousarray(change(all_vectors(world)))
     ready = write_ready(tmp_path / "e5.index", vectors)
     with pytest.raises(IndexFileError, match=message):
-        opened(world, tmp_path / "index", faiss_file=ready)
+        opened(world, tmp_path / "index", faiss_file=ready, index=index)
     assert not list((tmp_path / "index").iterdir())
 
 
