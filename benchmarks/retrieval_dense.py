@@ -140,7 +140,7 @@ def index_row(kind: str, ready: Ready, asked: Any, exact: Any, folder: Path) -> 
     from prompt_coevo.retrieval.dense.index import open_vectors
 
     faiss = load_faiss()
-    kind = choose_type(kind, len(ready), len(ready), DIMENSION, None)
+    kind = choose_type(kind, len(ready), len(ready), DIMENSION)
     started = time.process_time()
     file = folder / write_index(faiss, ready, kind, folder, lambda done, total: None)
     built = time.process_time() - started

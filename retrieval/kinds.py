@@ -27,7 +27,8 @@ class Request:
     `kind` is "bm25", "dense", "hybrid" for both, or whatever else is registered or can be imported.
     `encoder` and `index` are for "dense" and "hybrid": see `prompt_coevo.retrieval.dense.encoders` and
     `.dense`. `faiss_file` is an index of the corpus that Search-R1 made with that encoder, adopted as it
-    is. `shards` cuts the corpus into ranges of rows. `options` are for kinds that have some.
+    is, or with another `index` made into that. `shards` cuts the corpus into ranges of rows. `options` are
+    for kinds that have some. `devices` are those that embed, by default all GPUs that torch sees.
     """
 
     kind: str = "bm25"
@@ -36,6 +37,7 @@ class Request:
     faiss_file: Path | None = None
     shards: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,10 @@ class IndexKind(ABC):
             raise IndexFileError(
                 f"a faiss file has no effect on a {request.kind} index; ask for dense or hybrid"
             )
+        if request.devices:
+            raise IndexFileError(
+                f"devices have no effect on a {request.kind} index, for which nothing is embedded"
+            )
         refuse_options(request)
 
     def foresee(self, request: Request, shards: Sequence[range]) -> Foreseen | None:
@@ -106,6 +112,15 @@ class IndexKind(ABC):
 
         `prompt_coevo.retrieval.shards.together` joins searchers of single shards. Raises IndexFileError.
         """
+
+    def on_gpus(self, gpus: str) -> IndexKind:
+        """This kind, opened on "auto", "all" or "none" of the GPUs. As it is here, it is not for GPUs.
+
+        Raises IndexFileError.
+        """
+        if gpus != "auto":
+            raise IndexFileError("gpus have no effect on an index of this kind; leave them at auto")
+        return self
 
     def describe(self, details: Mapping[str, Any]) -> Mapping[str, Any]:
         """What users are told of the details."""

@@ -39,6 +39,9 @@ def build(
     option: list[str] = typer.Option(
         [], help="NAME=VALUE, for a kind that has options of its own."
     ),
+    devices: str = typer.Option(
+        "", help="What embeds, as cuda:0,cuda:1; without it all GPUs that torch sees, or the CPU."
+    ),
     force: bool = typer.Option(False, "--force", help="Replace an index that is there."),
     dry_run: bool = typer.Option(
         False, "--dry-run", help="Only say what memory and disk it would take."
@@ -49,7 +52,9 @@ def build(
     from prompt_coevo.retrieval.index.build import Request, foresee
     from prompt_coevo.retrieval.index.build import build as build_index
 
-    request = Request(kind, encoder, index, faiss, shards, retrieval_serve.read_options(option))
+    options = retrieval_serve.read_options(option)
+    named = tuple(name.strip() for name in devices.split(",")) if devices else ()
+    request = Request(kind, encoder, index, faiss, shards, options, named)
     if dry_run:
         planned = foresee(corpus, out, request)
         _tell(planned)

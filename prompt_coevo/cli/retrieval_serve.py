@@ -52,6 +52,9 @@ def serve(
     corpus: Path | None = typer.Option(
         None, help="Where the corpus is now, if it was moved without the index."
     ),
+    gpus: str = typer.Option(
+        "auto", help="Search vectors on as few GPUs as hold them (auto), on all, or on none."
+    ),
     host: str = typer.Option(
         "127.0.0.1", help="The address to listen on; others than loopback let others search."
     ),
@@ -114,7 +117,7 @@ def serve(
         allowed_hosts=tuple(allow_host),
         allowed_origins=tuple(allow_origin),
     )
-    served = _open(directory, corpus, retriever, read_options(option))
+    served = _open(directory, corpus, retriever, read_options(option), gpus)
     try:
         server = RetrievalServer(served, settings)
         typer.echo(f"serving {server.address}/retrieve")
@@ -172,7 +175,11 @@ def read_options(given: list[str]) -> dict[str, Any]:
 
 
 def _open(
-    directory: Path | None, corpus: Path | None, retriever: str | None, options: dict[str, Any]
+    directory: Path | None,
+    corpus: Path | None,
+    retriever: str | None,
+    options: dict[str, Any],
+    gpus: str,
 ) -> Retriever:
     from prompt_coevo.retrieval.named import open_retriever
 
@@ -185,10 +192,14 @@ def _open(
             raise SettingsError(
                 "--corpus is for the folder of an index; leave it out with --retriever"
             )
+        if gpus != "auto":
+            raise SettingsError(
+                "--gpus is for the folder of an index; leave it out with --retriever"
+            )
         return open_retriever(retriever, options, "--retriever")
     if options:
         raise SettingsError("--option has no effect without --retriever")
-    return open_retriever("index", {"folder": directory, "corpus": corpus})
+    return open_retriever("index", {"folder": directory, "corpus": corpus, "gpus": gpus})
 
 
 def _read_queries(path: Path) -> list[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from prompt_coevo.retrieval.corpus import Progress
-from prompt_coevo.retrieval.dense.gpu import fits_gpu
+from prompt_coevo.retrieval.dense.gpu import gpus_needed
 from prompt_coevo.retrieval.dense.partial import Partial, save
 from prompt_coevo.retrieval.dense.sources import VectorSource, refuse_unfinite
 from prompt_coevo.retrieval.errors import IndexFileError
@@ -25,17 +26,18 @@ _SPARE_ROOM = 1.01  # how many neighbours there are is chance
 
 
 def choose_type(
-    index: str, passages: int, vectors: int, dimension: int, gpu_bytes: int | None
+    index: str, passages: int, vectors: int, dimension: int, gpu_bytes: Sequence[int] = ()
 ) -> str:
     """What "auto" and "IVF,..." stand for, for some of all passages.
 
-    All shards are thought to be searched on one machine, which has a GPU of so many free bytes or none.
+    All shards are thought to be searched on one machine, whose GPUs, if any, have so many free bytes.
     """
     if index == "auto":
-        if gpu_bytes is None:
+        if not gpu_bytes:
             index = "Flat" if passages <= _LARGEST_FLAT else "HNSW32,SQ8"
         else:
-            index = "SQfp16" if fits_gpu(passages, 2 * dimension, gpu_bytes) else "IVF,SQ8"
+            fits = gpus_needed(passages, 2 * dimension, gpu_bytes) is not None
+            index = "SQfp16" if fits else "IVF,SQ8"
     lists = max(1, min(round(4 * math.sqrt(vectors)), vectors // _SMALLEST_LIST))
     return re.sub(r"^IVF,", f"IVF{lists},", index)
 

@@ -10,8 +10,10 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from queue import SimpleQueue
 
 import numpy as np
 
@@ -78,16 +80,46 @@ class Embeddings:
         named = [[chunk.path.name, chunk.part.start, chunk.part.stop] for chunk in self._chunks]
         return hashlib.sha256(json.dumps(named).encode()).hexdigest()
 
-    def compute(self, progress: Progress) -> None:
-        """Compute the chunks that are not there yet; `progress` is told the rows done, and how many."""
+    def compute(self, progress: Progress, encoders: Sequence[Encoder] = ()) -> None:
+        """Compute the chunks that are not there yet; `progress` is told the rows done, and how many.
+
+        Several encoders, on devices of their own, take chunks in turn, each in a thread. Python makes
+        their batches one at a time, so many fast devices may wait for it.
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
         done = 0
-        for chunk in self._chunks:
-            texts = self._texts(chunk.first)
-            if not _is_whole(chunk.path, (len(texts), self.dimension)):
-                _write(chunk.path, self._encoded(texts, chunk.first))
+        for chunk in self._filled(encoders or [self._encoder]):
             done += len(chunk)
             progress(done, len(self))
+
+    def _filled(self, encoders: Sequence[Encoder]) -> Iterator[Chunk]:
+        """The chunks as they are ready."""
+        if len(encoders) == 1:
+            yield from (self._fill(chunk, encoders[0]) for chunk in self._chunks)
+            return
+        idle: SimpleQueue[Encoder] = SimpleQueue()
+        for encoder in encoders:
+            idle.put(encoder)
+
+        def fill(chunk: Chunk) -> Chunk:
+            encoder = idle.get()
+            try:
+                return self._fill(chunk, encoder)
+            finally:
+                idle.put(encoder)
+
+        with ThreadPoolExecutor(len(encoders), "embedding") as threads:
+            try:
+                for ready in as_completed([threads.submit(fill, chunk) for chunk in self._chunks]):
+                    yield ready.result()
+            finally:  # whoever stops waits for the chunks under way alone, and they are kept
+                threads.shutdown(cancel_futures=True)
+
+    def _fill(self, chunk: Chunk, encoder: Encoder) -> Chunk:
+        texts = self._texts(chunk.first)
+        if not _is_whole(chunk.path, (len(texts), self.dimension)):
+            _write(chunk.path, self._encoded(texts, chunk.first, encoder))
+        return chunk
 
     def sample(self, count: int) -> Vectors:
         """As VectorSource says."""
@@ -99,9 +131,9 @@ class Embeddings:
         line = self._rows[number] + 1
         return f"the vector that the encoder made of {self._corpus.path}, line {line},"
 
-    def _encoded(self, texts: list[str], first: int) -> Vectors:
+    def _encoded(self, texts: list[str], first: int, encoder: Encoder) -> Vectors:
         try:
-            return self._encoder.encode_passages(texts)
+            return encoder.encode_passages(texts)
         except UnfiniteError as error:
             line = f"{self._corpus.path}, line {first + error.text + 1}"
             raise UnfiniteError(error.encoder, error.text, line) from None

@@ -5,6 +5,7 @@ It runs on the GPU if torch sees one, which `CUDA_VISIBLE_DEVICES=""` prevents.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import threading
 from collections.abc import Iterator, Sequence
@@ -81,6 +82,18 @@ class Encoder:
         """One row for each passage."""
         recipe = self.source.recipe
         return self._encode(texts, recipe.passage_prefix, recipe.passage_tokens)
+
+    def on(self, device: str) -> Encoder:
+        """A copy of this encoder on another device, as torch names it. Raises EncoderError."""
+        try:
+            model = copy.deepcopy(self._model).to(device)
+        except (AssertionError, RuntimeError) as error:  # no such device, or one without room
+            reason = str(error).strip().splitlines() or [type(error).__name__]
+            raise EncoderError(
+                f"the encoder {self.source.name} cannot be put on the device {device!r}: {reason[0]}; name "
+                "devices that torch sees, as cuda:0,cuda:1 or cpu"
+            ) from None
+        return Encoder(self.source, model, copy.deepcopy(self._tokenizer), self.sha256)
 
     def _encode(self, texts: Sequence[str], prefix: str, limit: int) -> Vectors:
         if not texts:
@@ -162,6 +175,26 @@ def load(name: str | EncoderSource) -> Encoder:
         if encoder is None:
             encoder = _loaded[source] = _load(source)
     return encoder
+
+
+def on_devices(encoder: Encoder, devices: Sequence[str] = ()) -> list[Encoder]:
+    """An encoder for each device, by default for each GPU that torch sees, or the one that is there.
+
+    Raises EncoderError for devices of several kinds, whose numbers differ, and for one that is not there.
+    """
+    import torch
+
+    if not devices:
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        devices = [f"cuda:{number}" for number in range(count)]
+    if len(devices) < 2 and tuple(devices) in ((), ("cuda:0",)):
+        return [encoder]
+    encoders = [encoder.on(device) for device in devices]
+    if len({one.numbers for one in encoders}) > 1:
+        raise EncoderError(
+            f"the devices {', '.join(devices)} compute different numbers; name devices of one kind"
+        )
+    return encoders
 
 
 def dimension_of(name: str) -> int:

@@ -41,7 +41,7 @@ def foresee(
     """
     faiss = load_faiss()
     passages, largest, dimension = sum(rows), max(rows), dimension_of(encoder)
-    gpu = None if faiss_file is not None else free_gpu_bytes(faiss)
+    gpu = () if faiss_file is not None else free_gpu_bytes(faiss)
     kind = choose_type(index, passages, largest, dimension, gpu)
     numbers = f"vectors of {dimension} numbers"
     vectors = _NUMBER * dimension * largest

@@ -14,7 +14,17 @@ _NAME = "dense"
 
 
 class Dense(IndexKind):
-    """Search by vectors."""
+    """Search by vectors, on GPUs if there are some."""
+
+    def __init__(self, gpus: str = "auto") -> None:
+        self._gpus = gpus
+
+    def on_gpus(self, gpus: str) -> Dense:
+        """As IndexKind says."""
+        from prompt_coevo.retrieval.dense.gpu import check_gpus
+
+        check_gpus(gpus)
+        return Dense(gpus)
 
     def check(self, request: Request) -> None:
         """As IndexKind says. What is missing should be known before a large corpus is read."""
@@ -24,6 +34,8 @@ class Dense(IndexKind):
         refuse_options(request)
         if request.faiss_file is not None and request.shards > 1:
             raise IndexFileError("a faiss file is adopted as one index; leave shards at 1 with it")
+        if request.faiss_file is not None and request.devices:
+            raise IndexFileError("devices have no effect with a faiss file: nothing is embedded")
         load_faiss()
         resolve(request.encoder)
 
@@ -47,7 +59,9 @@ class Dense(IndexKind):
         parts = zip(shards, details[_NAME], strict=True)
         return together(
             [
-                DenseIndex.open(shard.folder / _NAME, corpus, dict(part), shard.rows)
+                DenseIndex.open(
+                    shard.folder / _NAME, corpus, dict(part), shard.rows, gpus=self._gpus
+                )
                 for shard, part in parts
             ]
         )
@@ -70,6 +84,7 @@ def _build(job: Job, number: int) -> dict[str, Any]:
         index=job.request.index,
         rows=shard.rows,
         faiss_file=job.request.faiss_file,
+        devices=job.request.devices,
         progress=job.stages(stage),
     )
 

@@ -116,8 +116,12 @@ def _build(
 
 
 def _asked(request: Request, facts: CorpusFacts) -> dict[str, Any]:
-    """What a stopped build is known by. Options that are not given leave it as it was without them."""
+    """What a stopped build is known by. Options that are not given leave it as it was without them.
+
+    On other devices it goes on.
+    """
     asked = {**asdict(request), "corpus": facts.sha256}
+    del asked["devices"]
     return asked if request.options else {k: v for k, v in asked.items() if k != "options"}
 
 

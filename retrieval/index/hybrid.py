@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from prompt_coevo.retrieval.bm25.kind import BM25
 from prompt_coevo.retrieval.corpus import Corpus
-from prompt_coevo.retrieval.dense.kind import DENSE
+from prompt_coevo.retrieval.dense.kind import DENSE, Dense
 from prompt_coevo.retrieval.kinds import Foreseen, IndexKind, Job, Request
 from prompt_coevo.retrieval.shards import RowSearcher, Shard
 
@@ -23,6 +23,13 @@ _FUSED_DEPTH = 100
 
 class Hybrid(IndexKind):
     """Search by words and by vectors."""
+
+    def __init__(self, dense: Dense = DENSE) -> None:
+        self._dense = dense
+
+    def on_gpus(self, gpus: str) -> Hybrid:
+        """As IndexKind says."""
+        return Hybrid(self._dense.on_gpus(gpus))
 
     def check(self, request: Request) -> None:
         """As IndexKind says."""
@@ -44,7 +51,7 @@ class Hybrid(IndexKind):
         self, corpus: Corpus, shards: Sequence[Shard], details: Mapping[str, Any]
     ) -> RowSearcher:
         """As IndexKind says."""
-        return _Fused([kind.open(corpus, shards, details) for kind in (BM25, DENSE)])
+        return _Fused([kind.open(corpus, shards, details) for kind in (BM25, self._dense)])
 
     def describe(self, details: Mapping[str, Any]) -> dict[str, Any]:
         """As IndexKind says."""

@@ -68,15 +68,16 @@ class PassageIndex:
 
 
 def open_index(
-    folder: Path, *, corpus: Path | None = None, limits: Limits | None = None
+    folder: Path, *, corpus: Path | None = None, limits: Limits | None = None, gpus: str = "auto"
 ) -> PassageIndex:
     """Open what `build` made; `corpus` is where its corpus is now, if it moved alone.
 
-    Raises IndexFileError for an index that is incomplete, damaged, of a kind that is not to be had here,
-    or belongs to another corpus.
+    Vectors are searched on as few `gpus` as hold them ("auto"), on "all" of them, or on "none". Raises
+    IndexFileError for an index that is incomplete, damaged, of a kind that is not to be had here, belongs
+    to another corpus, or does not fit on the GPUs.
     """
     made = manifest.load(folder)
-    kind = _kind(made, folder)
+    kind = _kind(made, folder).on_gpus(gpus)
     passages = Corpus.open(_source(made, folder, corpus), layout.offsets_path(folder))
     if len(passages) != made.corpus.passages:
         raise IndexFileError(
@@ -88,11 +89,13 @@ def open_index(
     return PassageIndex(info, passages, kind.open(passages, shards, made.details), limits)
 
 
-def served_index(folder: str | Path, corpus: str | Path | None = None) -> PassageIndex:
+def served_index(
+    folder: str | Path, corpus: str | Path | None = None, gpus: str = "auto"
+) -> PassageIndex:
     """The retriever "index": an index without limits of its own, for a tool or a server that has some."""
     no_limits = Limits(sys.maxsize, sys.maxsize, sys.maxsize)
     return open_index(
-        Path(folder), corpus=None if corpus is None else Path(corpus), limits=no_limits
+        Path(folder), corpus=None if corpus is None else Path(corpus), limits=no_limits, gpus=gpus
     )
 
 

@@ -19,7 +19,6 @@ from helpers.passages import passages, queries, write_corpus
 from helpers.tiny_encoder import save_tiny_encoder
 from prompt_coevo.retrieval.corpus import Corpus, write_offsets
 from prompt_coevo.retrieval.dense import embeddings, encoders
-from prompt_coevo.retrieval.dense import gpu as vector_gpu
 from prompt_coevo.retrieval.dense.build import choose_type
 from prompt_coevo.retrieval.dense.encoder_recipes import EncoderError
 from prompt_coevo.retrieval.dense.faiss_package import (
@@ -29,7 +28,6 @@ from prompt_coevo.retrieval.dense.faiss_package import (
     refuse_conflict,
 )
 from prompt_coevo.retrieval.dense.index import DenseIndex, build_dense
-from prompt_coevo.retrieval.dense.search import FaissVectors, FlatVectors
 from prompt_coevo.retrieval.errors import IndexFileError
 from prompt_coevo.retrieval.shards import Shards, merged
 
@@ -334,23 +332,25 @@ def test_progress_counts_every_row_twice(world: Any, tmp_path: Path, small_chunk
 @pytest.mark.parametrize(
     ("asked", "count", "gpu_bytes", "kind"),
     [
-        ("auto", 1_000_000, None, "Flat"),
-        ("auto", 1_000_001, None, "HNSW32,SQ8"),
-        ("auto", 21_000_000, 40 << 30, "SQfp16"),
-        ("auto", 21_000_000, 24 << 30, "IVF18330,SQ8"),
-        ("IVF,SQ8", 100_000, None, "IVF1265,SQ8"),
-        ("IVF,Flat", 30, None, "IVF1,Flat"),
-        ("IVF77,SQ8", 100_000, None, "IVF77,SQ8"),
-        ("SQfp16", 5, None, "SQfp16"),
+        ("auto", 1_000_000, (), "Flat"),
+        ("auto", 1_000_001, (), "HNSW32,SQ8"),
+        ("auto", 21_000_000, (40 << 30,), "SQfp16"),
+        ("auto", 21_000_000, (24 << 30,), "IVF18330,SQ8"),
+        ("auto", 21_000_000, (24 << 30, 24 << 30), "SQfp16"),
+        ("auto", 21_000_000, (24 << 30, 8 << 30), "IVF18330,SQ8"),
+        ("IVF,SQ8", 100_000, (), "IVF1265,SQ8"),
+        ("IVF,Flat", 30, (), "IVF1,Flat"),
+        ("IVF77,SQ8", 100_000, (), "IVF77,SQ8"),
+        ("SQfp16", 5, (), "SQfp16"),
     ],
 )
-def test_types(asked: str, count: int, gpu_bytes: int | None, kind: str) -> None:
+def test_types(asked: str, count: int, gpu_bytes: tuple[int, ...], kind: str) -> None:
     assert choose_type(asked, count, count, 768, gpu_bytes) == kind
 
 
 def test_a_small_shard_of_a_large_corpus_has_the_type_of_the_whole_and_lists_of_its_own() -> None:
-    assert choose_type("auto", 2_000_000, 1000, 768, None) == "HNSW32,SQ8"
-    assert choose_type("IVF,SQ8", 2_000_000, 1000, 768, None) == "IVF25,SQ8"
+    assert choose_type("auto", 2_000_000, 1000, 768) == "HNSW32,SQ8"
+    assert choose_type("IVF,SQ8", 2_000_000, 1000, 768) == "IVF25,SQ8"
 
 
 def test_an_unknown_type_is_refused_before_anything_is_embedded(
@@ -425,7 +425,7 @@ def test_a_ready_index_becomes_another_type_without_embedding(
     index = opened(world, tmp_path / "index", faiss_file=ready, index=kind)
     assert counts == [8], "those that are compared"
     details = json.loads((tmp_path / "index" / "finished.json").read_text("utf-8"))["details"]
-    assert details["index"] == choose_type(kind, COUNT, COUNT, 256, None)
+    assert details["index"] == choose_type(kind, COUNT, COUNT, 256)
     assert not (tmp_path / "index" / "vectors.faiss").samefile(ready)
     asked = [query for query, _ in queries(40, COUNT)]
     assert index.search_rows(asked, 3) == expected.search_rows(asked, 3)
@@ -544,93 +544,3 @@ def test_batches_leave_faiss_as_it_was(world: Any, tmp_path: Path) -> None:
     assert faiss.cvar.distance_compute_blas_threshold == before
     opened(world, tmp_path).search_rows(["who", "where"], 3)
     assert faiss.cvar.distance_compute_blas_threshold == before
-
-
-class GpuIndexFlatIP:
-    """As faiss' own: vectors and queries are rounded to half precision, and k has a limit."""
-
-    def __init__(self, dimension: int) -> None:
-        self.index = load_faiss().IndexFlatIP(dimension)
-        self.d = dimension
-
-    @property
-    def ntotal(self) -> int:
-        return int(self.index.ntotal)
-
-    def add(self, vectors: Any) -> None:
-        self.index.add(vectors.astype(np.float16).astype(np.float32))
-
-    def search(self, queries: Any, k: int) -> Any:
-        assert k <= 1024
-        return self.index.search(queries.astype(np.float16).astype(np.float32), k)
-
-    def reconstruct_batch(self, numbers: Any) -> Any:
-        return self.index.reconstruct_batch(numbers)
-
-
-class StandInGpu:
-    """The names of faiss for the GPU, on the CPU: shows what is asked of it, not that a GPU does it."""
-
-    def __init__(self) -> None:
-        faiss = load_faiss()
-        for name in ("IndexIVF", "IndexFlat", "IndexScalarQuantizer", "METRIC_INNER_PRODUCT"):
-            setattr(self, name, getattr(faiss, name))
-        self.cvar, self.omp_get_max_threads = faiss.cvar, faiss.omp_get_max_threads
-        self.GpuIndexFlatConfig = SimpleNamespace
-        self.temporary: list[int] = []
-        self.StandardGpuResources = lambda: SimpleNamespace(setTempMemory=self.temporary.append)
-
-    def get_num_gpus(self) -> int:
-        return 1
-
-    def GpuIndexFlatIP(self, resources: Any, dimension: int, config: Any) -> Any:  # noqa: N802
-        assert config.useFloat16
-        return GpuIndexFlatIP(dimension)
-
-    def index_cpu_to_gpu(self, resources: Any, device: int, index: Any) -> Any:
-        return index
-
-
-def test_what_fits_goes_to_the_gpu(
-    world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    faiss, vectors = load_faiss(), all_vectors(world)
-    np.save(tmp_path / "vectors.npy", vectors)
-    made = {}
-    for kind in ("SQfp16", "IVF4,SQ8", "HNSW32,SQ8"):
-        index = faiss.index_factory(256, kind, faiss.METRIC_INNER_PRODUCT)
-        index.train(vectors)
-        index.add(vectors)
-        made[kind] = FaissVectors(faiss, index)
-    flat = FlatVectors(faiss, tmp_path / "vectors.npy")
-    assert vector_gpu.on_gpu(faiss, flat) is flat
-
-    gpu: Any = StandInGpu()
-    monkeypatch.setattr(vector_gpu, "free_gpu_bytes", lambda faiss: 200_000)
-    for before in (flat, made["SQfp16"], made["IVF4,SQ8"]):
-        after = vector_gpu.on_gpu(gpu, before)
-        assert after is not before
-        assert (after.search(vectors[:9], 1)[1][:, 0] == np.arange(9)).all()
-    assert vector_gpu.on_gpu(gpu, made["HNSW32,SQ8"]) is made["HNSW32,SQ8"]
-    assert gpu.temporary == [256 << 20] * 3
-    monkeypatch.setattr(vector_gpu, "free_gpu_bytes", lambda faiss: 50_000)
-    for before in (flat, made["SQfp16"], made["IVF4,SQ8"]):
-        assert vector_gpu.on_gpu(gpu, before) is before
-
-
-def test_of_equal_vectors_on_a_gpu_the_first_comes_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    vectors = np.random.default_rng(0).normal(size=(3, 64)).astype(np.float32)
-    rows = [*[0] * 300, *[1] * 900, 0, 2, 2]
-    np.save(tmp_path / "vectors.npy", vectors[rows])
-    monkeypatch.setattr(vector_gpu, "free_gpu_bytes", lambda faiss: 1 << 30)
-    faiss: Any = StandInGpu()
-    index = vector_gpu.on_gpu(faiss, FlatVectors(load_faiss(), tmp_path / "vectors.npy"))
-    assert isinstance(index, FaissVectors)
-    between = vectors[2] + vectors[1] / 2
-    assert index.search(np.stack([vectors[0], vectors[1], between]), 5)[1].tolist() == [
-        [0, 1, 2, 3, 4],
-        [300, 301, 302, 303, 304],
-        [1201, 1202, 300, 301, 302],
-    ]

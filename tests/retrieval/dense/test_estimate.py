@@ -35,7 +35,7 @@ def one_thread() -> Any:
 def test_an_index_is_as_large_as_was_said(tmp_path: Path, kind: str) -> None:
     faiss, count = load_faiss(), 4000
     vectors = np.random.default_rng(0).random((count, DIMENSION), np.float32)
-    empty = new_index(faiss, DIMENSION, choose_type(kind, count, count, DIMENSION, None))
+    empty = new_index(faiss, DIMENSION, choose_type(kind, count, count, DIMENSION))
     said = estimate.index_bytes(faiss, empty, count)
     empty.train(vectors)
     empty.add(vectors)
@@ -61,7 +61,7 @@ source, folder, kind = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 vectors = StoredVectors(faiss, source)
 own = lambda: int(next(l.split()[1] for l in open("/proc/self/status") if l.startswith("VmHWM")))
 before = own()
-kind = choose_type(kind, len(vectors), len(vectors), vectors.dimension, None)
+kind = choose_type(kind, len(vectors), len(vectors), vectors.dimension)
 write_index(faiss, vectors, kind, folder, lambda done, total: None)
 print(own() - before)
 """
