@@ -24,7 +24,8 @@ from prompt_coevo.retrieval.kinds import Foreseen
 _ID, _LEVEL, _OFFSET, _NEIGHBOR, _NUMBER = 8, 4, 8, 4, 4
 # Lists grow by doubling, and are seldom full; measured: tests/retrieval/dense/test_estimate.py.
 _LIST_ROOM: Final = 1.5
-_TRAINED_AT_ONCE: Final = 100_000  # what faiss copies of the sample for a quantizer
+_TRAINED_AT_ONCE: Final = 100_000  # what faiss copies of the sample for the codes of lists
+_BLOCKS: Final = 3 * BLOCK_BYTES  # one that is read while the last is let go, and what coding needs
 
 
 class UnknownTypeError(CoevoError, LookupError):
@@ -53,7 +54,7 @@ def foresee(
         size = faiss_file.stat().st_size
         if index == "auto" or (index == "Flat" and ready.is_flat):
             linked = {f"index {faiss_file}, linked": size}
-            return Foreseen(f"{ready.type} as it is, {numbers}", linked, 2 * BLOCK_BYTES, 0)
+            return Foreseen(f"{ready.type} as it is, {numbers}", linked, _BLOCKS, 0)
         ready.refuse_inexact(kind)
         parts[f"index {faiss_file}, which is read"] = size
     empty = None if kind == "Flat" else new_index(faiss, dimension, kind)
@@ -62,9 +63,10 @@ def foresee(
     except UnknownTypeError:
         return None
     parts["index"] = sum(each)
-    memory, disk = 2 * BLOCK_BYTES, sum(each)
+    memory, disk = _BLOCKS, sum(each)
     if empty is not None:
-        memory += round(_room(faiss, empty) * max(each)) + _training_bytes(faiss, empty, largest)
+        whole = round(_room(faiss, empty) * max(each))
+        memory += max(whole, _training_bytes(faiss, empty, largest))
         disk += max(each)  # what is written last stands beside what was kept of it
     if faiss_file is None:
         disk += vectors
@@ -91,7 +93,7 @@ def index_bytes(faiss: Any, empty: Any, count: int) -> int:
     index = faiss.downcast_index(empty)
     if isinstance(index, faiss.IndexPreTransform):
         matrices = [index.chain.at(n) for n in range(index.chain.size())]
-        tables = sum(_NUMBER * matrix.d_in * matrix.d_out for matrix in matrices)
+        tables = sum(_NUMBER * matrix.d_in * (matrix.d_in + matrix.d_out) for matrix in matrices)
         return tables + index_bytes(faiss, index.index, count)
     if isinstance(index, faiss.IndexRefine):
         both = index.base_index, index.refine_index
@@ -117,8 +119,9 @@ def _room(faiss: Any, empty: Any) -> float:
 
 
 def _training_bytes(faiss: Any, empty: Any, count: int) -> int:
-    """The sample; `VectorSource.sample` may give twice as many as are asked for."""
+    """The sample, as `VectorSource.sample` takes it; lists are trained with what is left of it, too."""
     if empty.is_trained:
         return 0
-    sample = min(count, 2 * training_vectors(faiss, empty))
-    return int(_NUMBER * empty.d * (sample + min(sample, _TRAINED_AT_ONCE)))
+    sample = -(-count // max(1, count // training_vectors(faiss, empty)))
+    copied = min(sample, _TRAINED_AT_ONCE) if isinstance(empty, faiss.IndexIVF) else 0
+    return int(_NUMBER * empty.d * (sample + copied))

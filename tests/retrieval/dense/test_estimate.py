@@ -17,8 +17,8 @@ from prompt_coevo.retrieval.errors import IndexFileError
 
 DIMENSION = 64
 TYPES = [
-    *("SQfp16", "SQ8", "SQ4", "PQ16x4", "HNSW32,SQ8", "HNSW16,Flat", "IVF,SQ8", "IVF,Flat"),
-    *("IVF,PQ16x4", "IVF50_HNSW16,SQ8", "PCA32,SQ8", "IVF50,SQ8,RFlat"),
+    *("SQfp16", "SQ8", "SQ4", "HNSW32,SQ8", "HNSW16,Flat", "IVF,SQ8", "IVF,Flat"),
+    *("IVF,PQ4x4", "IVF50_HNSW16,SQ8", "PCA32,SQ8", "IVF50,SQ8,RFlat"),
 ]
 
 
@@ -81,7 +81,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="where Linux tells what was used"
 )
-@pytest.mark.parametrize("kind", ["SQfp16", "SQ8", "IVF64,SQ8", "IVF64,Flat"])
+@pytest.mark.parametrize("kind", ["SQfp16", "SQ8", "IVF16,SQ8", "IVF16,Flat"])
 def test_memory_is_what_was_said(
     large: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +92,7 @@ def test_memory_is_what_was_said(
     command = [sys.executable, "-P", "-c", BUILT, str(large), str(tmp_path), kind]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     taken = 1024 * int(run.stdout)
+    print(kind, taken, said)
     assert taken < said.memory < 2.5 * taken
     written = (tmp_path / "vectors.faiss").stat().st_size
     assert said.parts["index"] == pytest.approx(written, rel=0.02)
