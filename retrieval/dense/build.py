@@ -141,7 +141,8 @@ def _reserve(faiss: Any, made: Any, count: int) -> None:
 def neighbors_each(faiss: Any, graph: Any) -> float:
     """How many neighbours a vector has room for on average, over the levels that it is drawn into."""
     shares = faiss.vector_to_array(graph.assign_probas).tolist()
-    return sum(share * graph.cum_nb_neighbors(level) for level, share in enumerate(shares, 1))
+    each = (share * graph.cum_nb_neighbors(level) for level, share in enumerate(shares, 1))
+    return float(sum(each))
 
 
 def _grow(values: Any, size: int) -> None:

@@ -103,7 +103,7 @@ def index_bytes(faiss: Any, empty: Any, count: int) -> int:
         return round(count * links) + index_bytes(faiss, index.storage, count)
     if isinstance(index, faiss.IndexIVF):
         lists = index_bytes(faiss, index.quantizer, index.nlist)
-        return lists + count * (index.code_size + _ID) + _codebook(index)
+        return lists + count * (int(index.code_size) + _ID) + _codebook(index)
     if hasattr(index, "code_size"):
         return count * int(index.code_size) + _codebook(index)
     raise UnknownTypeError(type(index).__name__)
@@ -111,7 +111,7 @@ def index_bytes(faiss: Any, empty: Any, count: int) -> int:
 
 def _codebook(index: Any) -> int:
     pq = getattr(index, "pq", None)
-    return 0 if pq is None else _NUMBER * index.d * int(pq.ksub)
+    return 0 if pq is None else _NUMBER * int(index.d) * int(pq.ksub)
 
 
 def _room(faiss: Any, empty: Any) -> float:

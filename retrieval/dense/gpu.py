@@ -87,7 +87,7 @@ def _bytes_each(faiss: Any, vectors: FlatVectors | FaissVectors, index: Any) -> 
     if isinstance(index, faiss.IndexIVF):
         return int(index.code_size) + 8
     if index is None or isinstance(index, faiss.IndexFlat | faiss.IndexScalarQuantizer):
-        return 2 * vectors.dimension
+        return 2 * int(vectors.dimension)
     return None
 
 

@@ -121,7 +121,7 @@ class StoredVectors:
         return vectors
 
     def _read(self, file: int, row: int, into: Vectors) -> None:
-        view = memoryview(into.reshape(-1).view(np.uint8))
+        view = memoryview(into.reshape(-1).view(np.uint8).data)
         place = self._begin + row * self._row_bytes
         while view:
             done = os.preadv(file, [view], place)

@@ -81,7 +81,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="where Linux tells what was used"
 )
-@pytest.mark.parametrize("kind", ["SQfp16", "SQ8", "IVF16,SQ8", "IVF16,Flat"])
+@pytest.mark.parametrize("kind", ["SQfp16", "SQ8", "IVF16,SQ8"])
 def test_memory_is_what_was_said(
     large: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,31 +92,36 @@ def test_memory_is_what_was_said(
     command = [sys.executable, "-P", "-c", BUILT, str(large), str(tmp_path), kind]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     taken = 1024 * int(run.stdout)
-    print(kind, taken, said)
-    assert taken < said.memory < 2.5 * taken
+    assert taken < said.memory < 2 * taken
     written = (tmp_path / "vectors.faiss").stat().st_size
     assert said.parts["index"] == pytest.approx(written, rel=0.02)
     assert said.disk == 2 * said.parts["index"]
 
 
 @pytest.mark.parametrize(
-    ("index", "shards", "gigabytes", "memory"),
+    ("index", "shards", "size", "memory", "disk"),
     [
-        ("auto", [21_015_324], 65, 0.1),
-        ("SQfp16", [21_015_324], 32.3, 32.4),
-        ("HNSW32,SQ8", [21_015_324], 21.9, 22.6),
-        ("IVF,SQ8", [21_015_324], 16.4, 32.0),
-        ("IVF,PQ96", [21_015_324], 2.2, 11.0),
-        ("HNSW32,SQ8", [10_507_662, 10_507_662], 21.9, 11.7),
+        ("auto", [21_015_324], 64.6, 0.2, 0.0),
+        ("SQfp16", [21_015_324], 32.3, 32.5, 64.6),
+        ("SQ8", [21_015_324], 16.1, 16.3, 32.3),
+        ("HNSW32,SQ8", [21_015_324], 21.9, 22.1, 43.7),
+        ("IVF,SQ8", [21_015_324], 16.4, 24.7, 32.7),
+        ("IVF,PQ96", [21_015_324], 2.2, 4.3, 4.5),
+        ("HNSW32,SQ8", [10_507_662, 10_507_662], 21.9, 11.1, 32.8),
     ],
 )
 def test_wiki_18(
-    index: str, shards: list[int], gigabytes: float, memory: float, monkeypatch: pytest.MonkeyPatch
+    index: str,
+    shards: list[int],
+    size: float,
+    memory: float,
+    disk: float,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The numbers of docs/retrieval.md."""
     said = told_of_wiki(monkeypatch, index, shards)
-    assert list(said.parts.values())[-1] / 1e9 == pytest.approx(gigabytes, rel=0.02)
-    assert said.memory / 1e9 == pytest.approx(memory, rel=0.4)
+    told = list(said.parts.values())[-1], said.memory, said.disk
+    assert [round(one / 1e9, 1) for one in told] == [size, memory, disk]
 
 
 def told_of_wiki(monkeypatch: pytest.MonkeyPatch, index: str, shards: list[int]) -> Any:

@@ -90,7 +90,9 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_lost(
     made = build(corpus, folder, KIND) if force else None
     larger = write_corpus(tmp_path / "larger.jsonl", 60)
     with_free(monkeypatch, 30_000)
-    with pytest.raises(IndexFileError, match=r"takes up to 60\.5 kB on its disk, where [35]0\.\d kB"):
+    with pytest.raises(
+        IndexFileError, match=r"takes up to 60\.5 kB on its disk, where [35]0\.\d kB"
+    ):
         build(larger, folder, KIND, force=force)
     if force:
         assert manifest.verify(folder) == made
@@ -130,7 +132,12 @@ def test_free_memory_is_that_of_the_machine_or_of_its_container(tmp_path: Path) 
     limits.mkdir()
     (limits / "memory.current").write_text("100000\n")
     (limits / "memory.stat").write_text("anon 5\ninactive_file 40000\n")
-    for limit, free in (("max", 700 * 1024), ("300000", 240_000), ("50000", 0), ("10000000", 716_800)):
+    for limit, free in (
+        ("max", 700 * 1024),
+        ("300000", 240_000),
+        ("50000", 0),
+        ("10000000", 716_800),
+    ):
         (limits / "memory.max").write_text(limit)
         assert room.free_memory(meminfo, limits) == free
     meminfo.write_text("MemAvailable: much\n")
