@@ -83,11 +83,14 @@ class Ready:
     def __len__(self) -> int:
         return len(self._vectors)
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(np.array_split(self._vectors, 16))
+    def blocks(self, first: int = 0) -> Iterator[Any]:
+        return (self._vectors[n : n + 8192] for n in range(first, len(self), 8192))
 
     def sample(self, count: int) -> Any:
         return self._vectors[:: max(1, len(self) // count)]
+
+    def named(self, number: int) -> str:
+        return f"vector {number}"
 
 
 def bags(size: int) -> tuple[Any, Any]:
@@ -137,7 +140,7 @@ def index_row(kind: str, ready: Ready, asked: Any, exact: Any, folder: Path) -> 
     from prompt_coevo.retrieval.dense.index import open_vectors
 
     faiss = load_faiss()
-    kind = choose_type(kind, len(ready), len(ready), DIMENSION, None)
+    kind = choose_type(kind, len(ready), len(ready), DIMENSION)
     started = time.process_time()
     file = folder / write_index(faiss, ready, kind, folder, lambda done, total: None)
     built = time.process_time() - started

@@ -136,6 +136,11 @@ def write_offsets(path: Path, out: Path, progress: Progress | None = None) -> Co
     return CorpusFacts(offsets[-1], digest.hexdigest(), len(offsets) - 1)
 
 
+def count_lines(path: Path) -> int:
+    """How many passages there are if every line is one. Raises CorpusError."""
+    return sum(1 for _ in _lines(path))
+
+
 def _lines(path: Path) -> Iterator[bytes]:
     try:
         with path.open("rb") as file:

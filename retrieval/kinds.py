@@ -27,8 +27,9 @@ class Request:
     `kind` is "bm25", "dense", "hybrid" for both, or whatever else is registered or can be imported.
     `encoder` and `index` are for "dense" and "hybrid": see `prompt_coevo.retrieval.dense.encoders` and
     `.dense`. `faiss_file` is an index of the corpus that Search-R1 made with that encoder, adopted as it
-    is. `analyzer` is for "bm25" and "hybrid": what makes words of texts, "english" if it is None, and its
-    options. `shards` cuts the corpus into ranges of rows. `options` are for kinds that have some.
+    is, or with another `index` made into that. `analyzer` is for "bm25" and "hybrid": what makes words of
+    texts, "english" if it is None, and its options. `shards` cuts the corpus into ranges of rows. `options`
+    are for kinds that have some. `devices` are those that embed, by default all GPUs that torch sees.
     """
 
     kind: str = "bm25"
@@ -39,6 +40,7 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)
     analyzer: str | None = None
     analyzer_options: Mapping[str, Any] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,20 @@ class Job:
     work: Path
 
 
+@dataclass(frozen=True)
+class Foreseen:
+    """What a build will take, in bytes.
+
+    `what` is built; `parts` are the larger things that it reads or makes, for the reader; `memory` and
+    `disk` are what it needs of them at most.
+    """
+
+    what: str
+    parts: Mapping[str, int]
+    memory: int
+    disk: int
+
+
 class IndexKind(ABC):
     """A kind of index. Its objects hold nothing: what one method learns, another one reads from files."""
 
@@ -70,8 +86,19 @@ class IndexKind(ABC):
             raise IndexFileError(
                 f"a faiss file has no effect on a {request.kind} index; ask for dense or hybrid"
             )
+        if request.devices:
+            raise IndexFileError(
+                f"devices have no effect on a {request.kind} index, for which nothing is embedded"
+            )
         refuse_options(request)
         refuse_analyzer(request)
+
+    def foresee(self, request: Request, shards: Sequence[range]) -> Foreseen | None:
+        """What building will take for these rows of the corpus; None, as here, if that is not known.
+
+        Raises IndexFileError for what cannot be built.
+        """
+        return None
 
     @abstractmethod
     def build(self, job: Job) -> Mapping[str, Any]:
@@ -89,6 +116,15 @@ class IndexKind(ABC):
 
         `prompt_coevo.retrieval.shards.together` joins searchers of single shards. Raises IndexFileError.
         """
+
+    def on_gpus(self, gpus: str) -> IndexKind:
+        """This kind, opened on "auto", "all" or "none" of the GPUs. As it is here, it is not for GPUs.
+
+        Raises IndexFileError.
+        """
+        if gpus != "auto":
+            raise IndexFileError("gpus have no effect on an index of this kind; leave them at auto")
+        return self
 
     def describe(self, details: Mapping[str, Any]) -> Mapping[str, Any]:
         """What users are told of the details."""

@@ -13,6 +13,7 @@ from prompt_coevo.cli import retrieval_serve
 from prompt_coevo.visible import in_a_line, visible
 
 if TYPE_CHECKING:
+    from prompt_coevo.retrieval.index.room import Plan
     from prompt_coevo.retrieval.retriever import Hit
 
 app = typer.Typer(help="Indexes of passages for search agents.", no_args_is_help=True)
@@ -29,8 +30,11 @@ def build(
         "bm25", help="bm25, dense, hybrid for both, or another one's name or module:attribute."
     ),
     encoder: str = typer.Option("e5", help="For dense: a preset's name, or any checkpoint."),
-    index: str = typer.Option("auto", help="For dense without --faiss: auto, or faiss' name."),
-    faiss: Path | None = typer.Option(None, help="A faiss index of this corpus to use as it is."),
+    index: str = typer.Option("auto", help="For dense: auto, or faiss' name of a type."),
+    faiss: Path | None = typer.Option(
+        None,
+        help="A faiss index of this corpus, to use as it is, or with --index to make that type of.",
+    ),
     analyzer: str | None = typer.Option(
         None,
         help="For words: english (default), lucene, unicode, snowball, simple, or module:attribute.",
@@ -42,13 +46,20 @@ def build(
     option: list[str] = typer.Option(
         [], help="NAME=VALUE, for a kind that has options of its own."
     ),
+    devices: str = typer.Option(
+        "", help="What embeds, as cuda:0,cuda:1; without it all GPUs that torch sees, or the CPU."
+    ),
     force: bool = typer.Option(False, "--force", help="Replace an index that is there."),
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Only say what memory and disk it would take."
+    ),
 ) -> None:
     """Build an index. After an interruption the same command goes on."""
     from prompt_coevo.cli.progress import stages
-    from prompt_coevo.retrieval.index.build import Request
+    from prompt_coevo.retrieval.index.build import Request, foresee
     from prompt_coevo.retrieval.index.build import build as build_index
 
+    named = tuple(name.strip() for name in devices.split(",")) if devices else ()
     request = Request(
         kind,
         encoder,
@@ -58,9 +69,15 @@ def build(
         retrieval_serve.read_options(option),
         analyzer,
         retrieval_serve.read_options(analyzer_option, "--analyzer-option"),
+        named,
     )
+    if dry_run:
+        planned = foresee(corpus, out, request)
+        _tell(planned)
+        planned.refuse_full_disk()
+        return
     with stages() as shown:
-        made = build_index(corpus, out, request, force=force, stages=shown)
+        made = build_index(corpus, out, request, force=force, stages=shown, told=_tell_if_known)
     size = sum(facts.bytes for facts in made.files) / 1e6
     typer.echo(f"{out}: {made.kind}, {made.corpus.passages} passages, {size:.1f} MB")
 
@@ -115,6 +132,22 @@ def verify(folder: Path = _INDEX, corpus: Path | None = _CORPUS) -> None:
 
 app.command("serve")(retrieval_serve.serve)
 app.command("bench")(retrieval_serve.bench)
+
+
+def _tell_if_known(planned: Plan) -> None:
+    if planned.foreseen is not None:
+        _tell(planned)
+
+
+def _tell(planned: Plan) -> None:
+    for line in planned.lines():
+        typer.echo(visible(line))
+    if not planned.fits_memory:
+        typer.echo(
+            "warning: that is more memory than is free: the build will be slow or killed; choose a "
+            "smaller type with --index, or --shards",
+            err=True,
+        )
 
 
 def _shown(hit: Hit) -> str:

@@ -58,6 +58,9 @@ def serve(
     verify: bool = typer.Option(
         False, "--verify", help="Before serving a folder, compare every byte with what was built."
     ),
+    gpus: str = typer.Option(
+        "auto", help="Search vectors on as few GPUs as hold them (auto), on all, or on none."
+    ),
     host: str = typer.Option(
         "127.0.0.1", help="The address to listen on; others than loopback let others search."
     ),
@@ -132,7 +135,7 @@ def serve(
         allowed_hosts=tuple(allow_host),
         allowed_origins=tuple(allow_origin),
     )
-    served = _open(directory, corpus, retriever, read_options(option), verify)
+    served = _open(directory, corpus, retriever, read_options(option), verify, gpus)
     try:
         server = RetrievalServer(served, settings)
         typer.echo(f"serving {server.address}/retrieve")
@@ -235,6 +238,7 @@ def _open(
     retriever: str | None,
     options: dict[str, Any],
     verify: bool,
+    gpus: str,
 ) -> Retriever:
     from prompt_coevo.retrieval.named import open_retriever
 
@@ -243,7 +247,12 @@ def _open(
             "name what is to be served: either the folder of an index or --retriever NAME"
         )
     if retriever is not None:
-        for flag, given in (("--corpus", corpus is not None), ("--verify", verify)):
+        folder_only = (
+            ("--corpus", corpus is not None),
+            ("--verify", verify),
+            ("--gpus", gpus != "auto"),
+        )
+        for flag, given in folder_only:
             if given:
                 raise SettingsError(
                     f"{flag} is for the folder of an index; leave it out with --retriever"
@@ -251,7 +260,8 @@ def _open(
         return open_retriever(retriever, options, "--retriever")
     if options:
         raise SettingsError("--option has no effect without --retriever")
-    return open_retriever("index", {"folder": directory, "corpus": corpus, "verify": verify})
+    opened = {"folder": directory, "corpus": corpus, "verify": verify, "gpus": gpus}
+    return open_retriever("index", opened)
 
 
 def _read_queries(path: Path) -> list[str]:

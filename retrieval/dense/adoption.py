@@ -7,40 +7,50 @@ from typing import Any
 
 import numpy as np
 
-from prompt_coevo.retrieval.corpus import Corpus
+from prompt_coevo.retrieval.corpus import Corpus, Progress
 from prompt_coevo.retrieval.dense.encoders import Encoder, Vectors
-from prompt_coevo.retrieval.dense.search import read_faiss_index
+from prompt_coevo.retrieval.dense.sources import refuse_unfinite
+from prompt_coevo.retrieval.dense.stored import StoredVectors
 from prompt_coevo.retrieval.errors import IndexFileError
 
 # Other lengths or number formats change vectors a little; quantisation, too.
 _SAMPLED_ROWS, _SLACK, _LEAST_SIMILARITY = 8, 0.02, 0.8
 
 
-def adopt(
-    faiss: Any, source: Path, target: Path, corpus: Corpus, rows: range, encoder: Encoder
-) -> None:
-    """Link an index file to `target`, where it takes no room, once it fits corpus and encoder.
+def ready_vectors(
+    faiss: Any, source: Path, corpus: Corpus, rows: range, encoder: Encoder
+) -> StoredVectors:
+    """The vectors of an index file that fits these rows of the corpus and the encoder.
 
     Raises IndexFileError if it does not.
     """
     if not source.is_file():
         raise IndexFileError(f"there is no index file {source}")
-    index = read_faiss_index(faiss, source)
-    if isinstance(index, faiss.IndexIDMap):
+    ready = StoredVectors(faiss, source)
+    if ready.dimension != encoder.dimension:
         raise IndexFileError(
-            f"the index {source} has ids of its own, but its numbers must be the rows of the corpus"
-        )
-    if index.d != encoder.dimension:
-        raise IndexFileError(
-            f"the index {source} has vectors of {index.d} numbers, but the encoder "
+            f"the index {source} has vectors of {ready.dimension} numbers, but the encoder "
             f"{encoder.source.name} makes {encoder.dimension}; name the encoder it was built with"
         )
-    if index.ntotal != len(rows):
+    if len(ready) != len(rows):
         raise IndexFileError(
-            f"the index {source} has {index.ntotal} vectors, but there are {len(rows)} passages; "
+            f"the index {source} has {len(ready)} vectors, but there are {len(rows)} passages; "
             "name the corpus it was built from"
         )
-    _compare_some(faiss, index, source, corpus, rows, encoder)
+    _compare_some(ready, source, corpus, rows, encoder)
+    return ready
+
+
+def adopt(ready: StoredVectors, source: Path, target: Path, progress: Progress) -> None:
+    """Link an index file to `target`, where it takes no room, once its vectors are found to be numbers.
+
+    A type that keeps vectors only roughly holds nothing but numbers. Raises IndexFileError.
+    """
+    done = 0
+    for block in ready.blocks() if ready.are_exact else ():
+        refuse_unfinite(block, done, ready)
+        done += len(block)
+        progress(done, len(ready))
     target.unlink(missing_ok=True)
     try:
         target.hardlink_to(source.resolve())
@@ -49,16 +59,16 @@ def adopt(
 
 
 def _compare_some(
-    faiss: Any, index: Any, source: Path, corpus: Corpus, rows: range, encoder: Encoder
+    ready: StoredVectors, source: Path, corpus: Corpus, rows: range, encoder: Encoder
 ) -> None:
     """Every passage must be nearest to its own vector. Any two passages may be rather similar."""
     numbers = sorted({int(part) for part in np.linspace(0, len(rows) - 1, _SAMPLED_ROWS)})
-    if isinstance(index, faiss.IndexIVF):
-        index.make_direct_map()
     try:
-        stored = np.stack([index.reconstruct(number) for number in numbers])
+        stored = np.stack([ready.at(number) for number in numbers])
     except RuntimeError:  # nothing to compare with: the type forgets its vectors
         return
+    for number, vector in zip(numbers, stored, strict=True):
+        refuse_unfinite(vector[None], number, ready)
     texts = [corpus.passage(rows[number]).contents for number in numbers]
     similar = _unit(encoder.encode_passages(texts)) @ _unit(stored).T
     own = np.diag(similar)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-import os
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from prompt_coevo.retrieval.corpus import Progress
-from prompt_coevo.retrieval.dense.encoders import Vectors
-from prompt_coevo.retrieval.dense.gpu import fits_gpu
+from prompt_coevo.retrieval.dense.gpu import gpus_needed
+from prompt_coevo.retrieval.dense.partial import Partial, save
+from prompt_coevo.retrieval.dense.sources import VectorSource, refuse_unfinite
 from prompt_coevo.retrieval.errors import IndexFileError
 
 FLAT_FILE, FAISS_FILE = "vectors.npy", "vectors.faiss"
@@ -22,47 +22,43 @@ FLAT_FILE, FAISS_FILE = "vectors.npy", "vectors.faiss"
 _LARGEST_FLAT = 1_000_000
 _TRAINING_VECTORS = 100_000
 _TRAINING_VECTORS_PER_LIST, _SMALLEST_LIST = 64, 39
-
-
-class VectorSource(Protocol):
-    """Vectors that come in parts, as `Embeddings` do."""
-
-    @property
-    def dimension(self) -> int: ...
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[Vectors]: ...
-
-    def sample(self, count: int) -> Vectors:
-        """About `count` of them, or all."""
-        ...
+_SPARE_ROOM = 1.01  # how many neighbours there are is chance
 
 
 def choose_type(
-    index: str, passages: int, vectors: int, dimension: int, gpu_bytes: int | None
+    index: str, passages: int, vectors: int, dimension: int, gpu_bytes: Sequence[int] = ()
 ) -> str:
     """What "auto" and "IVF,..." stand for, for some of all passages.
 
-    All shards are thought to be searched on one machine, which has a GPU of so many free bytes or none.
+    All shards are thought to be searched on one machine, whose GPUs, if any, have so many free bytes.
     """
     if index == "auto":
-        if gpu_bytes is None:
+        if not gpu_bytes:
             index = "Flat" if passages <= _LARGEST_FLAT else "HNSW32,SQ8"
         else:
-            index = "SQfp16" if fits_gpu(passages, 2 * dimension, gpu_bytes) else "IVF,SQ8"
+            fits = gpus_needed(passages, 2 * dimension, gpu_bytes) is not None
+            index = "SQfp16" if fits else "IVF,SQ8"
     lists = max(1, min(round(4 * math.sqrt(vectors)), vectors // _SMALLEST_LIST))
     return re.sub(r"^IVF,", f"IVF{lists},", index)
 
 
 def write_index(
-    faiss: Any, vectors: VectorSource, index: str, folder: Path, progress: Progress
+    faiss: Any,
+    vectors: VectorSource,
+    index: str,
+    folder: Path,
+    progress: Progress,
+    made_of: str = "",
 ) -> str:
-    """Write an index of this type; gives the file's name. Raises IndexFileError for an unknown type."""
+    """Write an index of this type; gives the file's name.
+
+    An index of faiss that was not finished is taken up again if it is `made_of` the same. Raises
+    IndexFileError for an unknown type, and for a vector that is not finite.
+    """
     if index == "Flat":
         _write_flat(vectors, folder / FLAT_FILE, progress)
         return FLAT_FILE
-    _write_faiss(faiss, vectors, index, folder / FAISS_FILE, progress)
+    _write_faiss(faiss, vectors, index, folder, progress, made_of)
     return FAISS_FILE
 
 
@@ -82,26 +78,75 @@ def _write_flat(vectors: VectorSource, path: Path, progress: Progress) -> None:
     shape = (len(vectors), vectors.dimension)
     target = np.lib.format.open_memmap(draft, mode="w+", dtype=np.float32, shape=shape)
     done = 0
-    for part in vectors:
-        target[done : done + len(part)] = part
-        done += len(part)
+    for block in vectors.blocks():
+        refuse_unfinite(block, done, vectors)
+        target[done : done + len(block)] = block
+        done += len(block)
         progress(done, len(vectors))
     target.flush()
     draft.replace(path)
 
 
 def _write_faiss(
-    faiss: Any, vectors: VectorSource, index: str, path: Path, progress: Progress
+    faiss: Any, vectors: VectorSource, index: str, folder: Path, progress: Progress, made_of: str
 ) -> None:
-    made = new_index(faiss, vectors.dimension, index)
-    if not made.is_trained:
-        lists = made.nlist if isinstance(made, faiss.IndexIVF) else 0
-        made.train(vectors.sample(max(_TRAINING_VECTORS, _TRAINING_VECTORS_PER_LIST * lists)))
-    for part in vectors:
-        made.add(np.ascontiguousarray(part))
+    partial = Partial(faiss, folder, f"{index} of {made_of}")
+    made = partial.read()
+    if made is None:
+        made = new_index(faiss, vectors.dimension, index)
+        if not made.is_trained:
+            _train(faiss, made, vectors)
+            partial.keep(made)
+    _reserve(faiss, made, len(vectors))
+    for block in vectors.blocks(made.ntotal):
+        refuse_unfinite(block, made.ntotal, vectors)
+        if isinstance(made, faiss.IndexHNSW):
+            # Levels are chance. Drawn for each block anew, a build that was stopped draws the same.
+            made.hnsw.rng = faiss.RandomGenerator(made.ntotal + 1)
+        made.add(np.ascontiguousarray(block))
         progress(made.ntotal, len(vectors))
-    draft = path.with_suffix(".tmp")
-    faiss.write_index(made, str(draft))
-    with draft.open("rb+") as file:
-        os.fsync(file.fileno())
-    draft.replace(path)
+        if made.ntotal < len(vectors):
+            partial.keep_now_and_then(made)
+    save(faiss, made, folder / FAISS_FILE)
+    partial.remove()
+
+
+def _train(faiss: Any, made: Any, vectors: VectorSource) -> None:
+    sample = vectors.sample(training_vectors(faiss, made))
+    if not np.isfinite(sample).all():
+        done = 0
+        for block in vectors.blocks():
+            refuse_unfinite(block, done, vectors)
+            done += len(block)
+    made.train(sample)
+
+
+def training_vectors(faiss: Any, empty: Any) -> int:
+    """How many vectors an index is trained with at most."""
+    lists = empty.nlist if isinstance(empty, faiss.IndexIVF) else 0
+    return max(_TRAINING_VECTORS, _TRAINING_VECTORS_PER_LIST * lists)
+
+
+def _reserve(faiss: Any, made: Any, count: int) -> None:
+    """Room for all vectors at once: what grows step by step is copied, and three times as large then."""
+    if isinstance(made, faiss.IndexHNSW):
+        graph = made.hnsw
+        _grow(graph.neighbors, round(_SPARE_ROOM * count * neighbors_each(faiss, graph)))
+        made = made.storage
+    made = faiss.downcast_index(made)
+    if isinstance(made, faiss.IndexFlatCodes):
+        _grow(made.codes, count * made.code_size)
+
+
+def neighbors_each(faiss: Any, graph: Any) -> float:
+    """How many neighbours a vector has room for on average, over the levels that it is drawn into."""
+    shares = faiss.vector_to_array(graph.assign_probas).tolist()
+    each = (share * graph.cum_nb_neighbors(level) for level, share in enumerate(shares, 1))
+    return float(sum(each))
+
+
+def _grow(values: Any, size: int) -> None:
+    now = values.size()
+    if size > now:
+        values.resize(size)
+        values.resize(now)

@@ -10,13 +10,16 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from queue import SimpleQueue
 
 import numpy as np
 
 from prompt_coevo.retrieval.corpus import Corpus, Progress
-from prompt_coevo.retrieval.dense.encoders import Encoder, Vectors
+from prompt_coevo.retrieval.dense.encoders import Encoder, UnfiniteError, Vectors
+from prompt_coevo.retrieval.dense.sources import BLOCK_BYTES
 
 CHUNK_ROWS = 2048
 
@@ -57,9 +60,19 @@ class Embeddings:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __iter__(self) -> Iterator[Vectors]:
-        """Chunk by chunk; all must have been computed."""
-        return (chunk.read() for chunk in self._chunks)
+    def blocks(self, first: int = 0) -> Iterator[Vectors]:
+        """As VectorSource says; all must have been computed."""
+        parts: list[Vectors] = []
+        done = 0
+        for chunk in self._chunks:
+            begin, done = max(first - done, 0), done + len(chunk)
+            if begin < len(chunk):
+                parts.append(chunk.read()[begin:])
+            if sum(part.nbytes for part in parts) >= BLOCK_BYTES:
+                yield np.concatenate(parts)
+                parts = []
+        if parts:
+            yield np.concatenate(parts)
 
     @property
     def fingerprint(self) -> str:
@@ -67,21 +80,63 @@ class Embeddings:
         named = [[chunk.path.name, chunk.part.start, chunk.part.stop] for chunk in self._chunks]
         return hashlib.sha256(json.dumps(named).encode()).hexdigest()
 
-    def compute(self, progress: Progress) -> None:
-        """Compute the chunks that are not there yet; `progress` is told the rows done, and how many."""
+    def compute(self, progress: Progress, encoders: Sequence[Encoder] = ()) -> None:
+        """Compute the chunks that are not there yet; `progress` is told the rows done, and how many.
+
+        Several encoders, on devices of their own, take chunks in turn, each in a thread. Python makes
+        their batches one at a time, so many fast devices may wait for it.
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
         done = 0
-        for chunk in self._chunks:
-            texts = self._texts(chunk.first)
-            if not _is_whole(chunk.path, (len(texts), self.dimension)):
-                _write(chunk.path, self._encoder.encode_passages(texts))
+        for chunk in self._filled(encoders or [self._encoder]):
             done += len(chunk)
             progress(done, len(self))
 
+    def _filled(self, encoders: Sequence[Encoder]) -> Iterator[Chunk]:
+        """The chunks as they are ready."""
+        if len(encoders) == 1:
+            yield from (self._fill(chunk, encoders[0]) for chunk in self._chunks)
+            return
+        idle: SimpleQueue[Encoder] = SimpleQueue()
+        for encoder in encoders:
+            idle.put(encoder)
+
+        def fill(chunk: Chunk) -> Chunk:
+            encoder = idle.get()
+            try:
+                return self._fill(chunk, encoder)
+            finally:
+                idle.put(encoder)
+
+        with ThreadPoolExecutor(len(encoders), "embedding") as threads:
+            try:
+                for ready in as_completed([threads.submit(fill, chunk) for chunk in self._chunks]):
+                    yield ready.result()
+            finally:  # whoever stops waits for the chunks under way alone, and they are kept
+                threads.shutdown(cancel_futures=True)
+
+    def _fill(self, chunk: Chunk, encoder: Encoder) -> Chunk:
+        texts = self._texts(chunk.first)
+        if not _is_whole(chunk.path, (len(texts), self.dimension)):
+            _write(chunk.path, self._encoded(texts, chunk.first, encoder))
+        return chunk
+
     def sample(self, count: int) -> Vectors:
-        """About `count` vectors, evenly spread, or all of them."""
+        """As VectorSource says."""
         step = max(1, len(self) // count)
-        return np.concatenate([np.asarray(vectors[::step]) for vectors in self])
+        return np.concatenate([np.asarray(chunk.read()[::step]) for chunk in self._chunks])
+
+    def named(self, number: int) -> str:
+        """As VectorSource says."""
+        line = self._rows[number] + 1
+        return f"the vector that the encoder made of {self._corpus.path}, line {line},"
+
+    def _encoded(self, texts: list[str], first: int, encoder: Encoder) -> Vectors:
+        try:
+            return encoder.encode_passages(texts)
+        except UnfiniteError as error:
+            line = f"{self._corpus.path}, line {first + error.text + 1}"
+            raise UnfiniteError(error.encoder, error.text, line) from None
 
     def _chunk(self, first: int) -> Chunk:
         texts = self._texts(first)

@@ -5,6 +5,7 @@ It runs on the GPU if torch sees one, which `CUDA_VISIBLE_DEVICES=""` prevents.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import threading
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,17 @@ _GPU_FACTOR = 8
 
 _loaded: WeakValueDictionary[EncoderSource, Encoder] = WeakValueDictionary()
 _loading = threading.Lock()
+
+
+class UnfiniteError(EncoderError):
+    """A text's vector is no numbers; `text` is its place among the texts that were encoded."""
+
+    def __init__(self, encoder: str, text: int, what: str | None = None) -> None:
+        self.encoder, self.text = encoder, text
+        super().__init__(
+            f"the encoder {encoder} gave numbers that are not finite for {what or f'text {text}'}; its "
+            "weights are damaged or need more exact numbers than this machine uses"
+        )
 
 
 class Encoder:
@@ -71,6 +83,18 @@ class Encoder:
         recipe = self.source.recipe
         return self._encode(texts, recipe.passage_prefix, recipe.passage_tokens)
 
+    def on(self, device: str) -> Encoder:
+        """A copy of this encoder on another device, as torch names it. Raises EncoderError."""
+        try:
+            model = copy.deepcopy(self._model).to(device)
+        except (AssertionError, RuntimeError) as error:  # no such device, or one without room
+            reason = str(error).strip().splitlines() or [type(error).__name__]
+            raise EncoderError(
+                f"the encoder {self.source.name} cannot be put on the device {device!r}: {reason[0]}; name "
+                "devices that torch sees, as cuda:0,cuda:1 or cpu"
+            ) from None
+        return Encoder(self.source, model, copy.deepcopy(self._tokenizer), self.sha256)
+
     def _encode(self, texts: Sequence[str], prefix: str, limit: int) -> Vectors:
         if not texts:
             return np.empty((0, self.dimension), np.float32)
@@ -81,12 +105,10 @@ class Encoder:
         scale = 1 if self._model.device.type == "cpu" else _GPU_FACTOR
         for batch in by_length([len(tokens) for tokens in distinct], scale):
             vectors[batch] = self._forward([distinct[number] for number in batch])
-        if not np.isfinite(vectors).all():
-            raise EncoderError(
-                f"the encoder {self.source.name} gave numbers that are not finite; "
-                "its weights are damaged or need more exact numbers than this machine uses"
-            )
         wanted: Vectors = vectors[[place[tokens] for tokens in every]]
+        wrong = ~np.isfinite(wanted).all(axis=1)
+        if wrong.any():
+            raise UnfiniteError(self.source.name, int(wrong.argmax()))
         return wanted
 
     def _tokenize(self, texts: list[str], limit: int) -> list[tuple[int, ...]]:
@@ -155,6 +177,45 @@ def load(name: str | EncoderSource) -> Encoder:
     return encoder
 
 
+def on_devices(encoder: Encoder, devices: Sequence[str] = ()) -> list[Encoder]:
+    """An encoder for each device, by default for each GPU that torch sees, or the one that is there.
+
+    Raises EncoderError for devices of several kinds, whose numbers differ, and for one that is not there.
+    """
+    import torch
+
+    if not devices:
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        devices = [f"cuda:{number}" for number in range(count)]
+    if len(devices) < 2 and tuple(devices) in ((), ("cuda:0",)):
+        return [encoder]
+    encoders = [encoder.on(device) for device in devices]
+    if len({one.numbers for one in encoders}) > 1:
+        raise EncoderError(
+            f"the devices {', '.join(devices)} compute different numbers; name devices of one kind"
+        )
+    return encoders
+
+
+def dimension_of(name: str) -> int:
+    """How many numbers an encoder's vectors have, without loading its weights.
+
+    Raises EncoderError if its configuration cannot be read, MissingExtraError without transformers.
+    """
+    source = resolve(name)
+    with _loading:
+        encoder = _loaded.get(source)
+    if encoder is not None:
+        return encoder.dimension
+    require("transformers", extra="encoder", purpose=f"the encoder {source.name!r}")
+    from transformers import AutoConfig
+
+    try:
+        return int(AutoConfig.from_pretrained(source.location).hidden_size)
+    except Exception as error:  # as in _load
+        raise _not_loaded(source, error) from error
+
+
 def _load(source: EncoderSource) -> Encoder:
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
@@ -166,11 +227,7 @@ def _load(source: EncoderSource) -> Encoder:
             source.location, dtype="auto", output_loading_info=True
         )
     except Exception as error:  # whatever a damaged file or an unreachable hub leads to
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise EncoderError(
-            f"the encoder {source.name} cannot be loaded from {source.location}: {reason[0]}; give the "
-            "folder of a checkpoint, as e5:FOLDER, or load it once where the hub can be reached"
-        ) from error
+        raise _not_loaded(source, error) from error
     missing = set(report["missing_keys"])
     if lost := sorted(name for name in missing if not name.startswith("pooler.")):
         raise EncoderError(
@@ -180,6 +237,14 @@ def _load(source: EncoderSource) -> Encoder:
     sha256 = _identity(model, tokenizer, missing)
     device, numbers = _placement()
     return Encoder(source, model.to(device=device, dtype=numbers).eval(), tokenizer, sha256)
+
+
+def _not_loaded(source: EncoderSource, error: Exception) -> EncoderError:
+    reason = str(error).strip().splitlines() or [type(error).__name__]
+    return EncoderError(
+        f"the encoder {source.name} cannot be loaded from {source.location}: {reason[0]}; give the "
+        "folder of a checkpoint, as e5:FOLDER, or load it once where the hub can be reached"
+    )
 
 
 def _identity(model: Any, tokenizer: Any, missing: set[str]) -> str:

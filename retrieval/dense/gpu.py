@@ -1,65 +1,129 @@
-"""Vectors on a GPU, where the faiss that is installed can use one.
+"""Vectors on GPUs, where the faiss that is installed can use some.
 
 No GPU takes part in this project's tests; what is here follows faiss' documentation.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
 
+import numpy as np
+
+from prompt_coevo.retrieval.dense.encoders import Vectors
 from prompt_coevo.retrieval.dense.faiss_package import has_gpu
+from prompt_coevo.retrieval.dense.ranking import Numbers
 from prompt_coevo.retrieval.dense.search import FaissVectors, FlatVectors, VectorIndex
+from prompt_coevo.retrieval.errors import IndexFileError
+
+GPUS: Final = ("auto", "all", "none")
 
 # Searches on the GPU want some more, and faiss would otherwise take 1.5 GB at once.
 _TEMPORARY_BYTES = 256 << 20
 _USABLE = 0.85
 
 
-def free_gpu_bytes(faiss: Any) -> int | None:
-    """What the first GPU has free, None if faiss has no GPU."""
+def free_gpu_bytes(faiss: Any) -> tuple[int, ...]:
+    """What each visible GPU has free; nothing if faiss has no GPU."""
     if not has_gpu(faiss):
-        return None
+        return ()
     import torch
 
-    return int(torch.cuda.mem_get_info(0)[0])
+    return tuple(int(torch.cuda.mem_get_info(gpu)[0]) for gpu in range(faiss.get_num_gpus()))
 
 
-def fits_gpu(count: int, bytes_each: int, gpu_bytes: int) -> bool:
-    """Whether so many vectors fit, with room for what a search needs."""
-    return count * bytes_each <= _USABLE * gpu_bytes
+def gpus_needed(count: int, bytes_each: int, free: Sequence[int]) -> int | None:
+    """How many of the GPUs, the first ones, hold so many vectors in equal parts; None if all do not.
 
-
-def on_gpu(faiss: Any, vectors: FlatVectors | FaissVectors) -> VectorIndex:
-    """These vectors on the GPU if there is one that has room for them, else as they are.
-
-    Exact search becomes one in half precision there. A graph stays on the CPU.
+    There is room for what a search needs.
     """
-    free = free_gpu_bytes(faiss)
-    if free is None:
-        return vectors
+    enough = (
+        number
+        for number in range(1, len(free) + 1)
+        if -(-count // number) * bytes_each <= _USABLE * min(free[:number])
+    )
+    return next(enough, None)
+
+
+def check_gpus(gpus: str) -> None:
+    """Raise IndexFileError for a word that is none of GPUS."""
+    if gpus not in GPUS:
+        raise IndexFileError(f"gpus must be one of {', '.join(GPUS)}, but is {gpus!r}")
+
+
+def on_gpu(faiss: Any, vectors: FlatVectors | FaissVectors, gpus: str = "auto") -> VectorIndex:
+    """These vectors on as few GPUs as hold them ("auto"), on "all", or on "none".
+
+    Without a GPU, "auto" leaves them where they are, and so it does with types that no GPU searches here,
+    such as graphs. Exact search becomes one in half precision. Raises IndexFileError for what does not
+    fit, and if "all" is asked for in vain.
+    """
+    free = () if gpus == "none" else free_gpu_bytes(faiss)
     index = vectors.index if isinstance(vectors, FaissVectors) else None
+    each = _bytes_each(faiss, vectors, index)
+    if not free or each is None:
+        if gpus == "all":
+            why = f"a {type(index).__name__} is not searched there" if free else "faiss sees none"
+            raise IndexFileError(
+                f"an index cannot be searched on all GPUs: {why}; set gpus to auto"
+            )
+        return vectors
+    needed = gpus_needed(vectors.count, each, free)
+    if needed is None:
+        sizes = ", ".join(f"{size / 1e9:.1f}" for size in free)
+        raise IndexFileError(
+            f"an index of {vectors.count * each / 1e9:.1f} GB does not fit on the GPUs, which have "
+            f"{sizes} GB free; make a smaller type with --index, as IVF,SQ8, show more GPUs, or set gpus "
+            "to none to search on the CPU"
+        )
+    number = len(free) if gpus == "all" else needed
     if isinstance(index, faiss.IndexIVF):
-        each = index.code_size + 8
-        return _inverted_file(faiss, index) if fits_gpu(index.ntotal, each, free) else vectors
-    is_flat = index is None or isinstance(index, faiss.IndexFlat | faiss.IndexScalarQuantizer)
-    if is_flat and fits_gpu(vectors.count, 2 * vectors.dimension, free):
-        return _flat(faiss, vectors)
-    return vectors
+        return _inverted_file(faiss, index, number)
+    return _flat(faiss, vectors, number)
 
 
-def _flat(faiss: Any, vectors: FlatVectors | FaissVectors) -> FaissVectors:
+def _bytes_each(faiss: Any, vectors: FlatVectors | FaissVectors, index: Any) -> int | None:
+    if isinstance(index, faiss.IndexIVF):
+        return int(index.code_size) + 8
+    if index is None or isinstance(index, faiss.IndexFlat | faiss.IndexScalarQuantizer):
+        return 2 * int(vectors.dimension)
+    return None
+
+
+def _flat(faiss: Any, vectors: FlatVectors | FaissVectors, number: int) -> VectorIndex:
     """A chunk at a time is copied, so that memory holds no second copy."""
+    number = min(number, vectors.count)
+    bounds = [vectors.count * part // number for part in range(number + 1)]
+    parts = [_empty_flat(faiss, vectors.dimension, gpu) for gpu in range(number)]
+    first = 0
+    for chunk in vectors.chunks():
+        for part, begin, end in zip(parts, bounds, bounds[1:], strict=False):
+            own = chunk[max(begin - first, 0) : max(end - first, 0)]
+            if len(own):
+                part.add(np.ascontiguousarray(own))
+        first += len(chunk)
+    if number == 1:
+        return FaissVectors(faiss, parts[0])
+    return GpuShards([FaissVectors(faiss, part) for part in parts])
+
+
+def _empty_flat(faiss: Any, dimension: int, gpu: int) -> Any:
     config = faiss.GpuIndexFlatConfig()
     config.useFloat16 = True
-    index = faiss.GpuIndexFlatIP(_resources(faiss), vectors.dimension, config)
-    for chunk in vectors.chunks():
-        index.add(chunk)
-    return FaissVectors(faiss, index)
+    config.device = gpu
+    return faiss.GpuIndexFlatIP(_resources(faiss), dimension, config)
 
 
-def _inverted_file(faiss: Any, index: Any) -> FaissVectors:
-    copied = faiss.index_cpu_to_gpu(_resources(faiss), 0, index)
-    copied.nprobe = index.nprobe
+def _inverted_file(faiss: Any, index: Any, number: int) -> FaissVectors:
+    if number == 1:
+        copied = faiss.index_cpu_to_gpu(_resources(faiss), 0, index)
+        copied.nprobe = index.nprobe
+        return FaissVectors(faiss, copied)
+    options = faiss.GpuMultipleClonerOptions()
+    options.shard = True  # else every GPU would hold all of it; nprobe is copied with each part
+    resources = [_resources(faiss) for _ in range(number)]
+    copied = faiss.index_cpu_to_gpu_multiple_py(resources, index, options, list(range(number)))
     return FaissVectors(faiss, copied)
 
 
@@ -67,3 +131,36 @@ def _resources(faiss: Any) -> Any:
     resources = faiss.StandardGpuResources()
     resources.setTempMemory(_TEMPORARY_BYTES)
     return resources
+
+
+class GpuShards:
+    """Ranges of rows, one after the other, each on a GPU of its own; searched at the same time."""
+
+    def __init__(self, parts: Sequence[FaissVectors]) -> None:
+        self._parts = parts
+        self._firsts = np.cumsum([0, *(part.count for part in parts)])
+        self.count, self.dimension = int(self._firsts[-1]), parts[0].dimension
+        self._threads = ThreadPoolExecutor(len(parts), "gpu")
+
+    def search(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
+        """As VectorIndex says. Each part's scores were computed again, so that they compare."""
+        searches = [
+            self._threads.submit(part.search, queries, min(k, part.count)) for part in self._parts
+        ]
+        found = [search.result() for search in searches]
+        scores = np.concatenate([scores for scores, _ in found], axis=1)
+        numbers = np.concatenate(
+            [
+                np.where(own < 0, -1, own + first)
+                for (_, own), first in zip(found, self._firsts[:-1], strict=True)
+            ],
+            axis=1,
+        )
+        order = np.lexsort((numbers, -scores))[:, :k]
+        return np.take_along_axis(scores, order, 1), np.take_along_axis(numbers, order, 1)
+
+    def close(self) -> None:
+        """As VectorIndex says."""
+        self._threads.shutdown()
+        for part in self._parts:
+            part.close()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from prompt_coevo.retrieval.corpus import Corpus
-from prompt_coevo.retrieval.dense.adoption import adopt
+from prompt_coevo.retrieval.dense.adoption import adopt, ready_vectors
 from prompt_coevo.retrieval.dense.build import (
     FAISS_FILE,
     FLAT_FILE,
@@ -29,7 +29,7 @@ from prompt_coevo.retrieval.dense.build import (
 )
 from prompt_coevo.retrieval.dense.embeddings import Embeddings
 from prompt_coevo.retrieval.dense.encoder_recipes import EncoderSource, Recipe, resolve
-from prompt_coevo.retrieval.dense.encoders import Encoder, load
+from prompt_coevo.retrieval.dense.encoders import Encoder, load, on_devices
 from prompt_coevo.retrieval.dense.faiss_package import load_faiss
 from prompt_coevo.retrieval.dense.gpu import free_gpu_bytes, on_gpu
 from prompt_coevo.retrieval.dense.search import (
@@ -51,47 +51,77 @@ def build_dense(
     index: str = "auto",
     rows: range | None = None,
     faiss_file: Path | None = None,
+    devices: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
     """Build the index of some rows in `folder`; gives what `DenseIndex.open` wants to know.
 
-    A build that was stopped goes on where it was. `faiss_file`, an index of these rows, is adopted
-    as it is instead of building one; `index` has no effect then. `progress` counts every row twice:
-    embedded, and in the index. Raises
-    IndexFileError for an unknown type or a file that does not fit, EncoderError if the encoder cannot
-    be loaded, FaissConflictError and MissingExtraError for what is wrong with the packages installed.
+    A build that was stopped goes on where it was. `faiss_file` is an index of these rows: as it is with
+    `index` "auto" or its own type, else another type is made of its vectors, and nothing is embedded.
+    `progress` counts every row once then, else twice: embedded, and in the index. `devices` are those that
+    embed, as torch names them, by default all GPUs that it sees, or the CPU. Raises IndexFileError
+    for an unknown type, a file that does not fit, or one that holds no exact vectors where these are
+    needed, and for vectors that are not finite; EncoderError if the encoder cannot be loaded or gives
+    such vectors, FaissConflictError and MissingExtraError for what is wrong with the packages installed.
     """
     faiss = load_faiss()
     rows = range(len(corpus)) if rows is None else rows
     loaded = load(encoder)
+    encoders = on_devices(loaded, devices) if faiss_file is None else [loaded]
+    progress = progress or _ignore
     folder.mkdir(parents=True, exist_ok=True)
     if faiss_file is not None:
-        adopt(faiss, faiss_file, folder / FAISS_FILE, corpus, rows, loaded)
-        return _details(loaded, "adopted", FAISS_FILE, len(rows))
+        return _from_ready(faiss, faiss_file, corpus, folder, loaded, index, rows, progress)
     kind = choose_type(index, len(corpus), len(rows), loaded.dimension, free_gpu_bytes(faiss))
     new_index(faiss, loaded.dimension, kind)  # an unknown type must not cost hours of embedding
-    embeddings = Embeddings(corpus, rows, loaded, folder / _CHUNKS)
+    embeddings = Embeddings(corpus, rows, encoders[0], folder / _CHUNKS)
     asked = {"index": index, "vectors": embeddings.fingerprint}
     details = _finished(folder, asked)
     if details is None:
-        file = _build(faiss, embeddings, kind, folder, progress or _ignore)
-        details = _details(loaded, kind, file, len(rows))
+        embeddings.compute(lambda done, total: progress(done, 2 * total), encoders)
+        file = write_index(
+            faiss,
+            embeddings,
+            kind,
+            folder,
+            lambda done, total: progress(total + done, 2 * total),
+            embeddings.fingerprint,
+        )
+        details = _details(encoders[0], kind, file, len(rows))
         _finish(folder, asked, details)
     shutil.rmtree(folder / _CHUNKS, ignore_errors=True)
     return details
 
 
-def _build(
+def _from_ready(
     faiss: Any,
-    embeddings: Embeddings,
-    kind: str,
+    source: Path,
+    corpus: Corpus,
     folder: Path,
+    encoder: Encoder,
+    index: str,
+    rows: range,
     progress: Callable[[int, int], None],
-) -> str:
-    embeddings.compute(lambda done, total: progress(done, 2 * total))
-    return write_index(
-        faiss, embeddings, kind, folder, lambda done, total: progress(total + done, 2 * total)
-    )
+) -> dict[str, Any]:
+    kind = choose_type(index, len(corpus), len(rows), encoder.dimension)
+    if index != "auto":
+        new_index(faiss, encoder.dimension, kind)
+    ready = ready_vectors(faiss, source, corpus, rows, encoder)
+    if index == "auto" or (index == "Flat" and ready.is_flat):
+        adopt(ready, source, folder / FAISS_FILE, progress)
+        return _details(encoder, "adopted", FAISS_FILE, len(rows))
+    ready.refuse_inexact(kind)
+    asked = {
+        "index": index,
+        "vectors": ready.fingerprint,
+        "encoder": [encoder.sha256, asdict(encoder.source.recipe)],
+    }
+    details = _finished(folder, asked)
+    if details is None:
+        file = write_index(faiss, ready, kind, folder, progress, ready.fingerprint)
+        details = _details(encoder, kind, file, len(rows))
+        _finish(folder, asked, details)
+    return details
 
 
 def _ignore(done: int, total: int) -> None:
@@ -147,14 +177,16 @@ class DenseIndex:
         rows: range,
         *,
         encoder: str | None = None,
+        gpus: str = "auto",
     ) -> DenseIndex:
         """Open an index and load its encoder; `encoder` names it if its checkpoint has moved.
 
-        Raises IndexFileError if index, encoder and rows do not fit together.
+        `gpus` is as `on_gpu` says. Raises IndexFileError if index, encoder and rows do not fit together,
+        or the vectors do not fit where they should be searched.
         """
         faiss = load_faiss()
         loaded = _encoder_of(folder, details, encoder)
-        vectors = open_vectors(faiss, folder / details["file"])
+        vectors = open_vectors(faiss, folder / details["file"], gpus)
         if (vectors.count, vectors.dimension) != (len(rows), loaded.dimension):
             raise IndexFileError(
                 f"the index {folder} has {vectors.count} vectors of {vectors.dimension} numbers, but "
@@ -199,8 +231,8 @@ def _encoder_of(folder: Path, details: Mapping[str, Any], name: str | None) -> E
     return encoder
 
 
-def open_vectors(faiss: Any, path: Path) -> VectorIndex:
+def open_vectors(faiss: Any, path: Path, gpus: str = "auto") -> VectorIndex:
     """An index file of this package or of faiss, without its encoder. Raises IndexFileError."""
     if path.name == FLAT_FILE:
-        return on_gpu(faiss, FlatVectors(faiss, path))
-    return on_gpu(faiss, FaissVectors(faiss, read_faiss_index(faiss, path)))
+        return on_gpu(faiss, FlatVectors(faiss, path), gpus)
+    return on_gpu(faiss, FaissVectors(faiss, read_faiss_index(faiss, path)), gpus)

@@ -7,14 +7,31 @@ from typing import Any, Final
 
 from prompt_coevo.retrieval.corpus import Corpus
 from prompt_coevo.retrieval.errors import IndexFileError
-from prompt_coevo.retrieval.kinds import IndexKind, Job, Request, refuse_analyzer, refuse_options
+from prompt_coevo.retrieval.kinds import (
+    Foreseen,
+    IndexKind,
+    Job,
+    Request,
+    refuse_analyzer,
+    refuse_options,
+)
 from prompt_coevo.retrieval.shards import RowSearcher, Shard, together
 
 _NAME = "dense"
 
 
 class Dense(IndexKind):
-    """Search by vectors."""
+    """Search by vectors, on GPUs if there are some."""
+
+    def __init__(self, gpus: str = "auto") -> None:
+        self._gpus = gpus
+
+    def on_gpus(self, gpus: str) -> Dense:
+        """As IndexKind says."""
+        from prompt_coevo.retrieval.dense.gpu import check_gpus
+
+        check_gpus(gpus)
+        return Dense(gpus)
 
     def check(self, request: Request) -> None:
         """As IndexKind says. What is missing should be known before a large corpus is read."""
@@ -25,8 +42,17 @@ class Dense(IndexKind):
         refuse_analyzer(request)
         if request.faiss_file is not None and request.shards > 1:
             raise IndexFileError("a faiss file is adopted as one index; leave shards at 1 with it")
+        if request.faiss_file is not None and request.devices:
+            raise IndexFileError("devices have no effect with a faiss file: nothing is embedded")
         load_faiss()
         resolve(request.encoder)
+
+    def foresee(self, request: Request, shards: Sequence[range]) -> Foreseen | None:
+        """As IndexKind says, without the memory of the encoder."""
+        from prompt_coevo.retrieval.dense.estimate import foresee
+
+        rows = [len(shard) for shard in shards]
+        return foresee(request.encoder, request.index, request.faiss_file, rows)
 
     def build(self, job: Job) -> dict[str, Any]:
         """As IndexKind says."""
@@ -41,7 +67,9 @@ class Dense(IndexKind):
         parts = zip(shards, details[_NAME], strict=True)
         return together(
             [
-                DenseIndex.open(shard.folder / _NAME, corpus, dict(part), shard.rows)
+                DenseIndex.open(
+                    shard.folder / _NAME, corpus, dict(part), shard.rows, gpus=self._gpus
+                )
                 for shard, part in parts
             ]
         )
@@ -55,7 +83,8 @@ def _build(job: Job, number: int) -> dict[str, Any]:
     from prompt_coevo.retrieval.dense.index import build_dense
 
     shard, count = job.shards[number], len(job.shards)
-    stage = f"embedding shard {number + 1} of {count}" if count > 1 else "embedding"
+    stage = "embedding" if job.request.faiss_file is None else "reading vectors"
+    stage += f" shard {number + 1} of {count}" if count > 1 else ""
     return build_dense(
         job.corpus,
         shard.folder / _NAME,
@@ -63,6 +92,7 @@ def _build(job: Job, number: int) -> dict[str, Any]:
         index=job.request.index,
         rows=shard.rows,
         faiss_file=job.request.faiss_file,
+        devices=job.request.devices,
         progress=job.stages(stage),
     )
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prompt_coevo.retrieval.corpus import Corpus, CorpusFacts, Progress, write_offsets
+from prompt_coevo.retrieval.corpus import Corpus, CorpusFacts, Progress, count_lines, write_offsets
 from prompt_coevo.retrieval.errors import CorpusError, IndexFileError, RetrieverError
 from prompt_coevo.retrieval.index import layout, manifest
 from prompt_coevo.retrieval.index.manifest import (
@@ -19,10 +19,11 @@ from prompt_coevo.retrieval.index.manifest import (
     FileFacts,
     Manifest,
 )
-from prompt_coevo.retrieval.kinds import IndexKind, Job, Request, Stages
+from prompt_coevo.retrieval.index.room import Plan, plan
+from prompt_coevo.retrieval.kinds import Foreseen, IndexKind, Job, Request, Stages
 from prompt_coevo.retrieval.named import index_kind
 
-__all__ = ["Request", "Stages", "build"]
+__all__ = ["Plan", "Request", "Stages", "build", "foresee"]
 
 
 def build(
@@ -32,20 +33,19 @@ def build(
     *,
     force: bool = False,
     stages: Stages = lambda name: lambda done, total: None,
+    told: Callable[[Plan], None] = lambda plan: None,
 ) -> Manifest:
     """Build an index in `folder`. A build that was stopped goes on where that is possible.
 
-    `force` replaces an index that is there. Raises CorpusError for a corpus that cannot be used,
-    IndexFileError if the folder holds an index or something else, or cannot be written to, or for what
-    cannot be built, SettingsError for a kind that cannot be imported.
+    `force` replaces an index that is there. `told` hears what the build will take once the corpus was
+    read, before anything else. Raises CorpusError for a corpus that cannot be used, IndexFileError if the
+    folder holds an index or something else, cannot be written to, is on a disk that is too small, or for
+    what cannot be built, SettingsError for a kind that cannot be imported.
     """
     request = request or Request()
-    kind = index_kind(request.kind)
-    if request.shards < 1:
-        raise IndexFileError(f"an index has one shard or more, but not {request.shards}")
-    kind.check(request)
+    kind = _checked_kind(request)
     try:
-        return _build(corpus, folder, request, kind, force, stages)
+        return _build(corpus, folder, request, kind, force, stages, told)
     except OSError as error:
         raise IndexFileError(
             f"the index {folder} cannot be written: {error.strerror or error}"
@@ -54,15 +54,47 @@ def build(
         ) from None
 
 
+def foresee(corpus: Path, folder: Path, request: Request | None = None) -> Plan:
+    """What `build` would take. The corpus's lines are counted, not checked, and nothing is written.
+
+    Raises what `build` raises before it begins, but for what is wrong with lines or with the folder.
+    """
+    request = request or Request()
+    kind = _checked_kind(request)
+    passages = count_lines(corpus)
+    return plan(folder, passages, _foreseen(kind, request, passages))
+
+
+def _checked_kind(request: Request) -> IndexKind:
+    kind = index_kind(request.kind)
+    if request.shards < 1:
+        raise IndexFileError(f"an index has one shard or more, but not {request.shards}")
+    kind.check(request)
+    return kind
+
+
+def _foreseen(kind: IndexKind, request: Request, passages: int) -> Foreseen | None:
+    if passages < request.shards:
+        raise CorpusError(f"{passages} passages cannot be cut into {request.shards} shards")
+    return kind.foresee(request, layout.shard_rows(passages, request.shards))
+
+
 def _build(
-    source: Path, folder: Path, request: Request, kind: IndexKind, force: bool, stages: Stages
+    source: Path,
+    folder: Path,
+    request: Request,
+    kind: IndexKind,
+    force: bool,
+    stages: Stages,
+    told: Callable[[Plan], None],
 ) -> Manifest:
     _refuse_taken(folder, force)
     folder.mkdir(parents=True, exist_ok=True)
     draft = layout.draft_path(folder)
     facts = write_offsets(source, draft, stages("checking the corpus"))
-    if facts.passages < request.shards:
-        raise CorpusError(f"{facts.passages} passages cannot be cut into {request.shards} shards")
+    planned = plan(folder, facts.passages, _foreseen(kind, request, facts.passages))
+    told(planned)
+    planned.refuse_full_disk()
     _make_room(folder, _asked(request, facts))
     draft.replace(layout.offsets_path(folder))
     corpus = Corpus.open(source, layout.offsets_path(folder))
@@ -84,8 +116,12 @@ def _build(
 
 
 def _asked(request: Request, facts: CorpusFacts) -> dict[str, Any]:
-    """What a stopped build is known by. What is not given leaves it as it was when nobody could."""
+    """What a stopped build is known by. What is not given leaves it as it was when nobody could.
+
+    On other devices it goes on.
+    """
     asked = {**asdict(request), "corpus": facts.sha256}
+    del asked["devices"]
     later = ("options", "analyzer", "analyzer_options")
     return {name: value for name, value in asked.items() if value or name not in later}
 

@@ -8,19 +8,30 @@ from typing import Any, Final
 
 from prompt_coevo.retrieval.bm25.kind import BM25, check_analyzer
 from prompt_coevo.retrieval.corpus import Corpus
-from prompt_coevo.retrieval.dense.kind import DENSE
+from prompt_coevo.retrieval.dense.kind import DENSE, Dense
 from prompt_coevo.retrieval.fusion import FUSED_DEPTH, reciprocal_ranks
-from prompt_coevo.retrieval.kinds import IndexKind, Job, Request
+from prompt_coevo.retrieval.kinds import Foreseen, IndexKind, Job, Request
 from prompt_coevo.retrieval.shards import RowSearcher, Shard
 
 
 class Hybrid(IndexKind):
     """Search by words and by vectors."""
 
+    def __init__(self, dense: Dense = DENSE) -> None:
+        self._dense = dense
+
+    def on_gpus(self, gpus: str) -> Hybrid:
+        """As IndexKind says."""
+        return Hybrid(self._dense.on_gpus(gpus))
+
     def check(self, request: Request) -> None:
         """As IndexKind says."""
         DENSE.check(replace(request, analyzer=None, analyzer_options={}))
         check_analyzer(request)
+
+    def foresee(self, request: Request, shards: Sequence[range]) -> Foreseen | None:
+        """As IndexKind says: what is known of the vectors. That of the words is small beside it."""
+        return DENSE.foresee(request, shards)
 
     def build(self, job: Job) -> dict[str, Any]:
         """As IndexKind says.
@@ -34,7 +45,7 @@ class Hybrid(IndexKind):
         self, corpus: Corpus, shards: Sequence[Shard], details: Mapping[str, Any]
     ) -> RowSearcher:
         """As IndexKind says."""
-        return _Fused([kind.open(corpus, shards, details) for kind in (BM25, DENSE)])
+        return _Fused([kind.open(corpus, shards, details) for kind in (BM25, self._dense)])
 
     def describe(self, details: Mapping[str, Any]) -> dict[str, Any]:
         """As IndexKind says."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import stat
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -49,6 +50,15 @@ def index_files(folder: Path) -> list[str]:
     """The files of a finished index but for its manifest, by their names inside the folder."""
     inside = (path for shard in _shards(folder) for path in shard.rglob("*") if path.is_file())
     return sorted(path.relative_to(folder).as_posix() for path in [offsets_path(folder), *inside])
+
+
+def bytes_held(folder: Path) -> int:
+    """What an index, or what a stopped build left of one, takes on its disk. Links take nothing."""
+    if not folder.is_dir():
+        return 0
+    inside = [path for part in (work_folder(folder), *_shards(folder)) for path in part.rglob("*")]
+    facts = [path.lstat() for path in (*inside, offsets_path(folder)) if path.is_file()]
+    return sum(one.st_size for one in facts if stat.S_ISREG(one.st_mode) and one.st_nlink == 1)
 
 
 def clear(folder: Path) -> None:

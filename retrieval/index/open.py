@@ -67,15 +67,16 @@ class PassageIndex:
 
 
 def open_index(
-    folder: Path, *, corpus: Path | None = None, limits: Limits | None = None
+    folder: Path, *, corpus: Path | None = None, limits: Limits | None = None, gpus: str = "auto"
 ) -> PassageIndex:
     """Open what `build` made; `corpus` is where its corpus is now, if it moved alone.
 
-    Raises IndexFileError for an index that is incomplete, damaged, of a kind that is not to be had here,
-    or belongs to another corpus.
+    Vectors are searched on as few `gpus` as hold them ("auto"), on "all" of them, or on "none". Raises
+    IndexFileError for an index that is incomplete, damaged, of a kind that is not to be had here, belongs
+    to another corpus, or does not fit on the GPUs.
     """
     made = manifest.load(folder)
-    kind = _kind(made, folder)
+    kind = _kind(made, folder).on_gpus(gpus)
     passages = Corpus.open(_source(made, folder, corpus), layout.offsets_path(folder))
     if len(passages) != made.corpus.passages:
         raise IndexFileError(
@@ -88,7 +89,7 @@ def open_index(
 
 
 def served_index(
-    folder: str | Path, corpus: str | Path | None = None, verify: bool = False
+    folder: str | Path, corpus: str | Path | None = None, verify: bool = False, gpus: str = "auto"
 ) -> PassageIndex:
     """The retriever "index": an index without limits of its own, for a tool or a server that has some.
 
@@ -100,7 +101,7 @@ def served_index(
     source = None if corpus is None else Path(corpus)
     if verify:
         manifest.verify(Path(folder), source)
-    return open_index(Path(folder), corpus=source, limits=no_limits())
+    return open_index(Path(folder), corpus=source, limits=no_limits(), gpus=gpus)
 
 
 def describe(folder: Path) -> IndexInfo:

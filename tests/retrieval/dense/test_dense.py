@@ -19,7 +19,6 @@ from helpers.passages import passages, queries, write_corpus
 from helpers.tiny_encoder import save_tiny_encoder
 from prompt_coevo.retrieval.corpus import Corpus, write_offsets
 from prompt_coevo.retrieval.dense import embeddings, encoders
-from prompt_coevo.retrieval.dense import gpu as vector_gpu
 from prompt_coevo.retrieval.dense.build import choose_type
 from prompt_coevo.retrieval.dense.encoder_recipes import EncoderError
 from prompt_coevo.retrieval.dense.faiss_package import (
@@ -29,7 +28,6 @@ from prompt_coevo.retrieval.dense.faiss_package import (
     refuse_conflict,
 )
 from prompt_coevo.retrieval.dense.index import DenseIndex, build_dense
-from prompt_coevo.retrieval.dense.search import FaissVectors, FlatVectors
 from prompt_coevo.retrieval.errors import IndexFileError
 from prompt_coevo.retrieval.shards import Shards, merged
 
@@ -334,23 +332,25 @@ def test_progress_counts_every_row_twice(world: Any, tmp_path: Path, small_chunk
 @pytest.mark.parametrize(
     ("asked", "count", "gpu_bytes", "kind"),
     [
-        ("auto", 1_000_000, None, "Flat"),
-        ("auto", 1_000_001, None, "HNSW32,SQ8"),
-        ("auto", 21_000_000, 40 << 30, "SQfp16"),
-        ("auto", 21_000_000, 24 << 30, "IVF18330,SQ8"),
-        ("IVF,SQ8", 100_000, None, "IVF1265,SQ8"),
-        ("IVF,Flat", 30, None, "IVF1,Flat"),
-        ("IVF77,SQ8", 100_000, None, "IVF77,SQ8"),
-        ("SQfp16", 5, None, "SQfp16"),
+        ("auto", 1_000_000, (), "Flat"),
+        ("auto", 1_000_001, (), "HNSW32,SQ8"),
+        ("auto", 21_000_000, (40 << 30,), "SQfp16"),
+        ("auto", 21_000_000, (24 << 30,), "IVF18330,SQ8"),
+        ("auto", 21_000_000, (24 << 30, 24 << 30), "SQfp16"),
+        ("auto", 21_000_000, (24 << 30, 8 << 30), "IVF18330,SQ8"),
+        ("IVF,SQ8", 100_000, (), "IVF1265,SQ8"),
+        ("IVF,Flat", 30, (), "IVF1,Flat"),
+        ("IVF77,SQ8", 100_000, (), "IVF77,SQ8"),
+        ("SQfp16", 5, (), "SQfp16"),
     ],
 )
-def test_types(asked: str, count: int, gpu_bytes: int | None, kind: str) -> None:
+def test_types(asked: str, count: int, gpu_bytes: tuple[int, ...], kind: str) -> None:
     assert choose_type(asked, count, count, 768, gpu_bytes) == kind
 
 
 def test_a_small_shard_of_a_large_corpus_has_the_type_of_the_whole_and_lists_of_its_own() -> None:
-    assert choose_type("auto", 2_000_000, 1000, 768, None) == "HNSW32,SQ8"
-    assert choose_type("IVF,SQ8", 2_000_000, 1000, 768, None) == "IVF25,SQ8"
+    assert choose_type("auto", 2_000_000, 1000, 768) == "HNSW32,SQ8"
+    assert choose_type("IVF,SQ8", 2_000_000, 1000, 768) == "IVF25,SQ8"
 
 
 def test_an_unknown_type_is_refused_before_anything_is_embedded(
@@ -415,6 +415,56 @@ def test_a_ready_index_is_used_as_it_is(world: Any, tmp_path: Path, kind: str) -
     assert found(again) == found(index)
 
 
+@pytest.mark.parametrize("kind", ["SQfp16", "HNSW32,SQ8", "IVF,SQ8"])
+def test_a_ready_index_becomes_another_type_without_embedding(
+    world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    ready = write_ready(tmp_path / "e5.index", all_vectors(world))
+    expected = opened(world, tmp_path / "embedded", index=kind)
+    counts = count_encoded(world, monkeypatch)
+    index = opened(world, tmp_path / "index", faiss_file=ready, index=kind)
+    assert counts == [8], "those that are compared"
+    details = json.loads((tmp_path / "index" / "finished.json").read_text("utf-8"))["details"]
+    assert details["index"] == choose_type(kind, COUNT, COUNT, 256)
+    assert not (tmp_path / "index" / "vectors.faiss").samefile(ready)
+    asked = [query for query, _ in queries(40, COUNT)]
+    assert index.search_rows(asked, 3) == expected.search_rows(asked, 3)
+    before = (tmp_path / "index" / "vectors.faiss").stat().st_mtime_ns
+    opened(world, tmp_path / "index", faiss_file=ready, index=kind)
+    assert (tmp_path / "index" / "vectors.faiss").stat().st_mtime_ns == before
+
+
+def test_a_flat_index_asked_for_as_flat_is_linked(world: Any, tmp_path: Path) -> None:
+    ready = write_ready(tmp_path / "e5.index", all_vectors(world))
+    opened(world, tmp_path / "index", faiss_file=ready, index="Flat")
+    assert (tmp_path / "index" / "vectors.faiss").samefile(ready)
+    graph = write_ready(tmp_path / "graph.index", all_vectors(world), "HNSW32,Flat")
+    opened(world, tmp_path / "flat", faiss_file=graph, index="Flat")
+    assert (np.load(tmp_path / "flat" / "vectors.npy") == all_vectors(world)).all()
+
+
+def test_what_cannot_be_converted_is_refused(world: Any, tmp_path: Path) -> None:
+    rough = write_ready(tmp_path / "pq.index", all_vectors(world), "SQ8")
+    with pytest.raises(IndexFileError, match=r"cannot become HNSW32,SQ8: its type, IndexScalar"):
+        opened(world, tmp_path / "index", faiss_file=rough, index="HNSW32,SQ8")
+    with pytest.raises(IndexFileError, match="faiss knows no index 'HNSW,flat'"):
+        opened(world, tmp_path / "index", faiss_file=rough, index="HNSW,flat")
+    assert not list((tmp_path / "index").iterdir())
+
+
+@pytest.mark.parametrize("index", ["auto", "Flat", "HNSW32,SQ8"])
+@pytest.mark.parametrize("row", [0, 17, COUNT - 1])
+def test_a_ready_index_with_a_vector_that_is_no_number_is_refused(
+    world: Any, tmp_path: Path, index: str, row: int
+) -> None:
+    vectors = all_vectors(world)
+    vectors[row, 3] = np.nan
+    ready = write_ready(tmp_path / "e5.index", vectors)
+    with pytest.raises(IndexFileError, match=rf"vector {row} of the index .* not finite"):
+        opened(world, tmp_path / "index", faiss_file=ready, index=index)
+    assert not list((tmp_path / "index").glob("vectors*"))
+
+
 def test_a_file_on_another_disk_is_linked_by_name(
     world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -437,13 +487,14 @@ def test_a_file_on_another_disk_is_linked_by_name(
         (lambda vectors: vectors[:, ::-1], "was not made from this corpus with the encoder"),
     ],
 )
+@pytest.mark.parametrize("index", ["auto", "HNSW32,SQ8"])
 def test_what_does_not_fit_is_refused(
-    world: Any, tmp_path: Path, change: Any, message: str
+    world: Any, tmp_path: Path, change: Any, message: str, index: str
 ) -> None:
     vectors = np.ascontiguousarray(change(all_vectors(world)))
     ready = write_ready(tmp_path / "e5.index", vectors)
     with pytest.raises(IndexFileError, match=message):
-        opened(world, tmp_path / "index", faiss_file=ready)
+        opened(world, tmp_path / "index", faiss_file=ready, index=index)
     assert not list((tmp_path / "index").iterdir())
 
 
@@ -493,93 +544,3 @@ def test_batches_leave_faiss_as_it_was(world: Any, tmp_path: Path) -> None:
     assert faiss.cvar.distance_compute_blas_threshold == before
     opened(world, tmp_path).search_rows(["who", "where"], 3)
     assert faiss.cvar.distance_compute_blas_threshold == before
-
-
-class GpuIndexFlatIP:
-    """As faiss' own: vectors and queries are rounded to half precision, and k has a limit."""
-
-    def __init__(self, dimension: int) -> None:
-        self.index = load_faiss().IndexFlatIP(dimension)
-        self.d = dimension
-
-    @property
-    def ntotal(self) -> int:
-        return int(self.index.ntotal)
-
-    def add(self, vectors: Any) -> None:
-        self.index.add(vectors.astype(np.float16).astype(np.float32))
-
-    def search(self, queries: Any, k: int) -> Any:
-        assert k <= 1024
-        return self.index.search(queries.astype(np.float16).astype(np.float32), k)
-
-    def reconstruct_batch(self, numbers: Any) -> Any:
-        return self.index.reconstruct_batch(numbers)
-
-
-class StandInGpu:
-    """The names of faiss for the GPU, on the CPU: shows what is asked of it, not that a GPU does it."""
-
-    def __init__(self) -> None:
-        faiss = load_faiss()
-        for name in ("IndexIVF", "IndexFlat", "IndexScalarQuantizer", "METRIC_INNER_PRODUCT"):
-            setattr(self, name, getattr(faiss, name))
-        self.cvar, self.omp_get_max_threads = faiss.cvar, faiss.omp_get_max_threads
-        self.GpuIndexFlatConfig = SimpleNamespace
-        self.temporary: list[int] = []
-        self.StandardGpuResources = lambda: SimpleNamespace(setTempMemory=self.temporary.append)
-
-    def get_num_gpus(self) -> int:
-        return 1
-
-    def GpuIndexFlatIP(self, resources: Any, dimension: int, config: Any) -> Any:  # noqa: N802
-        assert config.useFloat16
-        return GpuIndexFlatIP(dimension)
-
-    def index_cpu_to_gpu(self, resources: Any, device: int, index: Any) -> Any:
-        return index
-
-
-def test_what_fits_goes_to_the_gpu(
-    world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    faiss, vectors = load_faiss(), all_vectors(world)
-    np.save(tmp_path / "vectors.npy", vectors)
-    made = {}
-    for kind in ("SQfp16", "IVF4,SQ8", "HNSW32,SQ8"):
-        index = faiss.index_factory(256, kind, faiss.METRIC_INNER_PRODUCT)
-        index.train(vectors)
-        index.add(vectors)
-        made[kind] = FaissVectors(faiss, index)
-    flat = FlatVectors(faiss, tmp_path / "vectors.npy")
-    assert vector_gpu.on_gpu(faiss, flat) is flat
-
-    gpu: Any = StandInGpu()
-    monkeypatch.setattr(vector_gpu, "free_gpu_bytes", lambda faiss: 200_000)
-    for before in (flat, made["SQfp16"], made["IVF4,SQ8"]):
-        after = vector_gpu.on_gpu(gpu, before)
-        assert after is not before
-        assert (after.search(vectors[:9], 1)[1][:, 0] == np.arange(9)).all()
-    assert vector_gpu.on_gpu(gpu, made["HNSW32,SQ8"]) is made["HNSW32,SQ8"]
-    assert gpu.temporary == [256 << 20] * 3
-    monkeypatch.setattr(vector_gpu, "free_gpu_bytes", lambda faiss: 50_000)
-    for before in (flat, made["SQfp16"], made["IVF4,SQ8"]):
-        assert vector_gpu.on_gpu(gpu, before) is before
-
-
-def test_of_equal_vectors_on_a_gpu_the_first_comes_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    vectors = np.random.default_rng(0).normal(size=(3, 64)).astype(np.float32)
-    rows = [*[0] * 300, *[1] * 900, 0, 2, 2]
-    np.save(tmp_path / "vectors.npy", vectors[rows])
-    monkeypatch.setattr(vector_gpu, "free_gpu_bytes", lambda faiss: 1 << 30)
-    faiss: Any = StandInGpu()
-    index = vector_gpu.on_gpu(faiss, FlatVectors(load_faiss(), tmp_path / "vectors.npy"))
-    assert isinstance(index, FaissVectors)
-    between = vectors[2] + vectors[1] / 2
-    assert index.search(np.stack([vectors[0], vectors[1], between]), 5)[1].tolist() == [
-        [0, 1, 2, 3, 4],
-        [300, 301, 302, 303, 304],
-        [1201, 1202, 300, 301, 302],
-    ]

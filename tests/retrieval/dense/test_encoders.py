@@ -12,7 +12,9 @@ import pytest
 from helpers.passages import passages, queries
 from helpers.tiny_encoder import save_tiny_encoder
 from prompt_coevo.extras import MissingExtraError
+from prompt_coevo.retrieval.corpus import Corpus, write_offsets
 from prompt_coevo.retrieval.dense import encoders
+from prompt_coevo.retrieval.dense.embeddings import Embeddings
 from prompt_coevo.retrieval.dense.encoder_recipes import (
     EncoderError,
     EncoderSource,
@@ -247,6 +249,26 @@ def test_numbers_that_are_not_finite_are_refused(checkpoint: Path) -> None:
     weight[:] = float("nan")
     with pytest.raises(EncoderError, match="numbers that are not finite"):
         encoder.encode_passages(TEXTS)
+
+
+def test_one_passage_that_gives_no_numbers_is_named(checkpoint: Path, tmp_path: Path) -> None:
+    encoder = encoders.load(f"cls:{checkpoint}")
+    bad = encoder._tokenizer("sailor", add_special_tokens=False)["input_ids"]
+    encoder._model.embeddings.word_embeddings.weight.data[bad] = float("nan")
+    with pytest.raises(encoders.UnfiniteError, match="not finite for text 2;") as raised:
+        encoder.encode_passages(["river", "river", "a sailor", "sailor"])
+    assert raised.value.text == 2
+    assert np.isfinite(encoder.encode_passages(["river", "town"])).all()
+
+    texts = ["river"] * 5 + ["the sailor"]
+    lines = [json.dumps({"id": str(row), "contents": text}) for row, text in enumerate(texts)]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(lines) + "\n")
+    write_offsets(tmp_path / "corpus.jsonl", tmp_path / "offsets.npy")
+    corpus = Corpus.open(tmp_path / "corpus.jsonl", tmp_path / "offsets.npy")
+    embeddings = Embeddings(corpus, range(2, 6), encoder, tmp_path / "work")
+    with pytest.raises(EncoderError, match=r"corpus\.jsonl, line 6; its weights"):
+        embeddings.compute(lambda done, total: None)
+    assert not list((tmp_path / "work").iterdir())
 
 
 def test_without_transformers_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,127 @@
+"""What a dense index will take, before it is built, by its type and by number and length of vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from prompt_coevo.errors import CoevoError
+from prompt_coevo.retrieval.dense.build import (
+    choose_type,
+    neighbors_each,
+    new_index,
+    training_vectors,
+)
+from prompt_coevo.retrieval.dense.encoders import dimension_of
+from prompt_coevo.retrieval.dense.faiss_package import load_faiss
+from prompt_coevo.retrieval.dense.gpu import free_gpu_bytes
+from prompt_coevo.retrieval.dense.sources import BLOCK_BYTES
+from prompt_coevo.retrieval.dense.stored import StoredVectors
+from prompt_coevo.retrieval.errors import IndexFileError
+from prompt_coevo.retrieval.kinds import Foreseen
+
+_ID, _LEVEL, _OFFSET, _NEIGHBOR, _NUMBER = 8, 4, 8, 4, 4
+# Lists grow by doubling, and are seldom full; measured: tests/retrieval/dense/test_estimate.py.
+_LIST_ROOM: Final = 1.5
+_TRAINED_AT_ONCE: Final = 100_000  # what faiss copies of the sample for the codes of lists
+_BLOCKS: Final = 3 * BLOCK_BYTES  # one that is read while the last is let go, and what coding needs
+
+
+class UnknownTypeError(CoevoError, LookupError):
+    """How large an index of a type becomes is not known here."""
+
+
+def foresee(
+    encoder: str, index: str, faiss_file: Path | None, rows: Sequence[int]
+) -> Foreseen | None:
+    """What building takes for shards of so many rows, without what the encoder itself needs.
+
+    None for a type of faiss that is not known here. Raises IndexFileError for a type that faiss does not
+    know or a file that does not fit, EncoderError if the encoder's dimension cannot be found out.
+    """
+    faiss = load_faiss()
+    passages, largest, dimension = sum(rows), max(rows), dimension_of(encoder)
+    gpu = () if faiss_file is not None else free_gpu_bytes(faiss)
+    kind = choose_type(index, passages, largest, dimension, gpu)
+    numbers = f"vectors of {dimension} numbers"
+    vectors = _NUMBER * dimension * largest
+    parts = {}
+    if faiss_file is None:
+        parts["vectors, until the index is done"] = vectors
+    else:
+        ready = _fitting(StoredVectors(faiss, faiss_file), faiss_file, passages, dimension, encoder)
+        size = faiss_file.stat().st_size
+        if index == "auto" or (index == "Flat" and ready.is_flat):
+            linked = {f"index {faiss_file}, linked": size}
+            return Foreseen(f"{ready.type} as it is, {numbers}", linked, _BLOCKS, 0)
+        ready.refuse_inexact(kind)
+        parts[f"index {faiss_file}, which is read"] = size
+    empty = None if kind == "Flat" else new_index(faiss, dimension, kind)
+    try:
+        each = [4 * dimension * n if empty is None else index_bytes(faiss, empty, n) for n in rows]
+    except UnknownTypeError:
+        return None
+    parts["index"] = sum(each)
+    memory, disk = _BLOCKS, sum(each)
+    if empty is not None:
+        whole = round(_room(faiss, empty) * max(each))
+        memory += max(whole, _training_bytes(faiss, empty, largest))
+        disk += max(each)  # what is written last stands beside what was kept of it
+    if faiss_file is None:
+        disk += vectors
+    return Foreseen(f"{kind}, {numbers}", parts, memory, disk)
+
+
+def _fitting(
+    ready: StoredVectors, path: Path, passages: int, dimension: int, encoder: str
+) -> StoredVectors:
+    if (len(ready), ready.dimension) != (passages, dimension):
+        raise IndexFileError(
+            f"the index {path} has {len(ready)} vectors of {ready.dimension} numbers, but there are "
+            f"{passages} passages, and the encoder {encoder} makes {dimension} numbers; name the corpus "
+            "and the encoder it was built with"
+        )
+    return ready
+
+
+def index_bytes(faiss: Any, empty: Any, count: int) -> int:
+    """The bytes of an index of this type with so many vectors.
+
+    Raises UnknownTypeError for a type that keeps something else than codes, lists and graphs.
+    """
+    index = faiss.downcast_index(empty)
+    if isinstance(index, faiss.IndexPreTransform):
+        matrices = [index.chain.at(n) for n in range(index.chain.size())]
+        tables = sum(_NUMBER * matrix.d_in * (matrix.d_in + matrix.d_out) for matrix in matrices)
+        return tables + index_bytes(faiss, index.index, count)
+    if isinstance(index, faiss.IndexRefine):
+        both = index.base_index, index.refine_index
+        return sum(index_bytes(faiss, part, count) for part in both)
+    if isinstance(index, faiss.IndexHNSW):
+        links = _NEIGHBOR * neighbors_each(faiss, index.hnsw) + _OFFSET + _LEVEL
+        return round(count * links) + index_bytes(faiss, index.storage, count)
+    if isinstance(index, faiss.IndexIVF):
+        lists = index_bytes(faiss, index.quantizer, index.nlist)
+        return lists + count * (int(index.code_size) + _ID) + _codebook(index)
+    if hasattr(index, "code_size"):
+        return count * int(index.code_size) + _codebook(index)
+    raise UnknownTypeError(type(index).__name__)
+
+
+def _codebook(index: Any) -> int:
+    pq = getattr(index, "pq", None)
+    return 0 if pq is None else _NUMBER * int(index.d) * int(pq.ksub)
+
+
+def _room(faiss: Any, empty: Any) -> float:
+    return _LIST_ROOM if isinstance(empty, faiss.IndexIVF) else 1.0
+
+
+def _training_bytes(faiss: Any, empty: Any, count: int) -> int:
+    """The sample, as `VectorSource.sample` takes it; lists are trained with what is left of it, too."""
+    if empty.is_trained:
+        return 0
+    sample = -(-count // max(1, count // training_vectors(faiss, empty)))
+    copied = min(sample, _TRAINED_AT_ONCE) if isinstance(empty, faiss.IndexIVF) else 0
+    return int(_NUMBER * empty.d * (sample + copied))

@@ -1,0 +1,48 @@
+"""Where the vectors of an index come from: an encoder, or an index that is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+import numpy as np
+
+from prompt_coevo.retrieval.dense.encoders import Vectors
+from prompt_coevo.retrieval.errors import IndexFileError
+
+BLOCK_BYTES: Final = 1 << 26
+"""About so much of them is in memory at once. A graph is built the faster the more come together."""
+
+
+class VectorSource(Protocol):
+    """Vectors that come in parts."""
+
+    @property
+    def dimension(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def blocks(self, first: int = 0) -> Iterator[Vectors]:
+        """All from the vector `first` on, in blocks."""
+        ...
+
+    def sample(self, count: int) -> Vectors:
+        """About `count` of them, evenly spread, or all."""
+        ...
+
+    def named(self, number: int) -> str:
+        """Which vector this is, for an error."""
+        ...
+
+
+def refuse_unfinite(block: Vectors, first: int, source: VectorSource) -> None:
+    """Raise IndexFileError if a vector of this block, which begins with the vector `first`, is no number.
+
+    Such a vector is nearest to every query, or spoils the averages that lists are made of.
+    """
+    wrong = ~np.isfinite(block).all(axis=1)
+    if wrong.any():
+        raise IndexFileError(
+            f"{source.named(first + int(wrong.argmax()))} holds numbers that are not finite (NaN or "
+            "infinite); make it again"
+        )

@@ -1,0 +1,147 @@
+"""The vectors that a ready index holds, read block by block, so that another type can be made of them.
+
+An exact index ends with its vectors, in four bytes a number. They are read from the file, not through
+its mapping, so that what was read takes no memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from prompt_coevo.retrieval.dense.encoders import Vectors
+from prompt_coevo.retrieval.dense.search import read_faiss_index
+from prompt_coevo.retrieval.dense.sources import BLOCK_BYTES
+from prompt_coevo.retrieval.errors import IndexFileError
+
+_WHOLE_NUMBERS: Final = frozenset({"IndexHNSWFlat", "IndexIVFFlat"})
+_COMPARED: Final = 3
+_FINGERPRINTED: Final = 64
+
+
+class StoredVectors:
+    """A VectorSource: the vectors of an index file, in the order of the corpus.
+
+    `bytes_read` counts what was read of them. Raises IndexFileError for a file that faiss cannot read, or
+    whose numbers are not the rows of the corpus.
+    """
+
+    def __init__(self, faiss: Any, path: Path) -> None:
+        self._path = path
+        self._faiss = faiss
+        self.index = read_faiss_index(faiss, path)
+        if isinstance(self.index, faiss.IndexIDMap):
+            raise IndexFileError(
+                f"the index {path} has ids of its own, but its numbers must be the rows of the corpus"
+            )
+        self.type = type(self.index).__name__
+        self.is_flat = isinstance(self.index, faiss.IndexFlat)
+        if isinstance(self.index, faiss.IndexIVF):
+            self.index.make_direct_map()
+        self.dimension = int(self.index.d)
+        self._row_bytes = 4 * self.dimension
+        self._begin = path.stat().st_size - len(self) * self._row_bytes
+        self.bytes_read = 0
+        if self.is_flat:
+            self._compare_with_faiss()
+
+    def __len__(self) -> int:
+        return int(self.index.ntotal)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the type, the shape and some vectors. Needs a type that holds vectors."""
+        numbers = np.linspace(0, len(self) - 1, _FINGERPRINTED).astype(int)
+        digest = hashlib.sha256(f"{self.type} {len(self)} {self.dimension}".encode())
+        for number in numbers.tolist():
+            digest.update(self.at(number).tobytes())
+        return digest.hexdigest()
+
+    @property
+    def are_exact(self) -> bool:
+        """Whether it holds vectors as they were added: in four bytes a number, or in two."""
+        sq = getattr(self.index, "sq", None)
+        halves = sq is not None and sq.qtype == self._faiss.ScalarQuantizer.QT_fp16
+        return self.is_flat or self.type in _WHOLE_NUMBERS or halves
+
+    def refuse_inexact(self, wanted: str) -> None:
+        """Raise IndexFileError if no index of the type `wanted` can be made of what is there."""
+        if not self.are_exact:
+            raise IndexFileError(
+                f"the index {self._path} cannot become {wanted}: its type, {self.type}, keeps vectors only "
+                "roughly; leave out --index to use it as it is, or --faiss to embed the corpus"
+            )
+
+    def at(self, number: int) -> Vectors:
+        """One vector, as faiss gives it back. Raises RuntimeError if this type forgets them."""
+        vector: Vectors = self.index.reconstruct(number)
+        return vector
+
+    def blocks(self, first: int = 0) -> Iterator[Vectors]:
+        """All from the vector `first` on. Raises IndexFileError if the file breaks off."""
+        rows = max(1, BLOCK_BYTES // self._row_bytes)
+        with self._path.open("rb", buffering=0) as file:
+            for start in range(first, len(self), rows):
+                count = min(rows, len(self) - start)
+                yield self._block(file.fileno(), start, count)
+
+    def sample(self, count: int) -> Vectors:
+        """About `count` vectors, evenly spread, or all of them."""
+        numbers = np.arange(0, len(self), max(1, len(self) // count))
+        with self._path.open("rb", buffering=0) as file:
+            if not self.is_flat:
+                return self._counted(self.index.reconstruct_batch(numbers))
+            found = np.empty((len(numbers), self.dimension), np.float32)
+            for vector, number in zip(found, numbers.tolist(), strict=True):
+                self._read(file.fileno(), number, vector)
+            return found
+
+    def named(self, number: int) -> str:
+        """As VectorSource says."""
+        return f"vector {number} of the index {self._path} (line {number + 1} of the corpus)"
+
+    def _block(self, file: int, start: int, count: int) -> Vectors:
+        if self.is_flat:
+            found = np.empty((count, self.dimension), np.float32)
+            self._read(file, start, found)
+            return found
+        if isinstance(
+            self.index, self._faiss.IndexIVF
+        ):  # its own reconstruct_n looks at every list
+            return self._counted(self.index.reconstruct_batch(np.arange(start, start + count)))
+        return self._counted(self.index.reconstruct_n(start, count))
+
+    def _counted(self, vectors: Vectors) -> Vectors:
+        self.bytes_read += vectors.nbytes
+        return vectors
+
+    def _read(self, file: int, row: int, into: Vectors) -> None:
+        view = memoryview(into.reshape(-1).view(np.uint8).data)
+        place = self._begin + row * self._row_bytes
+        while view:
+            done = os.preadv(file, [view], place)
+            if not done:
+                raise IndexFileError(
+                    f"the index {self._path} breaks off while it is read; copy it again"
+                )
+            self.bytes_read += done
+            view, place = view[done:], place + done
+
+    def _compare_with_faiss(self) -> None:
+        """That vectors stand at the end of the file is seen from faiss' code; a newer one may differ."""
+        numbers = {int(part) for part in np.linspace(0, max(len(self) - 1, 0), _COMPARED)}
+        read = np.empty(self.dimension, np.float32)
+        with self._path.open("rb", buffering=0) as file:
+            for number in numbers if len(self) else ():
+                self._read(file.fileno(), number, read)
+                if read.tobytes() != self.at(number).tobytes():
+                    raise IndexFileError(
+                        f"the index {self._path} is not written as this version expects; leave out --index "
+                        "to use it as it is"
+                    )
+        self.bytes_read = 0

@@ -1,0 +1,214 @@
+"""An index that is there already, made into another type without embedding anything."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from prompt_coevo.retrieval.dense import partial, stored
+from prompt_coevo.retrieval.dense.build import write_index
+from prompt_coevo.retrieval.dense.faiss_package import load_faiss
+from prompt_coevo.retrieval.dense.index import open_vectors
+from prompt_coevo.retrieval.dense.stored import StoredVectors
+from prompt_coevo.retrieval.errors import IndexFileError
+
+COUNT, DIMENSION, BLOCK = 2000, 16, 300
+TYPES = ["SQfp16", "SQ8", "HNSW32,Flat", "HNSW32,SQ8", "IVF,PQ4x4", "IVF,SQ8"]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    faiss = pytest.importorskip("faiss")
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    yield
+    faiss.omp_set_num_threads(before)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "BLOCK_BYTES", 4 * DIMENSION * BLOCK)
+
+
+@pytest.fixture
+def kept_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partial, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(partial, "_PAUSE_PER_WRITE", 0.0)
+
+
+def made_vectors(count: int = COUNT, dimension: int = DIMENSION) -> Any:
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(40, dimension))[rng.integers(0, 40, count)]
+    vectors = (centres + 0.6 * rng.normal(size=(count, dimension))).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def ready(path: Path, vectors: Any, kind: str = "Flat") -> Path:
+    faiss = load_faiss()
+    index = faiss.index_factory(vectors.shape[1], kind, faiss.METRIC_INNER_PRODUCT)
+    index.train(vectors)
+    index.add(vectors)
+    faiss.write_index(index, str(path))
+    return path
+
+
+def convert(source: Path, kind: str, folder: Path, progress: Any = lambda done, total: None) -> Any:
+    faiss = load_faiss()
+    vectors = StoredVectors(faiss, source)
+    folder.mkdir(exist_ok=True)
+    kind = kind.replace("IVF,", "IVF20,")
+    file = folder / write_index(faiss, vectors, kind, folder, progress, vectors.fingerprint)
+    return vectors, file
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_converted_index_finds_what_its_source_finds(
+    tmp_path: Path, kind: str, small_blocks: None
+) -> None:
+    vectors = made_vectors()
+    source = ready(tmp_path / "flat.index", vectors)
+    read, file = convert(source, kind, tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["vectors.faiss"]
+    asked = made_vectors()[::7] + 0.05 * np.random.default_rng(1).normal(size=DIMENSION)
+    asked = asked.astype(np.float32)
+    _, wanted = open_vectors(load_faiss(), source).search(asked, 3)
+    _, found = open_vectors(load_faiss(), file).search(asked, 3)
+    shared = sum(len(set(a) & set(b)) for a, b in zip(found.tolist(), wanted.tolist(), strict=True))
+    assert shared / wanted.size > (0.2 if "PQ" in kind else 0.95)
+    trained = kind not in ("SQfp16", "HNSW32,Flat")
+    assert read.bytes_read == (1 + trained) * vectors.nbytes
+
+
+@pytest.mark.parametrize("kind", ["Flat", "HNSW16,Flat", "IVF20,Flat", "SQfp16"])
+def test_all_types_that_hold_vectors_give_them_back_in_their_order(
+    tmp_path: Path, kind: str, small_blocks: None
+) -> None:
+    vectors = made_vectors()
+    source = StoredVectors(load_faiss(), ready(tmp_path / "x.index", vectors, kind))
+    for first in (0, 1, BLOCK, COUNT - 1, COUNT):
+        blocks = list(source.blocks(first))
+        assert all(len(block) <= BLOCK for block in blocks)
+        found = np.concatenate([np.empty((0, DIMENSION)), *blocks])
+        assert np.allclose(found, vectors[first:], atol=0 if kind != "SQfp16" else 1e-3)
+    for count in (1, 7, COUNT, 10 * COUNT):
+        sample = source.sample(count)
+        assert min(count, COUNT) <= len(sample) <= 2 * count
+        assert np.allclose(sample, vectors[:: max(1, COUNT // count)], atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["SQ8", "PQ4x4", "IVF20,PQ4x4", "HNSW16,SQ8", "PCA8,Flat"])
+def test_what_holds_vectors_only_roughly_is_not_converted(tmp_path: Path, kind: str) -> None:
+    source = StoredVectors(load_faiss(), ready(tmp_path / "x.index", made_vectors(), kind))
+    with pytest.raises(
+        IndexFileError, match=r"cannot become SQ8: its type, Index\w+, keeps vectors"
+    ):
+        source.refuse_inexact("SQ8")
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kind", ["SQ8", "HNSW32,SQ8", "IVF,SQ8", "IVF,PQ4x4"])
+@pytest.mark.parametrize("stopped_after", [1, 2, 6])
+def test_a_stopped_conversion_goes_on_and_ends_the_same(
+    tmp_path: Path, kind: str, stopped_after: int, small_blocks: None, kept_always: None
+) -> None:
+    source = ready(tmp_path / "flat.index", made_vectors())
+    _, whole = convert(source, kind, tmp_path / "whole")
+
+    def stop(done: int, total: int) -> None:
+        if done >= stopped_after * BLOCK:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        convert(source, kind, tmp_path / "parts", stop)
+    seen: list[int] = []
+    read, file = convert(source, kind, tmp_path / "parts", lambda done, total: seen.append(done))
+    begun = (stopped_after - 1) * BLOCK  # progress is told before it is kept
+    assert read.bytes_read == 4 * DIMENSION * (COUNT - begun)
+    assert seen[0] == min(begun + BLOCK, COUNT)
+    assert file.read_bytes() == whole.read_bytes()
+    assert [path.name for path in file.parent.iterdir()] == ["vectors.faiss"]
+
+
+def test_what_was_kept_of_other_vectors_or_is_damaged_is_not_used(
+    tmp_path: Path, small_blocks: None, kept_always: None
+) -> None:
+    first = ready(tmp_path / "first.index", made_vectors())
+    second = ready(tmp_path / "second.index", -made_vectors())
+    for number, source in enumerate((first, second)):
+
+        def stop(done: int, total: int) -> None:
+            if done >= 3 * BLOCK:
+                raise Stopped
+
+        with pytest.raises(Stopped):
+            convert(source, "SQ8", tmp_path / "out", stop)
+        assert len(list((tmp_path / "out").glob("partial-*"))) == 1, number
+    kept = next((tmp_path / "out").glob("partial-*"))
+    kept.write_bytes(kept.read_bytes()[:-50])
+    read, file = convert(second, "SQ8", tmp_path / "out")
+    assert read.bytes_read == 2 * made_vectors().nbytes
+    assert file.read_bytes() == convert(second, "SQ8", tmp_path / "clean")[1].read_bytes()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from prompt_coevo.retrieval.dense import partial, stored
+from prompt_coevo.retrieval.dense.build import write_index
+from prompt_coevo.retrieval.dense.faiss_package import load_faiss
+faiss = load_faiss()
+faiss.omp_set_num_threads(1)
+stored.BLOCK_BYTES = 4 * 16 * 300
+partial._PAUSE_S = partial._PAUSE_PER_WRITE = 0.0
+source, folder = map(Path, sys.argv[1:])
+vectors = stored.StoredVectors(faiss, source)
+kill = lambda done, total: done >= 1200 and os.kill(os.getpid(), signal.SIGKILL)
+write_index(faiss, vectors, "HNSW32,SQ8", folder, kill, vectors.fingerprint)
+"""
+
+
+def test_a_killed_conversion_goes_on(tmp_path: Path, small_blocks: None) -> None:
+    source = ready(tmp_path / "flat.index", made_vectors())
+    (tmp_path / "killed").mkdir()
+    command = [sys.executable, "-P", "-c", KILLED, str(source), str(tmp_path / "killed")]
+    assert subprocess.run(command, env=dict(os.environ)).returncode == -signal.SIGKILL
+    read, file = convert(source, "HNSW32,SQ8", tmp_path / "killed")
+    assert read.bytes_read == 4 * DIMENSION * (COUNT - 900)
+    assert file.read_bytes() == convert(source, "HNSW32,SQ8", tmp_path / "at once")[1].read_bytes()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("kind", ["Flat", "SQfp16", "HNSW32,SQ8", "IVF,SQ8"])
+def test_vectors_that_are_not_finite_are_refused_and_named(
+    tmp_path: Path, kind: str, bad: float, small_blocks: None
+) -> None:
+    vectors = made_vectors()
+    vectors[[1234, 1999], [5, 0]] = bad
+    source = ready(tmp_path / "flat.index", vectors)
+    message = (
+        r"vector 1234 of the index .*flat.index \(line 1235 of the corpus\) holds numbers that"
+    )
+    with pytest.raises(IndexFileError, match=message):
+        convert(source, kind, tmp_path / "out")
+    assert not (tmp_path / "out" / "vectors.faiss").exists()
+    assert not (tmp_path / "out" / "vectors.npy").exists()
+
+
+def test_a_file_that_breaks_off_is_refused(tmp_path: Path) -> None:
+    source = ready(tmp_path / "flat.index", made_vectors())
+    opened = StoredVectors(load_faiss(), source)
+    with source.open("rb+") as file:
+        file.truncate(source.stat().st_size - 1000)
+    with pytest.raises(IndexFileError, match="breaks off while it is read; copy it again"):
+        list(opened.blocks())
