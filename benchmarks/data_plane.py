@@ -242,7 +242,7 @@ def main() -> None:
         lines.append(step(method, number, manager, tokenizer, config, options))
         print(json.dumps(lines[-1]), flush=True)
     if options.json:
-        options.json.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        options.json.write_text(json.dumps(lines, indent=1) + "\n")
 
 
 if __name__ == "__main__":
