@@ -8,13 +8,16 @@ questions a tenth is never solved, four tenths always, the others in half of the
 the seconds that our code takes on the driver, and the bytes that are moved because of us: the plans on the
 way to the workers, what they leave in all rows, and what is fetched of the rows, for a method that reads no
 text and for P2O (`stream`). Beside it the bytes of the batch itself.
+CPU seconds are those of all of the driver's threads: on a busy machine the others say how busy it is.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import pickle
+import tempfile
 import time
 from collections.abc import Sequence
 from importlib import import_module
@@ -35,11 +38,10 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.utils import tensordict_utils as tu
 
 from prompt_coevo import Coevolution, Settings, hookimpl
-from prompt_coevo.adapters.verl import harvest
 from prompt_coevo.adapters.verl.distil import COLUMN
 from prompt_coevo.adapters.verl.generation import Dispatcher
+from prompt_coevo.adapters.verl.trainer import CoevoTrainer
 from prompt_coevo.demo.model import base_policy_path
-from prompt_coevo.doors.late_texts import LateTexts
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.types import Candidate, MemberPlan
 
@@ -158,9 +160,9 @@ def step(
 
     own = SimpleNamespace(generate_sequences=lambda _: None)
     dispatcher = Dispatcher(own, engine, questions, rollout)
-    began = time.perf_counter()
+    began, cpu = time.perf_counter(), time.process_time()
     dispatcher.generate_sequences(batch)
-    planned = time.perf_counter() - began
+    planned, planned_cpu = time.perf_counter() - began, time.process_time() - cpu
     plans = len(cloudpickle.dumps(batch.select(COLUMN, "agent_name")))
     manager.generate_sequences(batch)
     buffer = ReplayBuffer("sync", None, None, "drop", None, poll_interval=1.0)
@@ -170,9 +172,9 @@ def step(
     seen = Seconds()
     original = tq.kv_batch_get
     tq.kv_batch_get = seen.reading(original)
-    began = time.perf_counter()
+    began, cpu = time.perf_counter(), time.process_time()
     take_in(dispatcher, engine, list(found.keys), tokenizer)
-    taken_in = time.perf_counter() - began
+    taken_in, taken_in_cpu = time.perf_counter() - began, time.process_time() - cpu
     tq.kv_batch_get = original
 
     some = list(found.keys)[:: max(1, len(found.keys) // 64)]
@@ -188,7 +190,9 @@ def step(
         "rollouts": len(found.keys),
         "tokens": options.tokens,
         "plan_s": round(planned, 3),
+        "plan_cpu_s": round(planned_cpu, 3),
         "take_in_s": round(taken_in, 3),
+        "take_in_cpu_s": round(taken_in_cpu, 3),
         "sampling_s": round(sampled, 1),
         "plans_bytes": plans,
         "rows_bytes": int(in_rows),
@@ -200,13 +204,12 @@ def step(
 
 
 def take_in(dispatcher: Dispatcher, engine: Coevolution, keys: list[str], tokenizer: Any) -> None:
-    """As the trainer does after advantages."""
-    uids = {harvest.session(key)[0] for key in keys}
-    planned = dispatcher.under_way.planned(uids)
-    texts = LateTexts(lambda some: harvest.texts_of(some, "train", tokenizer))
-    rollouts = harvest.collect(keys, "train", planned, texts, lambda _: engine.policy_version)
-    dispatcher.under_way.observe(rollouts, uids)
-    texts.close()
+    """What the trainer does after advantages."""
+    trainer = object.__new__(CoevoTrainer)
+    trainer.config = OmegaConf.create({"trainer": {}})
+    trainer.tokenizer, trainer.global_steps = tokenizer, 1
+    trainer._dispatcher, trainer._engine = dispatcher, engine
+    trainer._observe(keys, {})
 
 
 def main() -> None:
@@ -225,7 +228,11 @@ def main() -> None:
     sampling = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "calculate_log_probs": True}
     rollout = {"n": options.rollouts, "agent": agent, **sampling}
     config = OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}, "data": {}})
-    here = {"env_vars": {"PYTHONPATH": str(Path(__file__).parent)}}
+    here = {"env_vars": {"PYTHONPATH": str(Path(__file__).resolve().parent)}}
+    if options.json:
+        options.json = options.json.resolve()
+    # Ray's processes import from here first, and a checkout has no prompt_coevo.adapters.
+    os.chdir(tempfile.mkdtemp())
     ray.init(num_cpus=8, include_dashboard=False, object_store_memory=200_000_000, runtime_env=here)
     units = {"backend": {"SimpleStorage": {"num_data_storage_units": 2}}}
     tq.init(OmegaConf.create(units))
@@ -235,7 +242,7 @@ def main() -> None:
         lines.append(step(method, number, manager, tokenizer, config, options))
         print(json.dumps(lines[-1]), flush=True)
     if options.json:
-        options.json.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        options.json.write_text(json.dumps(lines, indent=1) + "\n")
 
 
 if __name__ == "__main__":

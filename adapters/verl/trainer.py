@@ -188,14 +188,16 @@ class Coevolving(PPOTrainer):
         """The rows that are about to be trained on."""
         texts = self._late_texts()
         rollouts = self._collect(keys, texts)
+        sampled_by = [one.policy_version.step for one in rollouts if one.status != "aborted"]
         if self.config.trainer.get("rollout_data_dir"):
             self._ran_under.note(self._planned(keys))
         under_way = self._dispatcher.under_way
         under_way.observe(rollouts, {session(key)[0] for key in keys})
+        del rollouts  # the texts of those that are still held are brought now
         texts.close()
         self._has_observed = True
         now = self._engine.policy_version.step
-        ages = [now - one.policy_version.step for one in rollouts if one.status != "aborted"]
+        ages = [now - step for step in sampled_by]
         metrics[STALENESS] = sum(ages) / len(ages) if ages else 0.0
 
     def _dump_generations(self, *args: Any, **fields: Any) -> None:
