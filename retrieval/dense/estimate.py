@@ -93,7 +93,9 @@ def index_bytes(faiss: Any, empty: Any, count: int) -> int:
     index = faiss.downcast_index(empty)
     if isinstance(index, faiss.IndexPreTransform):
         matrices = [index.chain.at(n) for n in range(index.chain.size())]
-        tables = sum(_NUMBER * matrix.d_in * (matrix.d_in + matrix.d_out) for matrix in matrices)
+        tables: int = sum(
+            _NUMBER * matrix.d_in * (matrix.d_in + matrix.d_out) for matrix in matrices
+        )
         return tables + index_bytes(faiss, index.index, count)
     if isinstance(index, faiss.IndexRefine):
         both = index.base_index, index.refine_index

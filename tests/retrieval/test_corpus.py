@@ -93,7 +93,7 @@ def test_an_id_that_comes_twice_is_named_with_both_lines(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [(b"", "is empty"), (gzip.compress(GOOD.encode()), "is compressed.*gunzip")],
+    [(b"", "is empty"), (gzip.compress(GOOD.encode(), mtime=0), "is compressed.*gunzip")],
 )
 def test_a_file_that_is_no_corpus(tmp_path: Path, content: bytes, problem: str) -> None:
     with pytest.raises(CorpusError, match=problem):
