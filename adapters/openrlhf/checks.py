@@ -35,8 +35,8 @@ def check_arguments(args: Arguments, settings: Settings) -> None:
         )
     if args.ds.lora.rank > 0:
         raise HostError(
-            "--ds.lora.rank: OpenRLHF sends the weights of a model with LoRA under names that vLLM does "
-            "not know, so its run would end after the first update, with or without --coevo; leave it out"
+            "--ds.lora.rank: OpenRLHF sends LoRA's weights under names that vLLM does not know, so its run "
+            "would end after the first update, with or without --coevo; leave it out"
         )
     if getattr(args.data, "max_images_per_prompt", 0):
         raise HostError(

@@ -36,7 +36,7 @@ def test_openrlhf_and_the_plugin_take_it(variant: Variant, tmp_path: Path) -> No
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["p2o", "inspo", "checkpointing"])
+@pytest.mark.parametrize("name", ["p2o", "inspo"])
 def test_what_a_run_leaves_is_read(name: str, tmp_path: Path) -> None:
     """vLLM and the device are stand-ins, TensorBoard too: so its numbers come from elsewhere."""
     (variant,) = (one for one in DOOR.variants if one.name == name)
