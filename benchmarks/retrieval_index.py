@@ -1,6 +1,10 @@
 """What BM25 finds and costs, next to bm25s, on invented passages; `retrieval_dense.py` is the other half.
 
-    python benchmarks/retrieval_index.py [--json FILE] [--sizes N ...] [--work DIR]
+    python benchmarks/retrieval_index.py [--json FILE] [--sizes N ...] [--corpora zipf invented]
+
+"zipf" are passages of 103 words that are nearly all shared (`zipf_passages.py`), asked for with 5 and with
+103 words; "invented" are those of the tests, most of which hold a word of their own, with questions that
+have one right passage.
 
 BM25 is compared with the package bm25s (with numba and without), loaded with memory-mapped scores. Both
 get the same words. Every measurement is a process of its own: costs are its CPU time on one thread,
@@ -22,11 +26,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tests"))
+sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
+
+from zipf_passages import write_zipf_corpus, zipf_queries  # noqa: E402
 
 from helpers.passages import queries, write_corpus  # noqa: E402
 
 QUERIES, BATCH, K = 2048, 256, 3
+SHORT, LONG, LONG_QUERIES = 5, 103, 256
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 Found: TypeAlias = list[list[str]]
@@ -96,32 +103,48 @@ def measure_build(name: str, folder: Path) -> Row:
 
 def measure_open(name: str, folder: Path, size: int) -> Row:
     """From before the imports to the answer to the first query."""
-    query, _ = queries(1, size)[0]
+    query = zipf_queries(1, SHORT)[0] if is_zipf(folder) else queries(1, size)[0][0]
     before = status()
     started = time.perf_counter()
+    cpu = time.process_time()
     OPENERS[name](folder)([query])
     seconds, after = time.perf_counter() - started, status()
     return {
         "open_and_first_query_s": seconds,
+        "open_cpu_s": time.process_time() - cpu,
         "anonymous_mb": (after["RssAnon"] - before["RssAnon"]) / 1e3,
         "mapped_mb": (after["RssFile"] - before["RssFile"]) / 1e3,
     }
 
 
 def measure_queries(name: str, folder: Path, size: int) -> Row:
-    asked = queries(QUERIES, size)
-    texts = [query for query, _ in asked]
-    batches = [texts[first : first + BATCH] for first in range(0, QUERIES, BATCH)]
     search = OPENERS[name](folder)
-    found = [hits for batch in batches for hits in search(batch)]
+    if is_zipf(folder):
+        short, long = zipf_queries(QUERIES, SHORT), zipf_queries(LONG_QUERIES, LONG)
+        return {**costs(search, short, "short_"), **costs(search, long, "long_")}
+    asked = queries(QUERIES, size)
+    found = [hits for first in range(0, QUERIES, BATCH) for hits in search(texts_of(asked, first))]
     right = [own_id in hits for hits, (_, own_id) in zip(found, asked, strict=True)]
+    return {"recall_at_3": sum(right) / QUERIES, **costs(search, [text for text, _ in asked], "")}
+
+
+def texts_of(asked: Sequence[tuple[str, str]], first: int) -> list[str]:
+    return [text for text, _ in asked[first : first + BATCH]]
+
+
+def costs(search: Callable[[Sequence[str]], Found], texts: list[str], which: str) -> Row:
+    batches = [texts[first : first + BATCH] for first in range(0, len(texts), BATCH)]
+    search(batches[0])
     batched = best_of(3, lambda: [search(batch) for batch in batches])
     single = best_of(3, lambda: [search([text]) for text in texts])
     return {
-        "recall_at_3": sum(right) / QUERIES,
-        "batched_ms": 1e3 * batched / QUERIES,
-        "single_ms": 1e3 * single / QUERIES,
+        f"{which}batched_ms": 1e3 * batched / len(texts),
+        f"{which}single_ms": 1e3 * single / len(texts),
     }
+
+
+def is_zipf(folder: Path) -> bool:
+    return folder.parent.name == "zipf"
 
 
 def best_of(repeats: int, call: Callable[[], Any]) -> float:
@@ -165,12 +188,13 @@ def do_task(task: str, name: str, folder: Path, size: int) -> Row:
     return measure_queries(name, folder, size)
 
 
-def bm25_rows(size: int, folder: Path) -> dict[str, Row]:
-    folder.mkdir()
-    write_corpus(folder / "corpus.jsonl", size)
-    built = {name: in_a_process("build", name, folder, size) for name in BUILDERS}
+def bm25_rows(size: int, folder: Path, names: Sequence[str]) -> dict[str, Row]:
+    folder.mkdir(parents=True)
+    (write_zipf_corpus if is_zipf(folder) else write_corpus)(folder / "corpus.jsonl", size)
+    wanted = [name for name in BUILDERS if any(name in full.partition("+") for full in names)]
+    built = {name: in_a_process("build", name, folder, size) for name in wanted}
     rows = {}
-    for name in OPENERS:
+    for name in names:
         forget(folder)
         cold = in_a_process("open", name, folder, size)
         warm = in_a_process("open", name, folder, size)
@@ -183,7 +207,7 @@ def bm25_rows(size: int, folder: Path) -> dict[str, Row]:
     return rows
 
 
-def show(size: int, rows: dict[str, Row]) -> None:
+def show(size: str, rows: dict[str, Row]) -> None:
     print(f"\n{size} passages".ljust(38) + "".join(f"{name:>14}" for name in rows))
     for key in next(iter(rows.values())):
         print(f"{key:37}" + "".join(f"{row[key]:14.3f}" for row in rows.values()))
@@ -193,6 +217,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--sizes", type=int, nargs="*", default=[100_000, 1_000_000])
+    parser.add_argument("--corpora", nargs="*", default=["zipf", "invented"])
+    parser.add_argument("--of", nargs="*", default=list(OPENERS), choices=list(OPENERS))
     parser.add_argument("--work", type=Path, help="a folder for 3 GB of files")
     parser.add_argument("--task", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -200,11 +226,14 @@ def main() -> None:
         task, name, folder, size = options.task
         print(json.dumps(do_task(task, name, Path(folder), int(size))))
         return
-    result: dict[str, Any] = {"queries": QUERIES, "batch": BATCH, "k": K, "bm25": {}}
+    result: dict[str, Any] = {"queries": QUERIES, "batch": BATCH, "k": K}
     with tempfile.TemporaryDirectory(dir=options.work) as work:
-        for size in options.sizes:
-            result["bm25"][str(size)] = bm25_rows(size, Path(work) / str(size))
-            show(size, result["bm25"][str(size)])
+        for corpus in options.corpora:
+            result[corpus] = {}
+            for size in options.sizes:
+                folder = Path(work) / corpus / str(size)
+                result[corpus][str(size)] = bm25_rows(size, folder, options.of)
+                show(f"{size} {corpus}", result[corpus][str(size)])
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
 

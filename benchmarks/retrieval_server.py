@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests")]
 
 from zipf_passages import LENGTH, write_zipf_corpus, zipf_queries  # noqa: E402
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
@@ -85,6 +86,7 @@ class Batcher:
         self._running: asyncio.Task[None] | None = None
         self._late = LateAnswers()
         self.pace = Pace()
+        self._arrived = asyncio.Event()
         self.waiting = 0
 
     async def search(
@@ -123,6 +125,7 @@ class Batcher:
         job = _Job(queries, k, deadline_s, loop.time() + deadline_s, loop.create_future())
         self._jobs.setdefault(k, deque()).append(job)
         self.waiting += len(queries)
+        self._arrived.set()
         if self._running is None or self._running.done():
             self._running = loop.create_task(self._run())
         return job
@@ -140,10 +143,16 @@ class Batcher:
         """After a long search, let those who were just answered ask again before the next one.
 
         Else the few who came meanwhile are searched alone, and alone a query costs a dense index ten
-        times as much: with 64 clients, batches of 1 and of 63 take turns.
+        times as much: with 64 clients, batches of 1 and of 63 take turns. Once as many have come as were
+        answered there is nobody to wait for: a single client never waits.
         """
-        if took_s >= _LONG_SEARCH_S and self.waiting < answered:
-            await asyncio.sleep(min(took_s / 10, _LONGEST_PAUSE_S))
+        if took_s < _LONG_SEARCH_S:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(took_s / 10, _LONGEST_PAUSE_S)):
+                while sum(map(len, self._jobs.values())) < answered:
+                    self._arrived.clear()
+                    await self._arrived.wait()
 
     def _take(self) -> list[_Part]:
         """The oldest queries with one `k`; each `k` has its turn. What was given up is dropped."""

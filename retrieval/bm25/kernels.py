@@ -26,7 +26,8 @@ DAMAGED: Final = -1
 
 _FIRST_BLOCK = 1 << 10  # rows; small, since nothing can be left out before k rows are known
 _DENSE = 8  # with a posting for so many rows, looking at all costs less than remembering some
-_LOOK_UP = 8  # looking a row up in a list costs about as much as adding that many postings
+_LOOK_UP = 64  # looking a row up in a list costs about as much as adding that many postings
+_FORETASTE = 50  # a part of the postings by which it is found out how good a row must be, at least
 _TINY = 1e-45  # above 0
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -171,13 +172,12 @@ def _look_up(
     factor = np.float32(weight)
     for number in range(count):
         row = chosen[number]
-        low, high = first, end
-        while low < high:
-            middle = (low + high) // 2
-            if rows[middle] < begin + row:
-                low = middle + 1
-            else:
-                high = middle
+        low, left = first, end - first
+        while left > 1:  # without a branch: which half it is cannot be foreseen
+            half = left >> 1
+            low += half * (rows[low + half - 1] < begin + row)
+            left -= half
+        low += left > 0 and rows[low] < begin + row
         if low < end and rows[low] == begin + row:
             sums[row] += factor * scores[low]
 
@@ -216,10 +216,11 @@ def _search_one(
     passages: int,
     sums: Floats,
     chosen: Rows,
+    least: float,
     best_scores: Floats,
     best_rows: Ints,
 ) -> int:
-    """Fill the best, in any order; returns how many there are.
+    """Fill the best, in any order; returns how many there are. Rows below `least` may be left out.
 
     `places` and `stops` are where each word's postings begin and end, `bounds[n]` is what the words from
     the n-th on can add to a row at most. `sums` are all 0, before and after; a block has one row less.
@@ -227,14 +228,14 @@ def _search_one(
     words = len(places)
     # A sum of n rounded numbers is off by n / 2^24 of itself at most; several times that, to be sure.
     margin = max(1.0 - (words + 1) * 2.0**-22, 0.0)
-    essential, found, need, begin = words, 0, 0.0, 0
+    essential, found, need, begin = words, 0, least * margin, 0
     most = len(sums) - 1
     widest = min(_FIRST_BLOCK, most)
     while True:
         if found == len(best_scores):
-            need = best_scores[0] * margin
-            while essential > 0 and bounds[essential - 1] < need:
-                essential -= 1
+            need = max(need, best_scores[0] * margin)
+        while essential > 0 and bounds[essential - 1] < need:
+            essential -= 1
         start, postings = passages, 0
         for word in range(essential):
             if places[word] < stops[word]:
@@ -262,13 +263,25 @@ def _search_one(
                 added = 0
                 if count == 0:
                     break
+            if word >= essential and listed:
+                expected = (stops[word] - places[word]) * width // (passages - begin)
+                if count * _LOOK_UP < expected:
+                    _look_up(
+                        rows,
+                        scores,
+                        places[word],
+                        stops[word],
+                        begin,
+                        weights[word],
+                        sums,
+                        chosen,
+                        count,
+                    )
+                    added += count
+                    continue
             first = _from(rows, places[word], stops[word], begin)
             end = _from(rows, first, stops[word], begin + width)
             places[word] = end
-            if word >= essential and listed and count * _LOOK_UP < end - first:
-                _look_up(rows, scores, first, end, begin, weights[word], sums, chosen, count)
-                added += count
-                continue
             added += end - first
             if sparse and word < essential:
                 count = _add_new(
@@ -295,6 +308,61 @@ def _search_one(
         else:
             sums[:width] = 0
         begin += width
+
+
+@_part
+def _foretaste(
+    rows: Rows,
+    scores: Floats,
+    places: Ints,
+    stops: Ints,
+    weights: Floats,
+    bounds: Doubles,
+    passages: int,
+    sums: Floats,
+    chosen: Rows,
+    best_scores: Floats,
+    best_rows: Ints,
+) -> float:
+    """A score that as many rows as are wanted have at least; 0 if that cannot be known cheaply.
+
+    The rows that are best by the rarest words alone are looked up for the others. Without it, all
+    postings of the first blocks would have to be added, until enough good rows are known.
+    """
+    words, wanted = len(places), len(best_scores)
+    postings = (stops - places).sum()
+    few, some = 0, 0
+    while few < words and (some + stops[few] - places[few]) * _FORETASTE <= postings:
+        some += stops[few] - places[few]
+        few += 1
+    if few == 0 or some < wanted or wanted * words * _LOOK_UP * 4 > postings:
+        return 0.0
+    own_bounds = bounds[: few + 1] - bounds[few]
+    found = _search_one(
+        rows,
+        scores,
+        places[:few].copy(),
+        stops,
+        weights,
+        own_bounds,
+        passages,
+        sums,
+        chosen,
+        0.0,
+        best_scores,
+        best_rows,
+    )
+    if found < wanted:
+        return 0.0
+    least = np.inf
+    for hit in range(found):
+        total = best_scores[hit]
+        for word in range(few, words):
+            at = _from(rows, places[word], stops[word], best_rows[hit])
+            if at < stops[word] and rows[at] == best_rows[hit]:
+                total += weights[word] * scores[at]
+        least = min(least, total)
+    return least
 
 
 def _search(
@@ -328,6 +396,19 @@ def _search(
         if not fits:
             found[query] = DAMAGED
             continue
+        least = _foretaste(
+            rows,
+            scores,
+            places,
+            stops,
+            own_weights,
+            bounds,
+            passages,
+            sums,
+            chosen,
+            best_scores[query],
+            best_rows[query],
+        )
         found[query] = _search_one(
             rows,
             scores,
@@ -338,6 +419,7 @@ def _search(
             passages,
             sums,
             chosen,
+            least,
             best_scores[query],
             best_rows[query],
         )

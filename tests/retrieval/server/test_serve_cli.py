@@ -104,6 +104,14 @@ def test_a_folder_without_index_and_a_setting_that_cannot_work_are_one_sentence(
         assert errors.count("\n") == 1
 
 
+def test_threads_are_those_of_the_libraries_too(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert run("serve", str(tmp_path), "--threads", "3")[0] == 2  # there is no index
+    assert os.environ["OMP_NUM_THREADS"] == "3"
+
+
 def test_a_retriever_of_somebody_else_is_served(strangers: Path) -> None:
     texts = ["Bonn\nA city.", "Isar\nA river."]
     before = os.environ.get("PYTHONPATH")  # an empty entry would be the current folder

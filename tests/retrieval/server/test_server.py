@@ -332,13 +332,14 @@ def test_only_after_a_long_search_is_there_a_pause(
 ) -> None:
     made: list[float] = []
 
-    async def sleep(seconds: float) -> None:
-        made.extend([seconds] if seconds else [])
+    def timeout(seconds: float | None) -> asyncio.Timeout:
+        made.extend([] if seconds is None else [seconds])
+        return asyncio.timeout(None if seconds is None else 0)
 
     module = "prompt_coevo.retrieval.batcher"
     clock = itertools.count(0.0, took_s)
     monkeypatch.setattr(f"{module}.time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    loops = SimpleNamespace(**{**vars(asyncio), "sleep": sleep})
+    loops = SimpleNamespace(**{**vars(asyncio), "timeout": timeout})
     monkeypatch.setattr(f"{module}.asyncio", loops)
 
     async def search() -> None:
@@ -349,6 +350,29 @@ def test_only_after_a_long_search_is_there_a_pause(
 
     asyncio.run(search())
     assert made == pytest.approx(pauses)
+
+
+def test_the_pause_ends_when_all_have_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = "prompt_coevo.retrieval.batcher"
+    monkeypatch.setattr(f"{module}._LONG_SEARCH_S", 0.0)
+    monkeypatch.setattr(f"{module}._LONGEST_PAUSE_S", float("inf"))
+    clock = itertools.count(0.0, 1e6)
+    monkeypatch.setattr(f"{module}.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    retriever = EchoRetriever()
+
+    async def search() -> None:
+        joined = batcher(retriever)
+        await joined.search(["a"], 1)
+        await joined.search(["b"], 1)
+        await asyncio.gather(joined.search(["c"], 1), joined.search(["d"], 1))
+        late = asyncio.ensure_future(joined.search(["e"], 1))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert not late.done(), "one of two has asked again"
+        await asyncio.gather(late, joined.search(["f"], 1))
+
+    asyncio.run(search())
+    assert retriever.batches == [["a"], ["b"], ["c", "d"], ["e", "f"]]
 
 
 def test_a_retriever_that_loses_an_answer_is_noticed() -> None:
