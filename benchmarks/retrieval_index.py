@@ -41,9 +41,9 @@ Row: TypeAlias = dict[str, Any]
 
 
 def build_ours(folder: Path) -> None:
-    from prompt_coevo.retrieval.index.build import build
+    from prompt_coevo.retrieval.index.build import Request, build
 
-    build(folder / "corpus.jsonl", folder / "ours", force=True)
+    build(folder / "corpus.jsonl", folder / "ours", Request(analyzer="simple"), force=True)
 
 
 def open_ours(folder: Path) -> Callable[[Sequence[str]], Found]:

@@ -15,16 +15,22 @@ from typing import Final
 import regex
 
 _BOUNDARY: Final = regex.compile(r"(?V1w)\b")
+# Halves of flags, which are no words; telling where a long row of them may be cut takes quadratic time.
+_FLAGS: Final = regex.compile(r"\p{Regional_Indicator}+")
 # What Lucene calls a word too, but for emoji.
 _HAS_LETTER: Final = regex.compile(r"[\p{L}\p{Nd}\p{Nl}]")
 _CLUSTER: Final = regex.compile(r"\X")
 # Such as soft hyphens, and the joiners that Persian is written with or without; and marks of nothing.
 _IGNORABLE: Final = regex.compile(r"\p{Default_Ignorable_Code_Point}+|^\p{M}+")
+# What some of them may follow is one class, for marks are in several: else long rows of them take for ever.
 _CHINESE_JAPANESE_KOREAN: Final = regex.compile(
-    r"(?:[\p{Han}\p{Hiragana}\p{Hangul}\p{Word_Break=Katakana}][\p{M}\p{Cf}]*)+"
+    r"[\p{Han}\p{Hiragana}\p{Hangul}\p{Word_Break=Katakana}]"
+    r"[\p{Han}\p{Hiragana}\p{Hangul}\p{Word_Break=Katakana}\p{M}\p{Cf}]*"
 )
 # Thai, Lao, Khmer, Burmese and others whose words only a dictionary could tell apart.
-_SOUTH_EAST_ASIAN: Final = regex.compile(r"(?:\p{Line_Break=Complex_Context}[\p{M}\p{Cf}]*)+")
+_SOUTH_EAST_ASIAN: Final = regex.compile(
+    r"\p{Line_Break=Complex_Context}[\p{Line_Break=Complex_Context}\p{M}\p{Cf}]*"
+)
 
 _SPACED, _CJK, _SEA = range(3)
 
@@ -47,6 +53,8 @@ def _segments(text: str, ways: Sequence[Callable[[Sequence[str]], list[str]]]) -
     if text.isascii() and text.isalnum():
         yield text  # most are, and this is what takes the time of a build
         return
+    if not text.isascii():
+        text = _FLAGS.sub(" ", text)
     for script, run in groupby(filter(None, _BOUNDARY.split(text)), _script):
         if script == _SPACED:
             yield from filter(_HAS_LETTER.search, run)

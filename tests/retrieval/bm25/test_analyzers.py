@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -159,6 +160,18 @@ def test_what_stands_before_changes_no_word(before: str, text: str) -> None:
     """So what was kept is what would be found again."""
     words = unicode().words
     assert words(f"{before} {text}") == words(before) + words(text)
+
+
+@pytest.mark.parametrize("name", ["english", "lucene", "unicode"])
+@pytest.mark.parametrize(
+    "text",
+    ["ก" + "ั" * 5000 + "🏻", "한" + "\u3099" * 5000 + "🏻", "🇩" * 20_000, "a'" * 9000, "京" * 9000],
+)
+def test_long_rows_of_anything_take_no_time(text: str, name: str) -> None:
+    """Each took seconds, or for ever, with a rule that tries where its parts may end."""
+    started = time.process_time()
+    WORDS[name](text)
+    assert time.process_time() - started < 20
 
 
 def test_what_is_forgotten_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:

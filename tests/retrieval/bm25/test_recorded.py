@@ -194,17 +194,15 @@ def test_what_cannot_be_chosen_is_said_before_the_corpus_is_read(
     assert not (tmp_path / "index").exists()
 
 
-STRANGERS = """
-class Letters:
-    def __init__(self, size=3):
-        self.size = size
+FAILING = """
+from letters import Letters
 
+
+class Failing(Letters):
     def words(self, text):
         if text == "fail":
             raise KeyError(text)
-        if text == "empty":
-            return [""]
-        return [text[at : at + self.size].lower() for at in range(len(text) - self.size + 1)]
+        return [""] if text == "empty" else super().words(text)
 
 
 class Silent:
@@ -213,15 +211,17 @@ class Silent:
 
 
 @pytest.fixture
-def letters(strangers: Path) -> str:
-    (strangers / "letters.py").write_text(STRANGERS)
-    return "letters:Letters"
+def failing(strangers: Path) -> str:
+    (strangers / "failing.py").write_text(FAILING)
+    return "failing:Failing"
 
 
-def test_an_analyzer_of_ones_own(corpus: Path, tmp_path: Path, letters: str) -> None:
-    build(corpus, tmp_path / "index", Request(analyzer=letters, analyzer_options={"size": 2}))
+@pytest.mark.usefixtures("strangers")
+def test_an_analyzer_of_ones_own(corpus: Path, tmp_path: Path) -> None:
+    asked = Request(analyzer="letters:Letters", analyzer_options={"size": 2})
+    build(corpus, tmp_path / "index", asked)
     assert found(tmp_path / "index", "ÄUS", "京大") == [["1"], ["3"]]
-    assert entry_of(tmp_path / "index")["name"] == letters
+    assert entry_of(tmp_path / "index")["name"] == "letters:Letters"
 
 
 @pytest.mark.parametrize(
@@ -232,19 +232,19 @@ def test_an_analyzer_of_ones_own(corpus: Path, tmp_path: Path, letters: str) -> 
     ],
 )
 def test_what_it_does_wrong_is_one_sentence(
-    corpus: Path, tmp_path: Path, letters: str, query: str, problem: str
+    corpus: Path, tmp_path: Path, failing: str, query: str, problem: str
 ) -> None:
-    build(corpus, tmp_path / "index", Request(analyzer=letters))
+    build(corpus, tmp_path / "index", Request(analyzer=failing))
     index = open_index(tmp_path / "index")
-    with pytest.raises(RetrieverError, match=f"the analyzer '{letters}' {problem}"):
+    with pytest.raises(RetrieverError, match=f"the analyzer '{failing}' {problem}"):
         index.search([query], 1)
 
 
-@pytest.mark.usefixtures("letters")
+@pytest.mark.usefixtures("failing")
 def test_what_is_no_analyzer_is_one_sentence(corpus: Path, tmp_path: Path) -> None:
     for place, problem in (
-        ("letters:Silent", "made a Silent, which is no analyzer: it lacks words"),
-        ("letters:__name__", "is a str, but must be a function that makes an analyzer"),
+        ("failing:Silent", "made a Silent, which is no analyzer: it lacks words"),
+        ("failing:__name__", "is a str, but must be a function that makes an analyzer"),
     ):
         with pytest.raises(SettingsError, match=problem):
             build(corpus, tmp_path / "index", Request(analyzer=place))
@@ -262,9 +262,9 @@ def test_an_analyzer_is_registered_by_name(corpus: Path, tmp_path: Path) -> None
 
 
 def test_an_installed_package_may_bring_one(
-    corpus: Path, tmp_path: Path, letters: str, installed: Callable[[str, str], None]
+    corpus: Path, tmp_path: Path, installed: Callable[[str, str], None]
 ) -> None:
-    installed("prompt_coevo.analyzers", f"trigrams = {letters}")
+    installed("prompt_coevo.analyzers", "trigrams = letters:Letters")
     build(corpus, tmp_path / "index", Request(analyzer="trigrams"))
     assert found(tmp_path / "index", "FLU") == [["1"]]
 
