@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from prompt_coevo.errors import CoevoError
-from prompt_coevo.retrieval.errors import RetrieverUnavailable
+from prompt_coevo.retrieval.errors import RetrieverUnavailable, is_outage
 from prompt_coevo.retrieval.outcomes import Attempt, raise_first
 from prompt_coevo.retrieval.pace import LateAnswers, Pace, Waiting
 from prompt_coevo.retrieval.retriever import Hit
@@ -203,7 +203,7 @@ class Batcher:
             found = await self._searched(queries, k)
             return dict(zip(queries, found, strict=True))
         except Exception as error:
-            if len(queries) == 1 or isinstance(error, RetrieverUnavailable):
+            if len(queries) == 1 or is_outage(error):
                 return dict.fromkeys(queries, error)
         attempts: dict[str, Attempt] = {}
         middle = len(queries) // 2
