@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -116,7 +116,16 @@ class Batcher:
             ) from None
         finally:
             job.found.cancel()
+            if job.found.cancelled():
+                self._keep(job.attempts, k)
         return [attempts[query] for query in queries]
+
+    def _keep(self, attempts: Mapping[str, Attempt], k: int) -> None:
+        """For who asks again: a long request may take several tries."""
+        now = asyncio.get_running_loop().time()
+        for query, attempt in attempts.items():
+            if isinstance(attempt, list):
+                self._late.keep(query, k, attempt, now)
 
     def _enqueue(self, queries: Sequence[str], k: int, deadline_s: float) -> _Job:
         loop = asyncio.get_running_loop()
@@ -186,10 +195,8 @@ class Batcher:
                 job.attempts |= {query: attempts[query] for query in searched}
                 if not job.left:
                     job.found.set_result(job.attempts)
-                continue
-            for query in searched:
-                if isinstance(hits := attempts.get(query), list):
-                    self._late.keep(query, k, hits, clock())
+            else:
+                self._keep({query: attempts[query] for query in searched if query in attempts}, k)
         return len(unknown)
 
     async def _attempts(
@@ -227,5 +234,5 @@ class Batcher:
 def hangs(queries: int, after_s: float | None) -> RetrieverUnavailable:
     """What is told of a search that was given up."""
     return RetrieverUnavailable(
-        f"a search of {queries} queries hangs: it was not done within {after_s:.3g} s"
+        f"a search hangs: it was not done within {after_s:.3g} s (queries: {queries})"
     )
