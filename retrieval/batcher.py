@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from prompt_coevo.errors import CoevoError
-from prompt_coevo.retrieval.errors import RetrieverUnavailable
+from prompt_coevo.retrieval.errors import RetrieverUnavailable, is_outage
 from prompt_coevo.retrieval.outcomes import Attempt, raise_first
 from prompt_coevo.retrieval.pace import LateAnswers, Pace, Waiting
 from prompt_coevo.retrieval.retriever import Hit
@@ -118,7 +118,16 @@ class Batcher:
             ) from None
         finally:
             job.found.cancel()
+            if job.found.cancelled():
+                self._keep(job.attempts, k)
         return [attempts[query] for query in queries]
+
+    def _keep(self, attempts: Mapping[str, Attempt], k: int) -> None:
+        """For who asks again: a long request may take several tries."""
+        now = asyncio.get_running_loop().time()
+        for query, attempt in attempts.items():
+            if isinstance(attempt, list):
+                self._late.keep(query, k, attempt, now)
 
     def _enqueue(self, queries: Sequence[str], k: int, deadline_s: float) -> _Job:
         loop = asyncio.get_running_loop()
@@ -195,10 +204,8 @@ class Batcher:
                 job.attempts |= {query: attempts[query] for query in searched}
                 if not job.left:
                     job.found.set_result(job.attempts)
-                continue
-            for query in searched:
-                if isinstance(hits := attempts.get(query), list):
-                    self._late.keep(query, k, hits, clock())
+            else:
+                self._keep({query: attempts[query] for query in searched if query in attempts}, k)
         return len(unknown)
 
     async def _attempts(
@@ -212,7 +219,7 @@ class Batcher:
             found = await self._searched(queries, k)
             return dict(zip(queries, found, strict=True))
         except Exception as error:
-            if len(queries) == 1 or isinstance(error, RetrieverUnavailable):
+            if len(queries) == 1 or is_outage(error):
                 return dict.fromkeys(queries, error)
         attempts: dict[str, Attempt] = {}
         middle = len(queries) // 2
@@ -236,5 +243,5 @@ class Batcher:
 def hangs(queries: int, after_s: float | None) -> RetrieverUnavailable:
     """What is told of a search that was given up."""
     return RetrieverUnavailable(
-        f"a search of {queries} queries hangs: it was not done within {after_s:.3g} s"
+        f"a search hangs: it was not done within {after_s:.3g} s (queries: {queries})"
     )

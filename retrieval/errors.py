@@ -31,3 +31,8 @@ class RetrieverUnavailable(CoevoError, RuntimeError):
 
 class SearchFailed(RetrieverUnavailable):
     """The server is there, but could not search for this: a query of its own may be why."""
+
+
+def is_outage(error: object) -> bool:
+    """Whether nothing can be searched for now; else the query may be why, and others may go well."""
+    return isinstance(error, RetrieverUnavailable) and not isinstance(error, SearchFailed)

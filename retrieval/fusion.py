@@ -50,7 +50,8 @@ def hybrid(retrievers: Sequence[Mapping[str, Any]], depth: int = FUSED_DEPTH) ->
     """
     if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
         raise SettingsError(f"hybrid: depth must be a number from 1, but is {shown(depth)}")
-    if not isinstance(retrievers, list | tuple) or len(retrievers) < 2:
+    is_list = isinstance(retrievers, Sequence) and not isinstance(retrievers, str)
+    if not is_list or len(retrievers) < 2:
         raise SettingsError(
             'hybrid: retrievers must be a list of two or more, each {"name": "...", "options": {...}}'
         )

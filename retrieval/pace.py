@@ -15,7 +15,7 @@ _SHARE: Final = 0.7
 # The cost of a query, as a part of a search's time: what cannot be told apart is taken to be half and half.
 _UNKNOWN_PART: Final = 0.5
 _SMALLEST_PART: Final = 0.02
-_LATE_KEPT: Final = 1024
+_LATE_KEPT: Final = 16_384
 _LATE_FOR_S: Final = 60.0
 
 
@@ -101,7 +101,7 @@ class LateAnswers:
         self._kept: OrderedDict[tuple[str, int], tuple[float, list[Hit]]] = OrderedDict()
 
     def keep(self, query: str, k: int, hits: list[Hit], now: float) -> None:
-        """For a minute, among the latest 1024."""
+        """For a minute, among the latest 16 384."""
         self._kept[query, k] = (now + _LATE_FOR_S, hits)
         self._kept.move_to_end((query, k))
         while len(self._kept) > _LATE_KEPT:

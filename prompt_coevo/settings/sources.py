@@ -19,19 +19,45 @@ from prompt_coevo.settings.mistakes import did_you_mean, near_names
 from prompt_coevo.settings.presets import preset_text
 
 ENV_PREFIX: Final = "PROMPT_COEVO_"
+AGENT_SECTION: Final = "search_agent"
+"""What a preset or a settings file may say to the search agent, which has settings of its own."""
 # These are read elsewhere.
 _NO_SETTINGS: Final = {DISABLE_PLUGINS_VARIABLE, RETRIEVAL_TOKEN_VARIABLE}
 
 
 def read_preset(name: Any) -> dict[str, Any]:
-    """A preset's values; none for None. Raises SettingsError."""
-    return {} if name is None else tomllib.loads(preset_text(str(name)))
+    """A preset's values, without the search agent's; none for None. Raises SettingsError."""
+    return {} if name is None else _without_agent(tomllib.loads(preset_text(str(name))))
 
 
 def read_file(path: Any) -> dict[str, Any]:
-    """The values of a YAML or TOML file; none for None. Raises SettingsError."""
-    if path is None:
-        return {}
+    """The values of a YAML or TOML file, without the agent's; none for None. Raises SettingsError."""
+    return {} if path is None else _without_agent(_read_file(path))
+
+
+def read_agent(place: str | Path) -> dict[str, Any]:
+    """The section `search_agent` of a preset, by its name, or of a YAML or TOML file, by its path.
+
+    Raises SettingsError, also if there is none.
+    """
+    if not isinstance(place, str | Path):
+        raise SettingsError(f"preset must be a name or a path, but is a {type(place).__name__}")
+    is_file = Path(place).suffix in (".toml", ".yaml", ".yml")
+    values = _read_file(place) if is_file else tomllib.loads(preset_text(str(place)))
+    section = values.get(AGENT_SECTION)
+    if not isinstance(section, dict):
+        raise SettingsError(
+            f"preset = {str(place)!r} has no section {AGENT_SECTION} with names and values; write one, or "
+            "leave preset out"
+        )
+    return section
+
+
+def _without_agent(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name != AGENT_SECTION}
+
+
+def _read_file(path: Any) -> dict[str, Any]:
     if not isinstance(path, str | Path):
         raise SettingsError(
             f"config_file must be the path of a file, but is a {type(path).__name__}"

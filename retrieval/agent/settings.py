@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -15,6 +15,9 @@ from prompt_coevo.retrieval.agent.tool import SearchTool
 from prompt_coevo.retrieval.named import open_retriever
 from prompt_coevo.retrieval.retriever import Retriever
 from prompt_coevo.settings.mistakes import describe
+from prompt_coevo.settings.sources import read_agent
+
+_PLACES: Final = ("url", "index", "retriever")
 
 
 class SearchAgentSettings(BaseModel):
@@ -22,6 +25,8 @@ class SearchAgentSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
+    preset: str | Path | None = None
+    """A preset or a settings file, whose section `search_agent` has values for what is not given here."""
     url: str | tuple[str, ...] | None = None
     """A search server, or several with the same index."""
     index: Path | None = None
@@ -51,7 +56,9 @@ class SearchAgentSettings(BaseModel):
     max_search_s: float = Field(600.0, gt=0)
     """With `index` or `retriever`: seconds after which a search counts as one that hangs, an outage."""
 
-    def __init__(self, **values: object) -> None:
+    def __init__(self, **values: Any) -> None:
+        if values.get("preset") is not None:
+            values = _beside_preset(values)
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -78,6 +85,18 @@ class SearchAgentSettings(BaseModel):
     def __hash__(self) -> int:
         """Of what can be hashed; the options cannot."""
         return hash((self.url, self.index, self.retriever))
+
+
+def _beside_preset(values: dict[str, Any]) -> dict[str, Any]:
+    """With the preset's; its place to search at does not count if another one is given."""
+    section = read_agent(values["preset"])
+    if any(values.get(name) is not None for name in _PLACES):
+        section = {
+            name: value
+            for name, value in section.items()
+            if name not in (*_PLACES, "retriever_options")
+        }
+    return {**section, **values}
 
 
 @lru_cache(maxsize=8)

@@ -11,6 +11,7 @@ import logging
 import random
 import time
 import weakref
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Literal, TypeAlias
@@ -24,6 +25,8 @@ from prompt_coevo.retrieval.errors import (
     ReplicasDiffer,
     RetrieverError,
     RetrieverUnavailable,
+    SearchFailed,
+    is_outage,
 )
 from prompt_coevo.retrieval.outcomes import Attempt, Outage, Outcome, Refused, about_one
 from prompt_coevo.retrieval.retriever import Hit, Limits, Retriever, check_found, check_search
@@ -36,14 +39,16 @@ OnOutage: TypeAlias = Literal["wait", "observe", "raise"]
 _BATCH = 256
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 15.0
+_MOST_FAILURES = 3
 
 
 class SearchTool:
     """Searches for rollouts, `k` passages per query.
 
     An outage is waited for, up to `max_wait_s` per search ("wait"), told at once ("observe"), or raised
-    as RetrieverUnavailable ("raise"). Whatever else goes wrong inside a retriever counts as an outage,
-    but is not waited for; only a retriever whose first answer is none that a retriever may give raises
+    as RetrieverUnavailable ("raise"). A search that fails on a server that is there is asked for three
+    times, not longer. Whatever else goes wrong inside a retriever counts as an outage, but is not waited
+    for; only a retriever whose first answer is none that a retriever may give raises
     RetrieverError, and servers with different indexes raise ReplicasDiffer. An empty or too long query is
     Refused, whatever the mode. Raises SettingsError for an unknown mode.
 
@@ -147,6 +152,7 @@ class _Round:
         self._queries = list(queries)
         self._deadline = time.monotonic() + max_wait_s
         self._pause_s = _FIRST_PAUSE_S
+        self._failures: Counter[int] = Counter()
         refusals = [_refusal(query, limits) for query in self._queries]
         self._open = [number for number, refusal in enumerate(refusals) if refusal is None]
         self.attempts: list[Attempt] = [refusal or [] for refusal in refusals]
@@ -161,12 +167,16 @@ class _Round:
             self.attempts[number] = attempt
         out = (self.attempts[number] for number in self._open)
         first = next((error for error in out if isinstance(error, RetrieverUnavailable)), None)
-        self._open = [
-            number
-            for number in self._open
-            if isinstance(self.attempts[number], RetrieverUnavailable)
-        ]
+        self._open = [number for number in self._open if self._may_pass(number)]
         return first
+
+    def _may_pass(self, number: int) -> bool:
+        """Whether asking again may help: with an outage; with a search that failed only so often."""
+        attempt = self.attempts[number]
+        if isinstance(attempt, SearchFailed):
+            self._failures[number] += 1
+            return self._failures[number] < _MOST_FAILURES
+        return is_outage(attempt)
 
     def pause(self) -> float | None:
         """Seconds until the rest should be asked for again; None if it should not be."""
@@ -215,7 +225,7 @@ class _Embedded:
                 self._waited_for(self._worker.submit(lambda: self._found(queries, k)), len(queries))
             )
         except Exception as error:
-            if len(queries) == 1 or isinstance(error, RetrieverUnavailable):
+            if len(queries) == 1 or is_outage(error):
                 return [error] * len(queries)
             return [attempt for query in queries for attempt in self._search([query], k)]
 

@@ -7,7 +7,7 @@ import logging
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.retrieval.batcher import DeadlineExceeded, QueueFull
-from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
+from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable, SearchFailed
 from prompt_coevo.retrieval.wire import MalformedRequest
 
 logger = logging.getLogger(PROJECT)
@@ -50,6 +50,7 @@ _STATUS: dict[type[CoevoError], int] = {
     BodyTooLarge: 413,
     WrongHost: 421,
     QueryError: 422,
+    SearchFailed: 500,
     NotReady: 503,
     QueueFull: 503,
     RetrieverUnavailable: 503,

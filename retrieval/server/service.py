@@ -13,7 +13,7 @@ from typing import TypeAlias
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.retrieval.batcher import Batcher
-from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
+from prompt_coevo.retrieval.errors import QueryError, is_outage
 from prompt_coevo.retrieval.outcomes import Attempt, about_one
 from prompt_coevo.retrieval.retriever import (
     Hit,
@@ -154,7 +154,7 @@ class RetrievalService:
         faults = [one for one in found if not isinstance(one, list | QueryError)]
         if not faults:
             return [about_one(one) if isinstance(one, QueryError) else one for one in found]
-        outage = next((one for one in faults if isinstance(one, RetrieverUnavailable)), None)
+        outage = next((one for one in faults if is_outage(one)), None)
         if outage is not None or len(faults) == len(found):
             raise outage or faults[0]
         logger.error("%d of %d queries failed", len(faults), len(found), exc_info=faults[0])

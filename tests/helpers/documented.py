@@ -53,6 +53,7 @@ TESTED_FILES: Final = (
     "docs/examples/own_trainer.py",
     "docs/examples/own_door.py",
     "docs/examples/own_loop.py",
+    "docs/examples/qdrant_retriever.py",
     "docs/examples/trl_quickstart.py",
     "docs/examples/verl_quickstart.sh",
     "docs/examples/openrlhf_quickstart.sh",

@@ -13,7 +13,7 @@ import pytest
 
 from helpers.passages import queries, write_corpus
 from helpers.retrieval_server import EchoRetriever, echo, serving
-from prompt_coevo import registry
+from prompt_coevo import Settings, registry
 from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.retrieval.agent.episode import SearchEpisode
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings, tool_of
@@ -152,6 +152,58 @@ def test_settings_that_contradict_each_other_are_refused(
 ) -> None:
     with pytest.raises(SettingsError, match=f"search agent: {sentence}"):
         SearchAgentSettings(**settings)
+
+
+def test_a_preset_names_a_retriever(tmp_path: Path, offer: Offer) -> None:
+    made: list[dict[str, Any]] = []
+
+    def make(**options: Any) -> EchoRetriever:
+        made.append(options)
+        return EchoRetriever()
+
+    offer("retrievers", "echo", make)
+    for name, text in (
+        ("job.toml", '[search_agent]\nretriever = "echo"\nk = 2\nretriever_options = {a = [1]}\n'),
+        ("job.yaml", "search_agent: {retriever: echo, k: 2, retriever_options: {a: [1]}}\n"),
+    ):
+        preset = tmp_path / name
+        preset.write_text(f"{text}\n")
+        settings = SearchAgentSettings(preset=str(preset), max_turns=1)
+        assert (settings.k, settings.max_turns) == (2, 1)
+        assert tool_of(settings).search(["a"]) == [echo("a", 2)]
+        other = SearchAgentSettings(preset=preset, url="http://h", k=7)
+        assert (other.k, other.url, other.retriever) == (7, "http://h", None)
+        assert Settings(config_file=str(preset)) == Settings(
+            config_file=str(preset), algorithms="p2o"
+        )
+    assert made == [{"a": [1]}] * 2
+
+
+def test_the_presets_of_the_package_are_for_agents_too() -> None:
+    settings = SearchAgentSettings(preset="inspo", url="http://h")
+    assert settings.model_copy(update={"preset": None}) == SearchAgentSettings(url="http://h")
+    with pytest.raises(SettingsError, match="search agent: set either url"):
+        SearchAgentSettings(preset="inspo")
+
+
+@pytest.mark.parametrize(
+    ("preset", "sentence"),
+    [
+        ("insp", "there is no preset 'insp'; did you mean inspo"),
+        ("p2o", "preset = 'p2o' has no section search_agent"),
+        ("nowhere.toml", "the settings file nowhere.toml cannot be read"),
+        (7, "preset must be a name or a path, but is a int"),
+    ],
+)
+def test_a_preset_that_says_nothing_to_the_agent_is_refused(preset: Any, sentence: str) -> None:
+    with pytest.raises(SettingsError, match=sentence):
+        SearchAgentSettings(preset=preset, url="http://h")
+
+
+def test_a_presets_mistakes_are_told(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text("[search_agent]\nurl = 'http://h'\nturns = 3\n")
+    with pytest.raises(SettingsError, match="search agent: .*turns"):
+        SearchAgentSettings(preset=tmp_path / "job.toml")
 
 
 @dataclass

@@ -15,7 +15,7 @@ from helpers.retrieval_server import EchoRetriever, echo, free_port, serving
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.retrieval.agent.tool import OnOutage, SearchTool
 from prompt_coevo.retrieval.client.client import RemoteClient, RemoteRetriever
-from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
+from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable, SearchFailed
 from prompt_coevo.retrieval.outcomes import Outage, Refused
 from prompt_coevo.retrieval.retriever import Hit, Limits
 
@@ -160,6 +160,39 @@ def test_a_broken_retriever_costs_only_its_own_query(
     ]
     assert both(tool, "boom") == results[1]
     assert "the index broke" in caplog.text
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_search_that_fails_on_a_server_is_not_waited_for(
+    pauses: list[float], asynchronous: bool
+) -> None:
+    """Else one query that breaks the index would hold a step for ten minutes."""
+
+    class Breaks(RemoteRetriever):
+        asked = 0
+
+        def search_each(self, queries: Sequence[str], k: int) -> list[Any]:
+            self.asked += 1
+            failed = SearchFailed("the search failed: ValueError: the index broke")
+            fails = {"boom"} if self.asked > 1 else {"boom", "once"}
+            return [failed if query in fails else echo(query, k) for query in queries]
+
+        async def asearch_each(self, queries: Sequence[str], k: int) -> list[Any]:
+            return self.search_each(queries, k)
+
+    remote = Breaks("http://127.0.0.1:1")
+    tool = SearchTool(remote, k=1, max_wait_s=10**9)
+    if asynchronous:
+        outcome = asyncio.run(tool.asearch("boom"))
+    else:
+        *good, outcome = tool.search(["a", "once", "boom"])
+        assert good == [echo("a", 1), echo("once", 1)]
+    assert outcome == Outage("the search failed: ValueError: the index broke")
+    assert remote.asked == 3
+    assert len(pauses) == 2
+    assert tool.search(["a"]) == [echo("a", 1)]
+    assert remote.asked == 4
+    remote.close()
 
 
 def test_raise_shows_the_bug_as_it_is() -> None:

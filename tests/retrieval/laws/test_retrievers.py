@@ -15,6 +15,7 @@ import pytest
 from helpers.retrieval_server import free_port
 from helpers.tiny_encoder import save_tiny_encoder
 from prompt_coevo.retrieval.client.client import RemoteRetriever
+from prompt_coevo.retrieval.fusion import HybridRetriever
 from prompt_coevo.retrieval.index.build import Request, build
 from prompt_coevo.retrieval.index.open import PassageIndex, open_index
 from prompt_coevo.retrieval.server.server import RetrievalServer
@@ -83,6 +84,18 @@ class TestDenseInShards(Index):
 
 class TestHybrid(Index):
     kind = "hybrid"
+
+
+class TestHybridOfRetrievers(Index):
+    """The one by name, over two indexes of their own."""
+
+    kind = "bm25"
+
+    @contextmanager
+    def retriever(self, passages: Passages) -> Iterator[Any]:
+        both = HybridRetriever([self.opened(passages), self.opened(passages)])
+        yield both
+        both.close()
 
 
 class TestRemote(Index):

@@ -88,6 +88,20 @@ def test_all_broken_ones_together() -> None:
         assert client.batch_search([]) == []
 
 
+def test_a_server_before_a_server_tells_the_same() -> None:
+    """One that serves the retriever `remote`."""
+    queries = ["a", "boom", "b", ""]
+    with serving(EchoRetriever()) as behind:
+        remote = RemoteRetriever(behind, total_timeout_s=3600.0)
+        with serving(remote) as address:
+            client = SearchR1Client(address)
+            assert client.batch_search(queries) == [told("a"), "", told("b"), ""]
+            reply = client.post(b'{"queries": ["boom"]}')
+            assert list(reply) == ["error"]
+            assert "the index broke" in reply["error"]
+        remote.close()
+
+
 def test_a_long_query_is_searched_for_by_its_beginning(caplog: pytest.LogCaptureFixture) -> None:
     """As Search-R1's server does, whose encoder reads 256 tokens of it."""
     retriever = EchoRetriever()
