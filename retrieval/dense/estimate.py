@@ -94,7 +94,7 @@ def index_bytes(faiss: Any, empty: Any, count: int) -> int:
     if isinstance(index, faiss.IndexPreTransform):
         matrices = [index.chain.at(n) for n in range(index.chain.size())]
         tables = sum(_NUMBER * matrix.d_in * (matrix.d_in + matrix.d_out) for matrix in matrices)
-        return tables + index_bytes(faiss, index.index, count)
+        return int(tables) + index_bytes(faiss, index.index, count)
     if isinstance(index, faiss.IndexRefine):
         both = index.base_index, index.refine_index
         return sum(index_bytes(faiss, part, count) for part in both)
