@@ -93,10 +93,8 @@ def index_bytes(faiss: Any, empty: Any, count: int) -> int:
     index = faiss.downcast_index(empty)
     if isinstance(index, faiss.IndexPreTransform):
         matrices = [index.chain.at(n) for n in range(index.chain.size())]
-        tables: int = sum(
-            _NUMBER * matrix.d_in * (matrix.d_in + matrix.d_out) for matrix in matrices
-        )
-        return tables + index_bytes(faiss, index.index, count)
+        tables = sum(_NUMBER * matrix.d_in * (matrix.d_in + matrix.d_out) for matrix in matrices)
+        return int(tables) + index_bytes(faiss, index.index, count)
     if isinstance(index, faiss.IndexRefine):
         both = index.base_index, index.refine_index
         return sum(index_bytes(faiss, part, count) for part in both)

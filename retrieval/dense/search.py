@@ -96,6 +96,7 @@ class FaissVectors:
         self._gives_back = kind in _FLAT | _LISTS | _GRAPHS | {_GPU}
         most = _MOST_ON_GPU if kind == _GPU else EF_SEARCH if kind in _GRAPHS else self.count
         self.most = min(most, self.count)
+        self._on_gpu = kind.startswith("Gpu")
         self.error = _HALF_ROUNDING if kind == _GPU else 0.0
         if kind in _LISTS:
             index.make_direct_map()
@@ -106,7 +107,9 @@ class FaissVectors:
 
     def nearest(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
         """As Searched says."""
-        with batch_by_blas(self._faiss) if len(queries) > 1 else nullcontext():
+        # On GPUs that means nothing, and parts of an index on several would take turns.
+        by_blas = len(queries) > 1 and not self._on_gpu
+        with batch_by_blas(self._faiss) if by_blas else nullcontext():
             scores, numbers = self.index.search(queries, k)
         return scores, numbers
 

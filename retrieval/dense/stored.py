@@ -7,8 +7,8 @@ its mapping, so that what was read takes no memory.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -88,7 +88,7 @@ class StoredVectors:
         with self._path.open("rb", buffering=0) as file:
             for start in range(first, len(self), rows):
                 count = min(rows, len(self) - start)
-                yield self._block(file.fileno(), start, count)
+                yield self._block(file, start, count)
 
     def sample(self, count: int) -> Vectors:
         """About `count` vectors, evenly spread, or all of them."""
@@ -98,14 +98,14 @@ class StoredVectors:
                 return self._counted(self.index.reconstruct_batch(numbers))
             found = np.empty((len(numbers), self.dimension), np.float32)
             for vector, number in zip(found, numbers.tolist(), strict=True):
-                self._read(file.fileno(), number, vector)
+                self._read(file, number, vector)
             return found
 
     def named(self, number: int) -> str:
         """As VectorSource says."""
         return f"vector {number} of the index {self._path} (line {number + 1} of the corpus)"
 
-    def _block(self, file: int, start: int, count: int) -> Vectors:
+    def _block(self, file: FileIO, start: int, count: int) -> Vectors:
         if self.is_flat:
             found = np.empty((count, self.dimension), np.float32)
             self._read(file, start, found)
@@ -120,17 +120,17 @@ class StoredVectors:
         self.bytes_read += vectors.nbytes
         return vectors
 
-    def _read(self, file: int, row: int, into: Vectors) -> None:
+    def _read(self, file: FileIO, row: int, into: Vectors) -> None:
         view = memoryview(into.reshape(-1).view(np.uint8).data)
-        place = self._begin + row * self._row_bytes
+        file.seek(self._begin + row * self._row_bytes)
         while view:
-            done = os.preadv(file, [view], place)
+            done = file.readinto(view)
             if not done:
                 raise IndexFileError(
                     f"the index {self._path} breaks off while it is read; copy it again"
                 )
             self.bytes_read += done
-            view, place = view[done:], place + done
+            view = view[done:]
 
     def _compare_with_faiss(self) -> None:
         """That vectors stand at the end of the file is seen from faiss' code; a newer one may differ."""
@@ -138,7 +138,7 @@ class StoredVectors:
         read = np.empty(self.dimension, np.float32)
         with self._path.open("rb", buffering=0) as file:
             for number in numbers if len(self) else ():
-                self._read(file.fileno(), number, read)
+                self._read(file, number, read)
                 if read.tobytes() != self.at(number).tobytes():
                     raise IndexFileError(
                         f"the index {self._path} is not written as this version expects; leave out --index "

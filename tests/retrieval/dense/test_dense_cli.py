@@ -18,7 +18,8 @@ from prompt_coevo.errors import CoevoError
 from prompt_coevo.retrieval.dense import encoders
 from prompt_coevo.retrieval.dense.faiss_package import load_faiss
 from prompt_coevo.retrieval.index import room
-from prompt_coevo.retrieval.index.open import describe
+from prompt_coevo.retrieval.index.build import Request, build
+from prompt_coevo.retrieval.index.open import describe, open_index, served_index
 
 COUNT = 200
 
@@ -108,3 +109,23 @@ def test_options_without_an_effect_are_refused(world: Any, tmp_path: Path) -> No
     refused = CliRunner().invoke(app, named)
     assert "devices have no effect on a bm25 index" in str(refused.exception)
     assert run(world, tmp_path / "c", "--devices", "cpu,cpu").exit_code == 0
+
+
+def test_gpus_are_chosen_when_an_index_is_opened(world: Any, tmp_path: Path) -> None:
+    for kind in ("dense", "hybrid"):
+        request = Request(kind, encoder=world.encoder, faiss_file=world.ready)
+        build(world.corpus, tmp_path / kind, request)
+        for gpus in ("auto", "none"):
+            opened = open_index(tmp_path / kind, gpus=gpus)
+            assert len(opened.search(["who"], 3)[0]) == 3
+            opened.close()
+        with pytest.raises(CoevoError, match="cannot be searched on all GPUs: faiss sees none"):
+            open_index(tmp_path / kind, gpus="all")
+        with pytest.raises(CoevoError, match="must be one of auto, all, none, but is 'two'"):
+            served_index(tmp_path / kind, gpus="two")
+    build(world.corpus, tmp_path / "words")
+    with pytest.raises(CoevoError, match="gpus have no effect on an index of this kind"):
+        open_index(tmp_path / "words", gpus="none")
+    options = ["serve", "--retriever", "remote", "--option", "url=x", "--gpus", "all"]
+    refused = CliRunner().invoke(app, options)
+    assert "--gpus is for the folder of an index" in str(refused.exception)

@@ -107,7 +107,7 @@ def test_memory_is_what_was_said(
         ("HNSW32,SQ8", [21_015_324], 21.9, 22.1, 43.7),
         ("IVF,SQ8", [21_015_324], 16.4, 24.7, 32.7),
         ("IVF,PQ96", [21_015_324], 2.2, 4.3, 4.5),
-        ("HNSW32,SQ8", [10_507_662, 10_507_662], 21.9, 11.1, 32.8),
+        ("HNSW32,SQ8", [10_507_662, 10_507_662], 21.9, 11.1, 65.1),
     ],
 )
 def test_wiki_18(
@@ -118,7 +118,7 @@ def test_wiki_18(
     disk: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The numbers of docs/retrieval.md."""
+    """The numbers of docs/retrieval.md, without the offsets of the passages. One file is never cut."""
     said = told_of_wiki(monkeypatch, index, shards)
     told = list(said.parts.values())[-1], said.memory, said.disk
     assert [round(one / 1e9, 1) for one in told] == [size, memory, disk]
@@ -141,6 +141,7 @@ def told_of_wiki(monkeypatch: pytest.MonkeyPatch, index: str, shards: list[int])
 
     monkeypatch.setattr(estimate, "StoredVectors", Ready)
     monkeypatch.setattr(estimate, "dimension_of", lambda name: 768)
-    said = estimate.foresee("e5", index, Large("e5_Flat.index"), shards)
+    ready = Large("e5_Flat.index") if len(shards) == 1 else None
+    said = estimate.foresee("e5", index, ready, shards)
     assert said is not None
     return said

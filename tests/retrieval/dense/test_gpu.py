@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -171,6 +172,24 @@ def test_several_gpus_find_what_one_finds(
             assert (numbers == whole.search(vectors[::9], k)[1]).all()
             assert (scores == whole.search(vectors[::9], k)[0]).all()
         sharded.close()
+
+
+def test_several_gpus_search_at_the_same_time(
+    vectors: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = indexes(vectors, tmp_path, ())["file"]
+    gpus = free(monkeypatch, 1 << 20, 1 << 20)
+    sharded = vector_gpu.on_gpu(gpus, index, "all")
+    both, search = threading.Barrier(2, timeout=60), GpuIndexFlatIP.search
+
+    def together(self: Any, queries: Any, k: int) -> Any:
+        both.wait()
+        return search(self, queries, k)
+
+    monkeypatch.setattr(GpuIndexFlatIP, "search", together)
+    for batch in (1, 5):
+        found = sharded.search(vectors[:batch], 1)[1]
+        assert found[:, 0].tolist() == list(range(batch))
 
 
 def test_lists_are_cut_among_the_gpus(
