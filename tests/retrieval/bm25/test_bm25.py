@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from helpers.passages import passages, queries
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.extras import MissingExtraError
 from prompt_coevo.retrieval.bm25 import build as bm25_build
 from prompt_coevo.retrieval.bm25 import kernels
 from prompt_coevo.retrieval.bm25.build import K1, B, build_bm25
@@ -199,6 +200,15 @@ def test_damaged_rows_write_nowhere_else(tmp_path: Path, value: int) -> None:
         with contextlib.suppress(IndexFileError):
             found = index.search_rows(["river song king war", "war", "song river"], 300)
             assert all(0 <= row < 200 for rows in found for row, _ in rows)
+
+
+def test_without_numba_it_is_said_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index_of(tmp_path, ["a river"])
+    monkeypatch.setattr("prompt_coevo.extras.is_installed", lambda package: False)
+    with pytest.raises(MissingExtraError, match=r"numba.*pip install 'prompt-coevo\[retrieval\]'"):
+        Bm25Index.open(tmp_path / "bm25", range(1))
 
 
 @pytest.mark.long
