@@ -35,11 +35,11 @@ def first_action(text: str, *, unclosed_think: UnclosedThink = "search") -> Tagg
     """
     tags = list(_TAG.finditer(text))
     thinking = _begins_in_thought(tags)
-    last_think = max((tag.start() for tag in tags if tag[2] == "think"), default=-1)
+    last_closed = max((tag.start() for tag in tags if tag[0] == "</think>"), default=-1)
     opened: re.Match[str] | None = None
     for tag in tags:
         closes, name = bool(tag[1]), tag[2]
-        unclosed = tag.start() > last_think and unclosed_think == "search"
+        unclosed = tag.start() > last_closed and unclosed_think == "search"
         if name == "think":
             thinking, opened = not closes, None
         elif thinking and not (unclosed and name == "search"):

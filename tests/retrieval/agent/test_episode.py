@@ -54,6 +54,7 @@ texts = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=12).map
             Search("two"),
         ),
         ("<think> the <search> tag <search>q</search>", Search("q")),
+        ("<think> <search>q</search> <think> more", Search("q")),
         ("<think> <search> a <answer>b</answer> </search>", UNCLOSED),
         ("<think><answer>a</answer><search>q</search>", Search("q")),
         ("<think><search>q</search><answer>a</answer>", Search("q")),
