@@ -56,8 +56,9 @@ def build_dense(
 ) -> dict[str, Any]:
     """Build the index of some rows in `folder`; gives what `DenseIndex.open` wants to know.
 
-    A build that was stopped goes on where it was. `faiss_file` is an index of these rows: as it is with
-    `index` "auto" or its own type, else another type is made of its vectors, and nothing is embedded.
+    A build that was stopped goes on where it was. `faiss_file` is an index of these rows: adopted as
+    it is with `index` "auto", or "Flat" if it is one; else another type is made of its vectors, and nothing
+    is embedded but the passages that are compared.
     `progress` counts every row once then, else twice: embedded, and in the index. `devices` are those that
     embed, as torch names them, by default all GPUs that it sees, or the CPU. Raises IndexFileError
     for an unknown type, a file that does not fit, or one that holds no exact vectors where these are
