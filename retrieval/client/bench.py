@@ -117,7 +117,7 @@ async def _server_cpu_s(session: Any, url: str) -> float | None:
     try:
         timeout = aiohttp.ClientTimeout(_METRICS_TIMEOUT_S)
         async with session.get(metrics_url(url), timeout=timeout) as response:
-            lines = (await response.read()).splitlines()
+            lines = (await response.read()).split(b"\n")
         return next((float(line[len(_CPU) :]) for line in lines if line.startswith(_CPU)), None)
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
         return None

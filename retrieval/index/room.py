@@ -76,7 +76,7 @@ def plan(folder: Path, passages: int, foreseen: Foreseen | None) -> Plan:
 def free_memory(meminfo: Path = _MEMORY, limits: Path = _LIMITS) -> int | None:
     """What may be used of this machine's memory, or of its container's; None where Linux does not say."""
     try:
-        lines = meminfo.read_text("ascii").splitlines()
+        lines = meminfo.read_text("ascii").split("\n")
         kib = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
     except (OSError, StopIteration, ValueError, IndexError):
         return None
@@ -98,5 +98,5 @@ def shown(size: int) -> str:
 
 def _inactive(path: Path) -> int:
     """Pages of files that are given back when memory is wanted."""
-    pairs = (line.split() for line in path.read_text("ascii").splitlines())
-    return next((int(pair[1]) for pair in pairs if pair[0] == "inactive_file"), 0)
+    pairs = (line.split() for line in path.read_text("ascii").split("\n"))
+    return next((int(pair[1]) for pair in pairs if pair and pair[0] == "inactive_file"), 0)

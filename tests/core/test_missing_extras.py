@@ -70,7 +70,7 @@ def test_openrlhfs_command_without_openrlhf(flags: list[str]) -> None:
             ["retrieval", "build", "CORPUS", "--out", "NEW"],
             sentence("stemming", "Stemmer", "retrieval"),
         ),
-        (["retrieval", "serve", "INDEX"], sentence("a retrieval server", "httptools", "retrieval")),
+        (["retrieval", "serve", "INDEX"], sentence("searching by words", "numba", "retrieval")),
     ],
 )
 def test_a_command_without_its_extra(arguments: list[str], expected: str, tmp_path: Path) -> None:
