@@ -12,12 +12,14 @@ Nothing here may fail, or write where it should not, whatever the files hold: a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 import numba
 import numpy as np
 import numpy.typing as npt
 from numba import types
+
+from prompt_coevo.retrieval.bm25.heap import compiled_part, keep, sort
 
 BLOCK: Final = 1 << 15
 """Most rows of a block."""
@@ -30,68 +32,13 @@ _LOOK_UP = 64  # looking a row up in a list costs about as much as adding that m
 _FORETASTE = 50  # a part of the postings by which it is found out how good a row must be, at least
 _TINY = 1e-45  # above 0
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 
 
-def _part(function: Function) -> Function:
-    return cast(Function, numba.njit(nogil=True)(function))
-
-
-@_part
-def _is_worse(score: float, row: int, than: float, than_row: int) -> bool:
-    return score < than or (score == than and row > than_row)
-
-
-@_part
-def _sift_down(scores: Floats, rows: Ints, length: int) -> None:
-    """Of a heap whose worst hit is the first, all but which is in order."""
-    score, row, hole = scores[0], rows[0], 0
-    while 2 * hole + 1 < length:
-        child = 2 * hole + 1
-        other = child + 1
-        if other < length and _is_worse(scores[other], rows[other], scores[child], rows[child]):
-            child = other
-        if not _is_worse(scores[child], rows[child], score, row):
-            break
-        scores[hole], rows[hole] = scores[child], rows[child]
-        hole = child
-    scores[hole], rows[hole] = score, row
-
-
-@_part
-def _keep(scores: Floats, rows: Ints, length: int, score: float, row: int) -> int:
-    """Take a hit into the heap if it is among the best; returns how many there are then."""
-    if length == len(scores):
-        if _is_worse(scores[0], rows[0], score, row):
-            scores[0], rows[0] = score, row
-            _sift_down(scores, rows, length)
-        return length
-    hole = length
-    while hole > 0:
-        parent = (hole - 1) // 2
-        if not _is_worse(score, row, scores[parent], rows[parent]):
-            break
-        scores[hole], rows[hole] = scores[parent], rows[parent]
-        hole = parent
-    scores[hole], rows[hole] = score, row
-    return length + 1
-
-
-@_part
-def _sort(scores: Floats, rows: Ints, length: int) -> None:
-    """From a heap to the best first."""
-    for end in range(length - 1, 0, -1):
-        score, row = scores[0], rows[0]
-        scores[0], rows[0] = scores[end], rows[end]
-        _sift_down(scores, rows, end)
-        scores[end], rows[end] = score, row
-
-
-@_part
+@compiled_part
 def _from(rows: Rows, place: int, stop: int, row: int) -> int:
     """The first place from `place` on whose row is not below `row`; near ones are found soonest."""
     step = 1
@@ -111,7 +58,7 @@ def _from(rows: Rows, place: int, stop: int, row: int) -> int:
     return place
 
 
-@_part
+@compiled_part
 def _add(
     rows: Rows,
     scores: Floats,
@@ -131,7 +78,7 @@ def _add(
         sums[row] += factor * own_scores[number]
 
 
-@_part
+@compiled_part
 def _add_new(
     rows: Rows,
     scores: Floats,
@@ -156,7 +103,7 @@ def _add_new(
     return count
 
 
-@_part
+@compiled_part
 def _look_up(
     rows: Rows,
     scores: Floats,
@@ -182,7 +129,7 @@ def _look_up(
             sums[row] += factor * scores[low]
 
 
-@_part
+@compiled_part
 def _choose(sums: Floats, width: int, enough: float, chosen: Rows) -> int:
     """Choose the rows with at least that score; returns how many."""
     limit, count = np.float32(max(enough, _TINY)), 0
@@ -192,7 +139,7 @@ def _choose(sums: Floats, width: int, enough: float, chosen: Rows) -> int:
     return count
 
 
-@_part
+@compiled_part
 def _choose_again(sums: Floats, enough: float, chosen: Rows, count: int) -> int:
     """The same among the chosen rows. The others stay behind them: their sums are still to be forgotten."""
     limit, left = np.float32(max(enough, _TINY)), 0
@@ -205,7 +152,7 @@ def _choose_again(sums: Floats, enough: float, chosen: Rows, count: int) -> int:
     return left
 
 
-@_part
+@compiled_part
 def _search_one(
     rows: Rows,
     scores: Floats,
@@ -301,7 +248,7 @@ def _search_one(
                 count = _choose(sums, width, need, chosen)
             for number in range(count):
                 row = chosen[number]
-                found = _keep(best_scores, best_rows, found, sums[row], begin + row)
+                found = keep(best_scores, best_rows, found, sums[row], begin + row)
         if sparse:
             for number in range(remembered):
                 sums[chosen[number]] = 0
@@ -310,7 +257,7 @@ def _search_one(
         begin += width
 
 
-@_part
+@compiled_part
 def _foretaste(
     rows: Rows,
     scores: Floats,
@@ -423,27 +370,17 @@ def _search(
             best_scores[query],
             best_rows[query],
         )
-        _sort(best_scores[query], best_rows[query], found[query])
+        sort(best_scores[query], best_rows[query], found[query])
 
 
 def _read(kind: Any) -> Any:
     return types.Array(kind, 1, "C", readonly=True)
 
 
+_I4, _I8, _F4 = types.int32, types.int64, types.float32
 _SIGNATURE = types.void(
-    _read(types.int32),
-    _read(types.float32),
-    _read(types.int64),
-    _read(types.float32),
-    _read(types.int64),
-    _read(types.float32),
-    _read(types.int64),
-    types.int64,
-    types.float32[::1],
-    types.int32[::1],
-    types.float32[:, ::1],
-    types.int64[:, ::1],
-    types.int64[::1],
+    *map(_read, (_I4, _F4, _I8, _F4, _I8, _F4, _I8)),
+    *(_I8, _F4[::1], _I4[::1], _F4[:, ::1], _I8[:, ::1], _I8[::1]),
 )
 
 

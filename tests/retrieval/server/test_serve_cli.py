@@ -261,15 +261,17 @@ def warmed_up(address: str) -> None:
 
 
 def test_latencies_of_a_load() -> None:
-    load = Load(2, 2.0, [0.4, 0.1, 0.2, 0.3], {})
-    assert load.queries_per_s == 2.0
+    load = Load(2, 3, 2.0, queries=12, latencies_s=[0.4, 0.1, 0.2, 0.3])
+    assert (load.queries_per_s, load.queries_per_cpu_s) == (6.0, None)
+    load.server_cpu_s = 0.5
+    assert load.queries_per_cpu_s == 24.0
     assert [load.latency_s(quantile) for quantile in (0.0, 0.5, 0.99, 1.0)] == [0.1, 0.3, 0.4, 0.4]
 
 
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [
-        ("prompt_coevo.cli", {"starlette", "uvicorn", "aiohttp", "orjson", "faiss"}),
+        ("prompt_coevo.cli", {"starlette", "uvicorn", "aiohttp", "orjson", "faiss", "numba"}),
         (
             "prompt_coevo.retrieval.client.client",
             {"aiohttp", "orjson", "tenacity", "numpy", "starlette"},

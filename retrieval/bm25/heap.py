@@ -1,0 +1,72 @@
+"""The best hits so far, in a heap whose worst hit is the first; compiled as a part of `kernels`.
+
+The kept code of `kernels` is not made anew when this file alone changes: remove it (`__pycache__`) then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
+
+
+def compiled_part(function: Function) -> Function:
+    """A function that compiled ones call."""
+    return cast(Function, numba.njit(nogil=True)(function))
+
+
+@compiled_part
+def _is_worse(score: float, row: int, than: float, than_row: int) -> bool:
+    return score < than or (score == than and row > than_row)
+
+
+@compiled_part
+def _sift_down(scores: Floats, rows: Ints, length: int) -> None:
+    """Of a heap whose worst hit is the first, all but which is in order."""
+    score, row, hole = scores[0], rows[0], 0
+    while 2 * hole + 1 < length:
+        child = 2 * hole + 1
+        other = child + 1
+        if other < length and _is_worse(scores[other], rows[other], scores[child], rows[child]):
+            child = other
+        if not _is_worse(scores[child], rows[child], score, row):
+            break
+        scores[hole], rows[hole] = scores[child], rows[child]
+        hole = child
+    scores[hole], rows[hole] = score, row
+
+
+@compiled_part
+def keep(scores: Floats, rows: Ints, length: int, score: float, row: int) -> int:
+    """Take a hit into the heap if it is among the best; returns how many there are then."""
+    if length == len(scores):
+        if _is_worse(scores[0], rows[0], score, row):
+            scores[0], rows[0] = score, row
+            _sift_down(scores, rows, length)
+        return length
+    hole = length
+    while hole > 0:
+        parent = (hole - 1) // 2
+        if not _is_worse(score, row, scores[parent], rows[parent]):
+            break
+        scores[hole], rows[hole] = scores[parent], rows[parent]
+        hole = parent
+    scores[hole], rows[hole] = score, row
+    return length + 1
+
+
+@compiled_part
+def sort(scores: Floats, rows: Ints, length: int) -> None:
+    """From a heap to the best first."""
+    for end in range(length - 1, 0, -1):
+        score, row = scores[0], rows[0]
+        scores[0], rows[0] = scores[end], rows[end]
+        _sift_down(scores, rows, end)
+        scores[end], rows[end] = score, row
