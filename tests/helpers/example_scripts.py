@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
-from prompt_coevo.settings.presets import preset_text
+from prompt_coevo.settings.sources import read_preset
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 _TRAINERS = {"openrlhf", "verl"}
@@ -60,8 +59,9 @@ def longest_episode(agent: SearchAgentSettings) -> int:
 
 
 def check_preset(name: str, given: Any) -> None:
-    """The script has to set every value of the preset, to what the preset says."""
-    _check(given, tomllib.loads(preset_text(name)))
+    """The script has to set every value of the preset, to what the preset says; the agent has a file of its
+    own."""
+    _check(given, read_preset(name))
 
 
 def _check(given: Any, wanted: dict[str, Any]) -> None:

@@ -375,8 +375,8 @@ def test_damage_between_the_sampled_blocks_is_found_before_serving(tmp_path: Pat
     open_retriever("index", {"folder": folder}).close()
     with pytest.raises(ValueError, match=f"{largest.name} is damaged"):
         open_retriever("index", {"folder": folder, "verify": True})
-    _open(tmp_path / "index", None, None, {}, verify=False).close()
+    _open(tmp_path / "index", None, None, {}, verify=False, gpus="auto").close()
     with pytest.raises(ValueError, match=f"{largest.name} is damaged"):
-        _open(tmp_path / "index", None, None, {}, verify=True)
+        _open(tmp_path / "index", None, None, {}, verify=True, gpus="auto")
     with pytest.raises(SettingsError, match="--verify is for the folder of an index"):
-        _open(None, None, "words:Words", {}, verify=True)
+        _open(None, None, "words:Words", {}, verify=True, gpus="auto")

@@ -64,7 +64,7 @@ def test_without_a_name_there_is_no_trainer(
 @pytest.mark.parametrize(("mode", "modules"), [("sync", 1), ("colocate_async", 2)])
 def test_all_that_is_overridden_is_among_them(mode: str, modules: int) -> None:
     """A method of ours that VeRL does not have would never be called."""
-    named = {*LEANT_ON[mode][1], "__init__", "_observe"}
+    named = {*LEANT_ON[mode][1], "__init__", "_observe", "_about_to_drop"}
     called = {
         node.attr
         for module in (trainer, asynchronous)[:modules]

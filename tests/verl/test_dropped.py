@@ -12,7 +12,7 @@ from transfer_queue.storage.managers.simple_storage_manager import AsyncSimpleSt
 from verl.trainer.ppo.v1 import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.replay_buffer import ReplayBufferAsync
 
-from prompt_coevo.adapters.verl import asynchronous, generation, trainer
+from prompt_coevo.adapters.verl import asynchronous, generation, harvest, policy, trainer
 from prompt_coevo.adapters.verl.asynchronous import CoevoColocateAsync
 from prompt_coevo.doors.due import Due
 
@@ -121,7 +121,7 @@ def test_only_what_was_planned_is_taken_up_from_a_checkpoint(
     monkeypatch: pytest.MonkeyPatch, has_state: bool
 ) -> None:
     store = Store()
-    for module in (asynchronous, asynchronous.policy):
+    for module in (asynchronous, harvest, policy):
         monkeypatch.setattr(module, "tq", store)
     monkeypatch.setattr(trainer.Coevolving, "_load_checkpoint", lambda _: None)
     monkeypatch.setattr(asynchronous, "_read_plans", lambda _: {"planned": [], "gone": []})

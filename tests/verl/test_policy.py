@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from transfer_queue import KVBatchMeta
 
-from prompt_coevo.adapters.verl import policy
+from prompt_coevo.adapters.verl import harvest, policy
 from prompt_coevo.doors.policy import RolloutsFailed
 from prompt_coevo.types import Assignment, PolicyVersion, RolloutRequest, Sampling
 
@@ -111,7 +111,8 @@ def test_rollouts_of_others_in_the_same_partition_are_left_alone(
 ) -> None:
     """An asynchronous trainer's riders are out while a search asks for its own."""
     partition = Partition(mine="finished", failed="failure", late="running", other="finished")
-    monkeypatch.setattr(policy, "tq", partition)
+    for module in (harvest, policy):
+        monkeypatch.setattr(module, "tq", partition)
     monkeypatch.setattr(
         partition, "KVBatchMeta", lambda **fields: SimpleNamespace(**fields), raising=False
     )
