@@ -11,6 +11,7 @@ from prompt_coevo.doors.columns import index_named, missing_column
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.rows import Row, rows_of
 from prompt_coevo.errors import DatasetError
+from prompt_coevo.placement import Message
 from prompt_coevo.settings import Settings
 
 _ROLLOUTS: Final = "__rollout_n__"
@@ -46,7 +47,7 @@ def index_questions(
         dataset,
         settings,
         _value,
-        prompt=lambda row: list(row["raw_prompt"]),
+        prompt=lambda row: [_without_opened(message) for message in row["raw_prompt"]],
         usual_truth=_truth,
         check=check,
         scan=_rows(dataset),
@@ -67,6 +68,20 @@ def _rows(dataset: RLHFDataset) -> Iterator[Row] | None:
             yield dataset[number] if has_media else _with_usual_columns(row, dataset.prompt_key)
 
     return rows()
+
+
+def _without_opened(message: Message) -> Message:
+    """A message as the dataset stores it: VeRL puts the opened image beside an image's bytes."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    return {**message, "content": [_as_stored(part) for part in content]}
+
+
+def _as_stored(part: object) -> object:
+    if not isinstance(part, Mapping) or "bytes" not in part:
+        return part
+    return {name: value for name, value in part.items() if name != "image"}
 
 
 def _with_usual_columns(row: Row, prompt_key: str) -> Row:

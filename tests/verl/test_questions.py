@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from datasets import Dataset
 from omegaconf import OmegaConf
+from PIL import Image
 from verl.utils.dataset.rl_dataset import RLHFDataset
 
 from prompt_coevo.adapters.verl.questions import index_questions
@@ -55,3 +58,31 @@ def test_a_dataset_class_of_the_users_is_asked_for_its_rows(tmp_path: Path) -> N
     index = index_questions(rows, Settings(), LOOPS, 4)
     assert index.ids_of([rows[number] for number in range(len(rows))]) == index.ids()
     assert index.question(index.id_at(3)).prompt == [{"role": "user", "content": "changed 3"}]
+
+
+def as_bytes(image: Image.Image) -> dict[str, bytes]:
+    file = BytesIO()
+    image.save(file, "PNG")
+    return {"bytes": file.getvalue()}
+
+
+@pytest.mark.parametrize("store", [as_bytes, lambda image: image], ids=["bytes", "opened"])
+def test_questions_about_images_are_known_again(
+    store: Callable[[Image.Image], object], tmp_path: Path
+) -> None:
+    """VeRL opens an image anew each time that it gives a row."""
+    data = [
+        {
+            "prompt": [{"role": "user", "content": "<image>which shade?"}],
+            "images": [store(Image.new("RGB", (4, 4), (shade, 0, 0)))],
+            "reward_model": {"style": "rule", "ground_truth": "red"},
+        }
+        for shade in (10, 200)
+    ]
+    Dataset.from_list(data).to_parquet(path := str(tmp_path / "images.parquet"))
+    config = {"prompt_key": "prompt", "filter_overlong_prompts": False, "cache_dir": str(tmp_path)}
+    rows = RLHFDataset(path, None, OmegaConf.create(config), processor=object())
+    index = index_questions(rows, Settings(), LOOPS, 4)
+    assert len(set(index.ids())) == 2
+    assert index.ids_of([rows[0], rows[1]]) == index.ids()
+    assert index.question(index.id_at(1)).prompt[0]["content"][1]["text"] == "which shade?"  # type: ignore[index]
