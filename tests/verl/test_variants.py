@@ -1,20 +1,26 @@
-"""What else VeRL can be told to do with a batch: REINFORCE++, LoRA, and activations computed twice.
+"""What else VeRL can be told to do with a batch: REINFORCE++, LoRA, activations computed twice, several
+updates, a critic, and bf16.
 
-One run, because each takes minutes. The learning rate is 0, so all log-probs are the base policy's and can
-be computed here. Stand-ins: platform, rollout server, teacher.
+Each run takes minutes. Where the learning rate is 0 all log-probs and values are those of the weights that
+the run began with, and can be computed here. Stand-ins: platform, rollout server, teacher.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from transformers import AutoModelForTokenClassification
 
 from helpers.base_policy import log_probs
 from helpers.verl_run import TASKS, Result, run_verl
-from helpers.verl_world import P2O, by_group, reflection, sampled, teach, tokens
+from helpers.verl_world import P2O, TOKENIZER, by_group, reflection, sampled, teach, tokens
+from prompt_coevo.demo.model import base_policy_path
 from standins.openai_server import openai_server
 
 pytestmark = pytest.mark.long
@@ -30,6 +36,29 @@ LORA = (
 STILL = (f"{ACTOR}.optim.lr=0", f"{ACTOR}.optim.weight_decay=0")
 AGAIN = (f"{MODEL}.enable_gradient_checkpointing=True",)
 REINFORCE = ("algorithm.adv_estimator=reinforce_plus_plus",)
+UPDATES = 4
+SEVERAL_UPDATES = (
+    f"{ACTOR}.ppo_epochs=2",
+    f"{ACTOR}.ppo_mini_batch_size=2",
+    f"{ACTOR}.ppo_micro_batch_size_per_gpu=8",
+    f"{ACTOR}.optim.weight_decay=0",  # so that steps without a reward leave the weights as they are
+)
+CRITIC = (
+    "algorithm.adv_estimator=gae",
+    "algorithm.gamma=0.9",
+    "algorithm.lam=0.8",
+    "critic.model.use_remove_padding=False",
+    "critic.model.enable_gradient_checkpointing=False",
+    "+critic.model.override_config.attn_implementation=eager",
+    "critic.strategy=fsdp2",
+    "critic.ppo_micro_batch_size_per_gpu=8",
+    "critic.fsdp.use_torch_compile=False",
+    *(
+        f"+critic.fsdp.mixed_precision.{name}=fp32"
+        for name in ("param_dtype", "reduce_dtype", "buffer_dtype")
+    ),
+)
+BF16 = (f"{ACTOR}.fsdp_config.mixed_precision.param_dtype=bf16",)
 
 
 def run(folder: Path, *overrides: str) -> Result:
@@ -81,4 +110,119 @@ def test_lora_and_reinforce_are_trained_on_the_question(tmp_path: Path) -> None:
             if distilled:  # in other rows they are the sampler's, whose merged weights VeRL rounds
                 assert row["rollout_log_probs"] == on_question
             assert all(map(math.isfinite, row["advantages"]))
+    assert any(metrics["actor/grad_norm"] > 0 for metrics in result.metrics.values())
+
+
+def test_all_updates_of_a_batch_have_the_old_log_probs_of_the_question(tmp_path: Path) -> None:
+    """Two epochs over two mini-batches each: all compare with the weights before the first of them."""
+    result = run(tmp_path, *SEVERAL_UPDATES)
+    version = {event["global_steps"]: event["checksum"] for event in result.weights()}
+    distilled_by_base = 0
+    for step in result.metrics:
+        rows = [row for row in result.actor if row["global_steps"] == step]
+        assert len(rows) == 2 * 16
+        by_rollout: defaultdict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+        for row in rows:
+            by_rollout[row["uid"], row["session_id"]].append(row)
+        assert {len(passes) for passes in by_rollout.values()} == {2}
+        for passes in by_rollout.values():
+            assert passes[0]["old_log_probs"] == passes[1]["old_log_probs"]
+        for row in rows[: len(rows) // UPDATES]:
+            assert row["log_probs"] == pytest.approx(row["old_log_probs"], abs=1e-4)
+        if version[step - 1] != version[0]:
+            continue
+        for row in rows:
+            on_question = log_probs(row["prompts"], row["responses"])
+            assert row["old_log_probs"] == pytest.approx(on_question, abs=1e-4)
+            distilled_by_base += result.metrics[step]["coevo/templated_fraction"] == 1.0
+    assert distilled_by_base > 0
+    assert version[STEPS] != version[STEPS - 1]  # it learns
+    assert further_from_old(result.actor, STEPS) > 1e-3
+
+
+def further_from_old(actor: list[dict[str, Any]], step: int) -> float:
+    """How far the later updates of a step are from its old log-probs, at most."""
+    rows = [row for row in actor if row["global_steps"] == step]
+    return max(
+        abs(now - old)
+        for row in rows[len(rows) // UPDATES :]
+        for now, old in zip(row["log_probs"], row["old_log_probs"], strict=True)
+    )
+
+
+def test_a_critics_values_are_those_of_the_question(tmp_path: Path) -> None:
+    """And GAE goes by them."""
+    folder = tmp_path / "critic"
+    values = save_critic(folder)
+    result = run(
+        tmp_path / "run",
+        *(*STILL, *CRITIC, f"critic.model.path={folder}"),
+        *("critic.optim.lr=0", "critic.optim.weight_decay=0"),
+    )
+    whitened: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
+    for (step, _), group in by_group(result.actor).items():
+        for row in group:
+            on_question = values(row["prompts"], row["responses"])
+            assert row["values"] == pytest.approx(on_question, abs=1e-4)
+            reward = row["returns"][-1]
+            assert reward in (pytest.approx(0, abs=1e-4), pytest.approx(1, abs=1e-4))
+            expected = gae(on_question, reward)
+            returns = [a + v for a, v in zip(expected, on_question, strict=True)]
+            assert row["returns"] == pytest.approx(returns, abs=1e-3)
+            whitened[step] += zip(row["advantages"], expected, strict=True)
+    for pairs in whitened.values():
+        assert correlation(pairs) == pytest.approx(1, abs=1e-3)
+    for metrics in result.metrics.values():
+        assert metrics["critic/vf_loss"] > 0
+        assert metrics["critic/grad_norm"] > 0
+
+
+def save_critic(folder: Path) -> Callable[[list[int], list[int]], list[float]]:
+    """The base policy with a head for values, which differ from token to token; how to compute them."""
+    torch.manual_seed(0)
+    model = AutoModelForTokenClassification.from_pretrained(
+        base_policy_path(), num_labels=1, dtype=torch.float32
+    ).eval()
+    torch.nn.init.normal_(model.score.weight, std=0.1)
+    model.save_pretrained(folder)
+    TOKENIZER.save_pretrained(folder)
+
+    def values(prompt: list[int], response: list[int]) -> list[float]:
+        with torch.no_grad():
+            logits = model(torch.tensor([prompt + response])).logits[0, len(prompt) - 1 : -1, 0]
+        return logits.tolist()  # type: ignore[no-any-return]
+
+    return values
+
+
+def gae(values: list[float], reward: float) -> list[float]:
+    """Generalised advantages of one response with its reward at the end."""
+    advantages: list[float] = []
+    later, following = 0.0, 0.0
+    rewards = [0.0] * (len(values) - 1) + [reward]
+    for value, got in zip(reversed(values), reversed(rewards), strict=True):
+        later = got + 0.9 * following - value + 0.9 * 0.8 * later
+        following = value
+        advantages.append(later)
+    return advantages[::-1]
+
+
+def correlation(pairs: list[tuple[float, float]]) -> float:
+    return float(torch.corrcoef(torch.tensor(pairs).T)[0, 1])
+
+
+def test_in_bf16_it_trains_on_the_question(tmp_path: Path) -> None:
+    """VeRL's default: FSDP computes in bf16, and keeps the weights in fp32."""
+    result = run(tmp_path, *STILL, *BF16)
+    differences = []
+    for (step, _), group in by_group(result.actor).items():
+        distilled = result.metrics[step]["coevo/templated_fraction"] == 1.0
+        for row in group:
+            if distilled:
+                assert row["rollout_log_probs"] == row["old_log_probs"]
+            assert row["log_probs"] == row["old_log_probs"]
+            on_question = log_probs(row["prompts"], row["responses"])
+            pairs = zip(row["old_log_probs"], on_question, strict=True)
+            differences += [abs(here - exact) for here, exact in pairs]
+    assert 1e-4 < sum(differences) / len(differences) < 0.05
     assert any(metrics["actor/grad_norm"] > 0 for metrics in result.metrics.values())

@@ -1,6 +1,7 @@
 """VeRL's own FSDP2 engine, which runs on a CPU but is registered for GPUs only.
 
-Replaced is one argument: the weights of a reference policy are not pinned, which needs an accelerator.
+Replaced are two arguments: the weights of a reference policy are not pinned, which needs an accelerator,
+and a critic is loaded with eager attention; VeRL asks for flash-attn whatever the configuration says.
 """
 
 from __future__ import annotations
@@ -19,3 +20,20 @@ def register(module: Any) -> None:
         EngineRegistry.register(model_type=model_type, backend=["fsdp2"], device="cpu")(engine)
     policy = module.CPUOffloadPolicy
     module.CPUOffloadPolicy = lambda pin_memory: policy(pin_memory=False)
+
+
+def load_critics_eagerly(module: Any) -> None:
+    """In `verl.utils.model`."""
+
+    def load(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
+        from transformers import AutoModelForTokenClassification
+
+        return AutoModelForTokenClassification.from_pretrained(
+            local_path,
+            torch_dtype=torch_dtype,
+            config=model_config,
+            attn_implementation="eager",
+            trust_remote_code=trust_remote_code,
+        )
+
+    module.load_valuehead_model = load

@@ -15,7 +15,7 @@ from standins import json_lines
 
 _PER_TOKEN = (
     "response_mask", "old_log_probs", "rollout_log_probs", "ref_log_prob", "advantages",
-    "rollout_is_weights",
+    "rollout_is_weights", "values", "returns",
 )  # fmt: skip
 
 
