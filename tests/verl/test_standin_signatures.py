@@ -1,7 +1,7 @@
-"""The stand-in for vLLM's server against the one that VeRL makes of vLLM, read from VeRL's files.
+"""The stand-ins for servers of vLLM and SGLang against those that VeRL makes of them, read from its files.
 
-They import vLLM, which is not in this environment. What the server hands on to vLLM is compared with it
-in `tests/real_vllm/test_standins.py`.
+These import vLLM and SGLang, which are not in this environment. What the server hands on to vLLM is
+compared with it in `tests/real_vllm/test_standins.py`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from verl.workers.rollout.replica import RolloutReplica
 
 from helpers.signatures import misfits, read_function
 from standins.verl.adapter import Replica, ServerAdapter
+from standins.verl.reward_model import Judge, JudgeReplica
 from standins.verl.server import Server
 
 
-def real(file: str, owner: str, name: str) -> Any:
+def real(file: str, owner: str, name: str, engine: str = "vllm") -> Any:
     (folder,) = find_spec("verl.workers.rollout").submodule_search_locations  # type: ignore[union-attr, misc]
-    return read_function(Path(folder) / "vllm_rollout" / file, owner, name)
+    return read_function(Path(folder) / f"{engine}_rollout" / file, owner, name)
 
 
 @pytest.mark.parametrize("name", ["generate", "wake_up", "sleep"])
@@ -39,3 +40,15 @@ def test_the_replica_is_called_as_verls() -> None:
     theirs = real("vllm_async_server.py", "vLLMReplica", "launch_servers")
     assert misfits(Replica.launch_servers, theirs) == []
     assert Replica.__init__ is RolloutReplica.__init__
+
+
+@pytest.mark.parametrize("name", ["wake_up", "sleep"])
+def test_the_reward_models_server_is_called_as_verls(name: str) -> None:
+    theirs = real("async_sglang_server.py", "SGLangHttpServer", name, "sglang")
+    assert misfits(getattr(Judge, name), theirs) == []
+
+
+def test_the_reward_models_replica_is_called_as_verls() -> None:
+    theirs = real("async_sglang_server.py", "SGLangReplica", "launch_servers", "sglang")
+    assert misfits(JudgeReplica.launch_servers, theirs) == []
+    assert JudgeReplica.__init__ is RolloutReplica.__init__

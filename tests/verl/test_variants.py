@@ -34,6 +34,8 @@ LORA = (
     f"{MODEL}.lora.merge=True",
 )
 STILL = (f"{ACTOR}.optim.lr=0", f"{ACTOR}.optim.weight_decay=0")
+# It moves, but not before there is a reward, which is under templates.
+LATER = (f"{ACTOR}.optim.weight_decay=0",)
 AGAIN = (f"{MODEL}.enable_gradient_checkpointing=True",)
 REINFORCE = ("algorithm.adv_estimator=reinforce_plus_plus",)
 UPDATES = 4
@@ -41,7 +43,6 @@ SEVERAL_UPDATES = (
     f"{ACTOR}.ppo_epochs=2",
     f"{ACTOR}.ppo_mini_batch_size=2",
     f"{ACTOR}.ppo_micro_batch_size_per_gpu=8",
-    f"{ACTOR}.optim.weight_decay=0",  # so that steps without a reward leave the weights as they are
 )
 CRITIC = (
     "algorithm.adv_estimator=gae",
@@ -115,9 +116,8 @@ def test_lora_and_reinforce_are_trained_on_the_question(tmp_path: Path) -> None:
 
 def test_all_updates_of_a_batch_have_the_old_log_probs_of_the_question(tmp_path: Path) -> None:
     """Two epochs over two mini-batches each: all compare with the weights before the first of them."""
-    result = run(tmp_path, *SEVERAL_UPDATES)
-    version = {event["global_steps"]: event["checksum"] for event in result.weights()}
-    distilled_by_base = 0
+    result = run(tmp_path, *LATER, *SEVERAL_UPDATES)
+    first, distilled_by_base = by_base(result), 0
     for step in result.metrics:
         rows = [row for row in result.actor if row["global_steps"] == step]
         assert len(rows) == 2 * 16
@@ -129,15 +129,21 @@ def test_all_updates_of_a_batch_have_the_old_log_probs_of_the_question(tmp_path:
             assert passes[0]["old_log_probs"] == passes[1]["old_log_probs"]
         for row in rows[: len(rows) // UPDATES]:
             assert row["log_probs"] == pytest.approx(row["old_log_probs"], abs=1e-4)
-        if version[step - 1] != version[0]:
-            continue
-        for row in rows:
-            on_question = log_probs(row["prompts"], row["responses"])
-            assert row["old_log_probs"] == pytest.approx(on_question, abs=1e-4)
-            distilled_by_base += result.metrics[step]["coevo/templated_fraction"] == 1.0
+        if step in first:
+            for row in rows:
+                on_question = log_probs(row["prompts"], row["responses"])
+                assert row["old_log_probs"] == pytest.approx(on_question, abs=1e-4)
+                distilled_by_base += result.metrics[step]["coevo/templated_fraction"] == 1.0
     assert distilled_by_base > 0
-    assert version[STEPS] != version[STEPS - 1]  # it learns
     assert further_from_old(result.actor, STEPS) > 1e-3
+
+
+def by_base(result: Result) -> list[int]:
+    """The steps that began with the base policy's weights: those before the first reward, and the one
+    with it. There are others after them."""
+    version = {event["global_steps"]: event["checksum"] for event in result.weights()}
+    assert version[STEPS] != version[STEPS - 1]
+    return [step for step in result.metrics if version[step - 1] == version[0]]
 
 
 def further_from_old(actor: list[dict[str, Any]], step: int) -> float:
@@ -213,16 +219,19 @@ def correlation(pairs: list[tuple[float, float]]) -> float:
 
 def test_in_bf16_it_trains_on_the_question(tmp_path: Path) -> None:
     """VeRL's default: FSDP computes in bf16, and keeps the weights in fp32."""
-    result = run(tmp_path, *STILL, *BF16)
-    differences = []
+    result = run(tmp_path, *LATER, *BF16)
+    first, differences = by_base(result), []
+    distilled_by_base = 0
     for (step, _), group in by_group(result.actor).items():
         distilled = result.metrics[step]["coevo/templated_fraction"] == 1.0
         for row in group:
             if distilled:
                 assert row["rollout_log_probs"] == row["old_log_probs"]
-            assert row["log_probs"] == row["old_log_probs"]
-            on_question = log_probs(row["prompts"], row["responses"])
-            pairs = zip(row["old_log_probs"], on_question, strict=True)
-            differences += [abs(here - exact) for here, exact in pairs]
-    assert 1e-4 < sum(differences) / len(differences) < 0.05
-    assert any(metrics["actor/grad_norm"] > 0 for metrics in result.metrics.values())
+            assert row["log_probs"] == pytest.approx(row["old_log_probs"], abs=0.1)
+            if step in first:
+                on_question = log_probs(row["prompts"], row["responses"])
+                pairs = zip(row["old_log_probs"], on_question, strict=True)
+                differences += [abs(here - exact) for here, exact in pairs]
+                distilled_by_base += distilled
+    assert distilled_by_base > 0
+    assert 1e-5 < sum(differences) / len(differences) < 0.05

@@ -1,15 +1,18 @@
-"""Replaces vLLM as VeRL knows it: `rollout.name=hfcpu`, a replica and the trainer's side of it."""
+"""Replaces vLLM as VeRL knows it: `rollout.name=hfcpu`, a replica and the trainer's side of it; and SGLang,
+for reward models, whose wire form VeRL goes by the name for."""
 
 from __future__ import annotations
 
 from typing import Any
 
 _NAME = "hfcpu"
+_JUDGE = "sglang"
 
 
 def register_adapter(module: Any) -> None:
     """Name the trainer's side in `verl.workers.rollout.base`."""
-    module._ROLLOUT_REGISTRY[(_NAME, "async")] = "standins.verl.adapter.ServerAdapter"
+    for name in (_NAME, _JUDGE):
+        module._ROLLOUT_REGISTRY[(name, "async")] = "standins.verl.adapter.ServerAdapter"
 
 
 def register_replica(module: Any) -> None:
@@ -20,4 +23,10 @@ def register_replica(module: Any) -> None:
 
         return Replica
 
+    def load_judge() -> type:
+        from standins.verl.reward_model import JudgeReplica
+
+        return JudgeReplica
+
     module.RolloutReplicaRegistry.register(_NAME, load)
+    module.RolloutReplicaRegistry.register(_JUDGE, load_judge)

@@ -72,10 +72,12 @@ class Server:
         if unexpected or set(missing) - set(self._model._tied_weights_keys or ()):
             raise RuntimeError(f"weights do not fit: {missing} missing, {unexpected} unexpected")
         self._model.tie_weights()
-        self._global_steps, self._has_weights = global_steps, True
-        self._asked.clear()
+        self._has_weights = True
+        if global_steps is not None:  # after a sleep in the middle of a step VeRL names none
+            self._global_steps = global_steps
+            self._asked.clear()
         checksum = sum(float(tensor.abs().sum()) for tensor in state.values())
-        self._log({"event": "weights", "global_steps": global_steps, "checksum": checksum})
+        self._log({"event": "weights", "global_steps": self._global_steps, "checksum": checksum})
 
     async def generate(
         self,
