@@ -7,21 +7,21 @@ router and the requests are VeRL's.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import pytest
 
-from helpers.verl_run import TASKS, Result, run_verl
-from helpers.verl_world import P2O, TOKENIZER, by_group, reflection, sampled, teach, tokens
+from helpers.verl_run import TASKS, Result, rows, run_verl
+from helpers.verl_world import MANY, P2O, TOKENIZER, by_group, reflection, sampled, teach, tokens
 from prompt_coevo.demo.model import base_policy_path
-from prompt_coevo.demo.world import reward, spell
+from prompt_coevo.demo.world import Task, reward, spell
 from standins.openai_server import openai_server
 
 pytestmark = pytest.mark.long
 
-STEPS = 4
 OF_REWARD = "reward.reward_model"
 REWARD_MODEL = (
     "reward.custom_reward_function.path=null",
@@ -38,64 +38,84 @@ OWN_DEVICES = (
 )
 
 
-def run(folder: Path, *overrides: str, gpus: int = 1) -> Result:
-    """Two epochs with a search between them, and validations."""
+SEARCH = (*P2O, "coevo.p2o.dev_size=4", "trainer.total_epochs=2")
+STEPS_OF_SEARCH = 4
+RIDERS = (
+    *("coevo.p2o.search_backend=stream", "coevo.p2o.tau=0.5", "coevo.p2o.riders=0.125"),
+    *("trainer.total_epochs=3", "data.train_batch_size=8"),
+    "actor_rollout_ref.actor.ppo_mini_batch_size=8",
+)
+STEPS_OF_RIDERS = 6
+
+
+def run(
+    folder: Path, *overrides: str, tasks: Sequence[Task] = TASKS, steps: int, gpus: int = 1
+) -> Result:
+    """With a validation, of two questions, after each second step."""
     folder.mkdir(exist_ok=True)
     answers = folder / "answers.json"
-    answers.write_text(json.dumps({task.question: spell(task.answer) for task in TASKS}))
+    answers.write_text(json.dumps({task.question: spell(task.answer) for task in tasks}))
     with openai_server(teach) as server:
         result = run_verl(
             folder,
+            train=rows(tasks),
             overrides=[
-                *("+coevo=p2o", *P2O, *reflection(server.base), "coevo.p2o.dev_size=4"),
-                *("trainer.total_epochs=2", "trainer.test_freq=2", *REWARD_MODEL, *overrides),
+                *("+coevo=p2o", *reflection(server.base), "trainer.test_freq=2"),
+                *(*REWARD_MODEL, *overrides),
             ],
             env={"OPENAI_API_KEY": "sk-test", "COEVO_TEST_ANSWERS": str(answers)},
             gpus=gpus,
         )
     assert result.returncode == 0, result.tail
-    assert sorted(result.metrics) == list(range(1, STEPS + 1))
-    assert result.metrics[STEPS]["coevo/searches"] == 1
+    assert sorted(result.metrics) == list(range(1, steps + 1))
+    check_rewards(result, tasks)
     return result
 
 
 def test_on_the_rollouts_devices(tmp_path: Path) -> None:
-    result = run(tmp_path)
-    check_rewards(result)
-    check_one_at_a_time(result)
+    result = run(tmp_path, *SEARCH, steps=STEPS_OF_SEARCH)
+    check_search(result)
+    check_one_at_a_time(result, STEPS_OF_SEARCH + 2)
 
 
 def test_on_devices_of_its_own(tmp_path: Path) -> None:
-    result = run(tmp_path, *OWN_DEVICES, gpus=2)
-    check_rewards(result)
+    check_search(run(tmp_path, *SEARCH, *OWN_DEVICES, steps=STEPS_OF_SEARCH, gpus=2))
 
 
-def check_rewards(result: Result) -> None:
+def test_it_judges_riders_too(tmp_path: Path) -> None:
+    result = run(tmp_path, *RIDERS, tasks=MANY, steps=STEPS_OF_RIDERS)
+    check_one_at_a_time(result, STEPS_OF_RIDERS + 3)
+
+
+def check_rewards(result: Result, tasks: Sequence[Task]) -> None:
     """They are the reward model's, which reads the question and never a template."""
     judged = [event for event in result.server if event["event"] == "judged"]
-    last = result.metrics[STEPS]
-    validations = 2 * 2  # of two questions
+    steps = max(result.metrics)
+    last, validations = result.metrics[steps], 2 * steps // 2
     assert last["coevo/search_rollouts"] > 0
     assert len(judged) == last["coevo/train_rollouts"] + last["coevo/search_rollouts"] + validations
     assert {event["text"].split(" <end>")[0] for event in judged} == {
-        f"<user> {task.question}" for task in TASKS
+        f"<user> {task.question}" for task in tasks
     }
-    answers = {tuple(tokens(task.question)): spell(task.answer) for task in TASKS}
-    under_template, right = 0, 0.0
-    scores: dict[int, list[float]] = {step: [] for step in result.metrics}
-    for (step, _), group in by_group(result.actor).items():
-        for row in group:
-            response = TOKENIZER.decode(row["responses"], skip_special_tokens=True)
-            score = reward(response, answers[tuple(row["prompts"])])
-            scores[step].append(score)
-            if is_templated(result, row):
-                under_template += 1
-                right += score
     for step, metrics in result.metrics.items():
-        assert metrics["critic/score/mean"] == pytest.approx(mean(scores[step]))
-    assert under_template > 0
-    assert right > 0
+        groups = by_group(result.actor).items()
+        scores = [score(row, tasks) for (at, _), group in groups if at == step for row in group]
+        assert metrics["critic/score/mean"] == pytest.approx(mean(scores))
+
+
+def score(row: dict[str, Any], tasks: Sequence[Task]) -> float:
+    """What the reward model says of a row, which is trained on a bare question."""
+    (answer,) = (spell(one.answer) for one in tasks if tokens(one.question) == row["prompts"])
+    return reward(TOKENIZER.decode(row["responses"], skip_special_tokens=True), answer)
+
+
+def check_search(result: Result) -> None:
+    """It found templates by the rewards, and they helped."""
+    last = result.metrics[STEPS_OF_SEARCH]
+    assert last["coevo/searches"] == 1
     assert last["coevo/reward_templated"] > 0
+    under = [row for row in result.actor if is_templated(result, row)]
+    assert sum(score(row, TASKS) for row in under) > 0
 
 
 def is_templated(result: Result, row: dict[str, Any]) -> bool:
@@ -103,7 +123,7 @@ def is_templated(result: Result, row: dict[str, Any]) -> bool:
     return bool(under) and row["prompts"] not in under
 
 
-def check_one_at_a_time(result: Result) -> None:
+def check_one_at_a_time(result: Result, more_than: int) -> None:
     """The reward model is awake only while the rollout servers sleep, in searches too."""
     rollout_awake = judge_awake = False
     turns = 0
@@ -118,4 +138,4 @@ def check_one_at_a_time(result: Result) -> None:
             case "sleep":
                 rollout_awake = False
         assert not (rollout_awake and judge_awake)
-    assert turns > STEPS + 2
+    assert turns > more_than
