@@ -275,14 +275,14 @@ def content_id(*parts: object) -> str:
     return _hash_of(*map(_written, parts))
 
 
-def _plain(value: object) -> str:
+def _plain(value: Any) -> str:
     """What JSON has no form for, as a text: an image by its pixels, because how it prints tells where in
-    memory it lies."""
-    pixels = getattr(value, "tobytes", None)
-    if pixels is None or not hasattr(value, "mode"):
-        return str(value)
-    kind = (value.mode, getattr(value, "size", None))
-    return f"image {kind} {hashlib.sha256(pixels()).hexdigest()}"
+    memory it lies, and bytes by their hash."""
+    if isinstance(value, bytes):
+        return f"bytes {hashlib.sha256(value).hexdigest()}"
+    if hasattr(value, "tobytes") and hasattr(value, "mode"):
+        return f"image {value.mode} {value.size} {hashlib.sha256(value.tobytes()).hexdigest()}"
+    return str(value)
 
 
 _written = json.JSONEncoder(sort_keys=True, default=_plain).encode
