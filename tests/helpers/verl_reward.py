@@ -12,6 +12,8 @@ import random
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+
 from prompt_coevo.demo.facts.world import reward as facts_reward
 from prompt_coevo.demo.world import reward
 from prompt_coevo.testing.door import Job, reward_of
@@ -66,6 +68,29 @@ def says_yes(
 ) -> dict[str, float]:
     """1 for an answer with the word, for a policy that a test's script speaks for."""
     score = float("yes" in solution_str)
+    return {"score": score, "acc": score}
+
+
+async def by_reward_model(
+    data_source: str,
+    solution_str: str,
+    ground_truth: str,
+    extra_info: dict[str, Any],
+    reward_router_address: str,
+    reward_model_tokenizer: Any,
+    **_: Any,
+) -> dict[str, float]:
+    """What a reward model that VeRL serves says of question and response."""
+    chat = [
+        {"role": "user", "content": extra_info["question"]},
+        {"role": "assistant", "content": solution_str},
+    ]
+    asked = {"input": reward_model_tokenizer.apply_chat_template(chat, tokenize=False)}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"http://{reward_router_address}/v1/embeddings", json=asked) as response,
+    ):
+        score = (await response.json())["data"][-1]["embedding"][-1]
     return {"score": score, "acc": score}
 
 

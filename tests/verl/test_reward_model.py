@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from helpers import verl_reward
 from helpers.verl_run import TASKS, Result, rows, run_verl
 from helpers.verl_world import MANY, P2O, TOKENIZER, by_group, reflection, sampled, teach, tokens
 from prompt_coevo.demo.model import base_policy_path
@@ -35,6 +36,9 @@ OWN_DEVICES = (
     f"{OF_REWARD}.n_gpus_per_node=1",
     f"{OF_REWARD}.nnodes=1",
     f"{OF_REWARD}.rollout.free_cache_engine=False",
+    # VeRL 0.9.1 asks such a reward model by itself, and then misses a key in what it has got.
+    f"reward.custom_reward_function.path={verl_reward.__file__}",
+    "reward.custom_reward_function.name=by_reward_model",
 )
 
 
@@ -58,7 +62,10 @@ def run(
     with openai_server(teach) as server:
         result = run_verl(
             folder,
-            train=rows(tasks),
+            train=[
+                {**row, "extra_info": {"question": task.question}}
+                for task, row in zip(tasks, rows(tasks), strict=True)
+            ],
             overrides=[
                 *("+coevo=p2o", *reflection(server.base), "trainer.test_freq=2"),
                 *(*REWARD_MODEL, *overrides),
