@@ -131,8 +131,10 @@ class CoevoSamplesGenerator(SamplesGenerator):
             experiences: list[Experience] = super().generate_eval_samples(**generate_kwargs)
         return experiences
 
-    def finish(self) -> None:
-        """Training is over, even where a run is started again that had no step left."""
+    def finish(self, **generate_kwargs: Any) -> None:
+        """Training is over, even where a run is started again that had no step left, and so has not
+        generated; a method may ask for rollouts yet."""
+        self._policy.generate_kwargs = generate_kwargs
         self._begin()
         self.prompts_dataloader.progress.settle(self.engine, self._policy, last=True)
         self.engine.end(self._policy)

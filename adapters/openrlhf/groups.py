@@ -7,10 +7,11 @@ module, so it imports little.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from prompt_coevo.adapters.openrlhf.drift import ADVICE
+from prompt_coevo.adapters.openrlhf.drift import ADVICE, check_keys
 from prompt_coevo.errors import HostError
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 TAG: Final = "coevo"
 """The entry of a response with the number that it was asked for under."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,10 @@ class Asked:
 def numbered(asked: Asked, responses: Sequence[Sequence[Response]]) -> list[Response]:
     """What the vLLM actor answers: the responses to each prompt, with their numbers and in their order.
 
-    Raises HostError if they are not as many as were asked for.
+    Raises HostError if they are not as many as were asked for, or if one lacks what this door reads.
     """
     found: list[Response] = []
+    taken: set[int] = set()
     for numbers, some in zip(asked.prompts.values(), responses, strict=True):
         if len(some) != len(numbers):
             raise HostError(
@@ -41,8 +44,21 @@ def numbered(asked: Asked, responses: Sequence[Sequence[Response]]) -> list[Resp
                 f"for; {ADVICE}"
             )
         for number, response in zip(numbers, some, strict=True):
-            found.append({**response, "prompt": str(response["prompt"]), TAG: number})
+            check_keys(response, "prompt", "observation_tokens", "rollout_log_probs")
+            made: Response = {**response, "prompt": str(response["prompt"]), TAG: number}
+            made["observation_tokens"] = _own(made["observation_tokens"], taken)
+            made["rollout_log_probs"] = _own(made["rollout_log_probs"], taken)
+            found.append(made)
     return sorted(found, key=lambda response: response[TAG])
+
+
+def _own(values: T, taken: set[int]) -> T:
+    """A list that no other response has: they are changed where they arrive, and an agent may answer with
+    the same ones again."""
+    if values is not None and id(values) in taken:
+        return copy(values)
+    taken.add(id(values))
+    return values
 
 
 def dispatch_groups(

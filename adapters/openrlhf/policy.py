@@ -124,6 +124,8 @@ def while_engines_live() -> Iterator[None]:
     try:
         yield
     except ray.exceptions.RayActorError as error:
+        if isinstance(error, ray.exceptions.RayTaskError):
+            raise  # the engine lives: an agent's own Ray actor has died, and Ray hands that on
         raise HostError(
             "a vLLM engine died while rollouts were sampled (its log says why, or its node's that it ran "
             "out of memory); start the command again, which goes on from the last checkpoint with "

@@ -35,11 +35,13 @@ class _Generates(_TakesOurs):
     """The process with the sample generator, and so with the engine."""
 
     samples_generator: CoevoSamplesGenerator
+    generate_kwargs: dict[str, Any]
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
         check_part(self, "samples_generator", CoevoSamplesGenerator)
         check_part(self, "prompts_dataloader")
+        check_part(self, "generate_kwargs")
         # OpenRLHF saves and loads the state of `self.prompts_dataloader`, which its constructor made. Our
         # generator has put the engine's state around it since; without this line no checkpoint has that
         # state, and a resumed run starts co-evolution anew without a word.
@@ -47,7 +49,7 @@ class _Generates(_TakesOurs):
 
     def finish(self) -> None:
         """Training is over."""
-        self.samples_generator.finish()
+        self.samples_generator.finish(**self.generate_kwargs)
 
 
 class _Logs(_TakesOurs):

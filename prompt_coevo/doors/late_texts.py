@@ -25,6 +25,7 @@ class LateTexts:
         self._names: list[str] = []
         self._rollouts: list[weakref.ref[Rollout]] = []
         self._ahead: dict[str, str] = {}
+        self._closes = False
 
     def late(self, name: str) -> LateText:
         """In place of the text in a row."""
@@ -38,12 +39,16 @@ class LateTexts:
 
     def close(self) -> None:
         """The last moment at which texts can be brought; others may be put off afterwards."""
-        bring_texts([held for one in self._rollouts if (held := one()) is not None])
+        self._closes = True  # nobody goes through the rest any more
+        try:
+            bring_texts([held for one in self._rollouts if (held := one()) is not None])
+        finally:
+            self._closes = False
         for kept in (self._ahead, self._places, self._names, self._rollouts):
             kept.clear()
 
     def _bring(self, names: Sequence[str]) -> list[str]:
-        if len(names) > 1:
+        if self._closes or len(names) > 1:
             return list(self._fetch(names))
         (name,) = names
         if name not in self._ahead:

@@ -101,6 +101,7 @@ OURS = {
     "samples_generator": generation.CoevoSamplesGenerator.__new__(generation.CoevoSamplesGenerator),
     "experience_maker": ratio.CoevoExperienceMaker.__new__(ratio.CoevoExperienceMaker),
     "prompts_dataloader": object(),
+    "generate_kwargs": {},
 }
 
 
@@ -114,6 +115,7 @@ OURS = {
             "is a object and not our CoevoSamplesGenerator",
         ),
         (trainer._Generates, {"prompts_dataloader": None}, "has no Half.prompts_dataloader"),
+        (trainer._Generates, {"generate_kwargs": None}, "has no Half.generate_kwargs"),
         (trainer._Logs, {"experience_maker": None}, "has no Half.experience_maker"),
         (
             trainer._Logs,

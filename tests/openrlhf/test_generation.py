@@ -6,6 +6,7 @@ Stand-ins: vLLM and flash-attn, of which only names count; the vLLM actor makes 
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,10 +23,13 @@ from prompt_coevo.types import Assignment, Group, PolicyVersion, Rollout, Rollou
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(standins.openrlhf.__file__).parent))
+    from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
+
     from helpers.openrlhf_generator import TEMPLATES, engines, generator, local_ray
-    from prompt_coevo.adapters.openrlhf import generation, groups, trainer, weights
+    from prompt_coevo.adapters.openrlhf import distil, generation, groups, trainer, weights
     from prompt_coevo.adapters.openrlhf.generation import STALENESS
     from prompt_coevo.adapters.openrlhf.late_texts import BatchTexts
+    from prompt_coevo.adapters.openrlhf.policy import while_engines_live
 
 QUESTIONS, SIZE, TOKENS = 6, 5, 300
 
@@ -106,12 +110,16 @@ class Reads:
 
 
 @pytest.mark.parametrize(
-    ("reads", "calls"), [(Reads(), 0), (Reads(first=7), 1), (Reads(held=3), 1)]
+    ("reads", "fetched"), [(Reads(), []), (Reads(first=7), [23]), (Reads(held=3), [1])]
 )
 def test_texts_are_decoded_where_a_method_reads_them(
-    reads: Reads, calls: int, tmp_path: Path, actors: list[Any], monkeypatch: pytest.MonkeyPatch
+    reads: Reads,
+    fetched: list[int],
+    tmp_path: Path,
+    actors: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And where one is held on to, which may read it later."""
+    """With those behind it, in case it goes on; and where one is held on to, which may read it later."""
     counts: list[int] = []
     decoded = BatchTexts._decoded
 
@@ -123,12 +131,12 @@ def test_texts_are_decoded_where_a_method_reads_them(
     made: Any = generator(tmp_path, actors, QUESTIONS, SIZE, TOKENS)
     made.engine.desk.plugins.register(reads, "reads")
     samples, *_ = made.generate_samples(n_samples_per_prompt=SIZE, max_new_tokens=TOKENS)
-    assert len(counts) == calls
+    assert counts == fetched
     texts = [reads.text] * bool(reads.text) + [one.completion for one in reads.rollouts]
     own = [one.sequences[0, 1:][one.action_mask[0] > 0] for one in samples]
     sampled = made.tokenizer.batch_decode(own, skip_special_tokens=True)
     assert all(text in sampled for text in texts)
-    assert len(texts) == calls
+    assert len(texts) == len(fetched)
 
 
 def test_the_text_of_a_response_that_openrlhf_cuts_off_is_whole() -> None:
@@ -147,6 +155,28 @@ def test_the_text_of_a_response_that_openrlhf_cuts_off_is_whole() -> None:
 def test_another_number_of_responses_is_refused() -> None:
     with pytest.raises(HostError, match=r"sampled 1 responses where 2 were asked for; install"):
         groups.numbered(groups.Asked({"why?": (0, 1)}), [[{"prompt": "why?"}]])  # type: ignore[typeddict-item]
+
+
+def test_an_agent_may_answer_twice_with_the_same_lists() -> None:
+    """One that keeps its answers, say. What Ray carries are the same lists again."""
+    kept: Any = {
+        "prompt": "in short : why ?",
+        "observation_tokens": [1, 2, 3, 4, 7, 8],
+        "action_ranges": [(4, 6)],
+        "rollout_log_probs": [0.0, 0.0, 0.0, 0.0, -1.0, -2.0],
+    }
+    asked = groups.Asked({kept["prompt"]: (0, 1, 2)})
+    carried = pickle.loads(pickle.dumps(groups.numbered(asked, [[kept, kept, dict(kept)]])))
+    for response in carried:
+        distil.exchange_prompt(response, [1, 2, 3, 4], "why ?", [9])
+        assert response["observation_tokens"] == [9, 7, 8]
+        assert response["action_ranges"] == [(1, 3)]
+        assert response["rollout_log_probs"] == [0.0, -1.0, -2.0]
+
+
+def test_a_response_that_does_not_say_its_prompt_is_refused() -> None:
+    with pytest.raises(HostError, match=r"a response of OpenRLHF has no 'prompt', which this door"):
+        groups.numbered(groups.Asked({"why?": (0,)}), [[{"reward": 1.0}]])  # type: ignore[typeddict-item]
 
 
 def test_prompts_that_are_not_dispatched_are_refused() -> None:
@@ -168,6 +198,47 @@ def test_an_engine_that_dies_ends_the_run_by_one_sentence(tmp_path: Path) -> Non
     made._dataloader_iter = None
     with pytest.raises(HostError, match=said):
         made.generate_samples(**kwargs)
+
+
+@pytest.mark.usefixtures("_ray")
+def test_an_agent_whose_own_ray_actor_died_is_not_taken_for_an_engine() -> None:
+    """Ray raises what a task raised as an error of its class."""
+
+    @ray.remote(num_cpus=0)
+    def samples_with_a_tool() -> None:
+        raise ray.exceptions.ActorDiedError
+
+    with pytest.raises(ray.exceptions.RayTaskError), while_engines_live():
+        ray.get(samples_with_a_tool.remote())
+
+
+class AsksAtTheEnd:
+    """A method that has rollouts sampled when training is over."""
+
+    @hookimpl
+    def coevo_train_end(self, policy: Any) -> None:
+        policy.rollout([RolloutRequest(Assignment(policy.question_ids()[0]), Sampling())])
+
+
+def test_rollouts_after_training_are_sampled_as_those_before(
+    tmp_path: Path, actors: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a run is started again with fewer episodes than it has had, and generates nothing."""
+    asked: list[dict[str, Any]] = []
+    dispatch = SamplesGenerator._dispatch_prompts_to_vllm
+
+    def spied(self: Any, prompts: Any, labels: Any, **kwargs: Any) -> Any:
+        asked.append(kwargs)
+        return dispatch(self, prompts, labels, **kwargs)
+
+    monkeypatch.setattr(SamplesGenerator, "_dispatch_prompts_to_vllm", spied)
+    made: Any = generator(tmp_path, actors, 2, 2, TOKENS)
+    made.engine.desk.plugins.register(AsksAtTheEnd(), "asks")
+    half = trainer._Generates.__new__(trainer._Generates)
+    half.samples_generator = made
+    half.generate_kwargs = {"max_new_tokens": TOKENS, "temperature": 0.5, "max_len": 400}
+    half.finish()
+    assert asked == [{**half.generate_kwargs, "n_samples_per_prompt": 1}]
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ FIRST_TEMPLATED_STEP = 3
 Row = dict[str, Any]
 
 
-def run(folder: Path, *overrides: str, drift: float = 0.0) -> Result:
+def run(folder: Path, *overrides: str, drift: float = 0.0, **env: str) -> Result:
     with openai_server(teach) as server:
         result = run_openrlhf(
             folder,
@@ -41,7 +42,7 @@ def run(folder: Path, *overrides: str, drift: float = 0.0) -> Result:
                 *("--coevo.p2o.dev_size=4", "--train.num_episodes=2", "--actor.adam.lr=0"),
                 *("--algo.advantage.is_correction_level=token", *overrides),
             ],
-            env={"OPENAI_API_KEY": "sk-test", "COEVO_TEST_DRIFT": str(drift)},
+            env={"OPENAI_API_KEY": "sk-test", "COEVO_TEST_DRIFT": str(drift), **env},
         )
     assert result.returncode == 0, result.tail
     return result
@@ -148,6 +149,7 @@ PACKED = ("--ds.packing_samples", "--train.dynamic_batch_enable", "--train.max_t
             id="ranks of actor and critic",
         ),
         pytest.param(("--algo.advantage.estimator=reinforce",), id="reinforce"),
+        pytest.param(("--algo.advantage.estimator=flash_reinforce",), id="flash_reinforce"),
         pytest.param(("--actor.gradient_checkpointing_enable",), id="gradient checkpointing"),
         pytest.param(
             (
@@ -203,3 +205,34 @@ def test_a_forward_under_the_template_leaves_the_samplers_own_part_alone(
     told = [step[name] for step in result.metrics.values() if name in step]
     assert len(told) > 0
     assert min(told) <= sum(effects) / len(effects) <= max(told)
+
+
+def test_gradient_checkpointing_leaves_the_gradients_as_they_are(tmp_path: Path) -> None:
+    """Only ZeRO says how long they are: without it, and in float32, DeepSpeed reports 0."""
+    name, stage = "train/actor_grad_norm", "--ds.zero_stage=2"
+    plain = run(tmp_path / "plain", stage)
+    saving = run(tmp_path / "saving", stage, "--actor.gradient_checkpointing_enable")
+    rows(saving)
+    lengths = [step[name] for step in plain.metrics.values()]
+    assert max(lengths) > 0
+    assert [step[name] for step in saving.metrics.values()] == pytest.approx(lengths, rel=1e-3)
+
+
+def test_in_bf16_only_rounding_is_left(tmp_path: Path) -> None:
+    """The log-probs worked out by hand are in float32."""
+    result = run(tmp_path, "--ds.zero_stage=2", "--coevo.distill_forward=True", COEVO_TEST_BF16="1")
+    distilled, plain = rows(result)
+    rounded, templates = [], []
+    for row in [*distilled, *plain]:
+        values = on_question(row)
+        old = response(row, "action_log_probs")
+        assert response(row, "log_probs") == old
+        # The first token has that of the sampler, which may not end there.
+        near = [values, response(row, "rollout_log_probs")]
+        rounded += [abs(a - b) for some in near for a, b in zip(old[1:], some[1:], strict=True)]
+        if "under" in row:
+            under = log_probs(row["under"], response_of(row))
+            templates += [abs(a - b) for a, b in zip(values, under, strict=True)]
+    assert 1e-3 < max(rounded) < 0.2
+    assert mean(rounded) < 0.01
+    assert mean(templates) > 0.1

@@ -14,7 +14,6 @@ from prompt_coevo.smoke.openrlhf import DOOR, evidence
 from prompt_coevo.smoke.parts import Place, Variant
 
 MODULE = "prompt_coevo.adapters.openrlhf"
-ONLY_WITH_A_GPU = {"--ds.zero_stage": "0", "--ds.attn_implementation": "eager"}
 
 
 def arguments(variant: Variant, folder: Path) -> list[str]:
@@ -36,16 +35,16 @@ def test_openrlhf_and_the_plugin_take_it(variant: Variant, tmp_path: Path) -> No
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["p2o", "inspo"])
+@pytest.mark.parametrize("name", ["p2o", "inspo", "checkpointing"])
 def test_what_a_run_leaves_is_read(name: str, tmp_path: Path) -> None:
-    """vLLM and the device are stand-ins, TensorBoard too: so its numbers come from elsewhere."""
+    """In bf16, as on a GPU. vLLM and the device are stand-ins, TensorBoard too: so its numbers come from
+    elsewhere."""
     (variant,) = (one for one in DOOR.variants if one.name == name)
     given = arguments(variant, tmp_path)
-    for flag, value in ONLY_WITH_A_GPU.items():
-        given[given.index(flag) + 1] = value
     place = given.index("--logger.tensorboard_dir")
     del given[place : place + 2]
-    with OpenRLHFRun(tmp_path / "run", overrides=given, module=MODULE) as run:
+    bf16 = {"COEVO_TEST_BF16": "1"}
+    with OpenRLHFRun(tmp_path / "run", overrides=given, env=bf16, module=MODULE) as run:
         result = run.wait()
     assert result.returncode == 0, result.tail
     series: dict[str, list[float]] = {}
@@ -55,4 +54,4 @@ def test_what_a_run_leaves_is_read(name: str, tmp_path: Path) -> None:
     found = evidence(series)
     assert [one.said for one in checks(variant, found) if not one.holds] == []
     assert found.difference is not None
-    assert found.difference < 1e-2
+    assert found.difference < 0.1

@@ -40,6 +40,16 @@ def test_what_somebody_holds_is_there_after_the_rows_are_gone_and_nothing_else_w
     assert len(rows.asked) == 1
 
 
+def test_of_one_that_is_held_nothing_behind_it_is_fetched() -> None:
+    """Nobody goes on reading when the rows are about to go."""
+    rows = Rows()
+    held, *others = rows.rollouts(5)
+    del others
+    rows.texts.close()
+    assert rows.asked == [["0"]]
+    assert held.completion == "text of 0"
+
+
 def test_who_reads_one_after_the_other_does_not_wait_for_each() -> None:
     rows = Rows()
     rollouts = rows.rollouts(200)

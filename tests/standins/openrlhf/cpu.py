@@ -1,20 +1,27 @@
-"""Replaces the accelerator: names of `torch.cuda`, DeepSpeed without extensions, and float32.
+"""Replaces the accelerator: names of `torch.cuda`, DeepSpeed without extensions, and as a rule bf16.
 
 DeepSpeed's CPU accelerator compiles two C++ extensions at its first use, minutes on a small machine.
 Neither is needed: its setting `torch_adam` takes torch's AdamW for its fused one, and without its
 shared-memory operator it reduces through gloo, as it does where that cannot be built. OpenRLHF trains in
 bf16 or fp16, in which the log-probs of a sampler with a cache and of a forward pass differ in the second
-digit; in float32 tests can tell rounding from mistakes.
+digit; in float32 tests can tell rounding from mistakes. With `COEVO_TEST_BF16` all is in the type that
+OpenRLHF asks for.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.distributed.device_mesh
+
+
+def keeps_type() -> bool:
+    """Whether weights have the type that OpenRLHF asks for, and not float32."""
+    return bool(os.environ.get("COEVO_TEST_BF16"))
 
 
 class _Device(str):
@@ -45,14 +52,15 @@ def no_shared_memory(module: Any) -> None:
     module.build_shm_op = lambda: None
 
 
-def float32_config(module: Any) -> None:
-    """Change DeepSpeed's settings in `openrlhf.utils.deepspeed.deepspeed_utils`."""
+def config_for_cpu(module: Any) -> None:
+    """Change DeepSpeed's settings, optimizer and type, in `openrlhf.utils.deepspeed.deepspeed_utils`."""
 
     def changed(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
         @functools.wraps(function)
         def config(*arguments: Any, **options: Any) -> dict[str, Any]:
             settings = function(*arguments, **options)
-            settings["bf16"]["enabled"] = settings["fp16"]["enabled"] = False
+            if not keeps_type():
+                settings["bf16"]["enabled"] = settings["fp16"]["enabled"] = False
             if "optimizer" in settings:
                 settings["optimizer"]["params"]["torch_adam"] = True
             return settings
@@ -82,4 +90,5 @@ def eager_attention(module: Any) -> None:
 
 def float32_weights(module: Any) -> None:
     """Have `openrlhf.utils.utils` name float32 as the type of all weights."""
-    module.convert_to_torch_dtype = lambda _: torch.float32
+    if not keeps_type():
+        module.convert_to_torch_dtype = lambda _: torch.float32

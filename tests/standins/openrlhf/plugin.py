@@ -30,7 +30,7 @@ def install() -> None:
     when_imported("openrlhf.utils.utils", cpu.float32_weights)
     when_imported("openrlhf.models.actor", cpu.eager_attention)
     when_imported("openrlhf.models.model", cpu.eager_attention)
-    when_imported("openrlhf.utils.deepspeed.deepspeed_utils", cpu.float32_config)
+    when_imported("openrlhf.utils.deepspeed.deepspeed_utils", cpu.config_for_cpu)
     when_imported("openrlhf.utils.deepspeed.deepspeed", cpu.mesh_on_cpu)
     when_imported("openrlhf.utils.logging_utils", metrics.replace_tensorboard)
     when_imported("openrlhf.trainer.ppo_utils.replay_buffer", recorder.record_positions)

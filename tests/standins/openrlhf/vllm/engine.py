@@ -23,6 +23,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from standins import json_lines
 from standins.batcher import Answer, Batcher
+from standins.openrlhf import cpu
 from standins.sampling import Request
 
 from .inputs import TokensPrompt
@@ -35,7 +36,8 @@ _PARTS = frozenset({"weights", "kv_cache"})
 
 @dataclass(kw_only=True)
 class AsyncEngineArgs:
-    """What OpenRLHF asks for. All is in float32, whatever `dtype` says, see `standins.openrlhf.cpu`."""
+    """What OpenRLHF asks for. Most often all is in float32, whatever `dtype` says, see
+    `standins.openrlhf.cpu`."""
 
     model: str
     max_model_len: int
@@ -69,7 +71,8 @@ class AsyncLLMEngine:
         self._args = args
         self._seed = f"{os.environ.get('COEVO_TEST_SEED', '0')}/{args.seed}"
         self._tokenizer = AutoTokenizer.from_pretrained(args.model)
-        self._model = AutoModelForCausalLM.from_pretrained(args.model, dtype=torch.float32).eval()
+        dtype = args.dtype if cpu.keeps_type() else "float32"
+        self._model = AutoModelForCausalLM.from_pretrained(args.model, dtype=dtype).eval()
         self._worker = Worker(self._model)
         self._batcher = Batcher(self._model, self._tokenizer, self._log_generated)
         self._version = int(os.environ.get("COEVO_TEST_FIRST_VERSION", "0"))
