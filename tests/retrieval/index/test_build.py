@@ -11,8 +11,8 @@ import pytest
 
 from helpers.passages import passages, queries, write_corpus
 from prompt_coevo.retrieval.errors import CorpusError, IndexFileError
-from prompt_coevo.retrieval.index import layout, manifest
-from prompt_coevo.retrieval.index.build import Request, build
+from prompt_coevo.retrieval.index import layout, lock, manifest
+from prompt_coevo.retrieval.index.build import Plan, Request, build
 from prompt_coevo.retrieval.index.open import open_index
 
 
@@ -74,6 +74,47 @@ def test_an_index_is_replaced_only_if_that_is_asked_for(corpus: Path, tmp_path: 
     made = build(other, folder, force=True)
     assert manifest.verify(folder) == made
     assert {path.name for path in folder.iterdir()} == {"manifest.json", "offsets.npy", "shard-000"}
+
+
+def test_two_builds_in_one_folder_do_not_mix(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would write into the other's files, and the last one would hash what came of it."""
+    monkeypatch.setattr(lock, "_PATIENCE_S", 0.0)
+    folder = tmp_path / "index"
+    other = write_corpus(tmp_path / "other.jsonl", 20, seed=1)
+
+    def build_meanwhile(plan: Plan) -> None:
+        with pytest.raises(IndexFileError, match=r"another build is under way in .*process \d+ on"):
+            build(other, folder)
+        with pytest.raises(IndexFileError, match="another build is under way"):
+            build(other, folder, force=True)
+
+    made = build(corpus, folder, told=build_meanwhile)
+    assert (made.corpus.passages, manifest.verify(folder)) == (300, made)
+    assert {path.name for path in folder.iterdir()} == {"manifest.json", "offsets.npy", "shard-000"}
+
+
+def test_who_waited_for_another_build_finds_its_index(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "index"
+    first = build(corpus, tmp_path / "elsewhere")
+    folder.mkdir()
+    waited: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        (tmp_path / "elsewhere" / manifest.NAME).rename(folder / manifest.NAME)
+        other.__exit__(None, None, None)
+
+    monkeypatch.setattr(lock.time, "sleep", wait)
+    other = lock.held(folder)
+    other.__enter__()
+    with pytest.raises(IndexFileError, match="holds an index already"):
+        build(corpus, folder)
+    assert len(waited) == 1
+    assert manifest.read(folder) == first
 
 
 def test_an_index_is_not_lost_for_a_corpus_that_cannot_be_used(
