@@ -18,7 +18,7 @@ logger = logging.getLogger(PROJECT)
 def locked(file: FileIO) -> bool:
     """Lock an open file, unless somebody else holds it: then False. It lasts until the file is closed.
 
-    Where the system or its file system knows no locks there is none, and True, on the latter with a warning.
+    Where the system knows no locks, or the file system (that is logged), there is none, and True.
     """
     if fcntl is None:
         return True

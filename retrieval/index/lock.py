@@ -50,8 +50,8 @@ def _taken(path: Path) -> FileIO:
         file.close()
         if time.monotonic() > deadline:
             raise IndexFileError(
-                f"another build is under way in {path.parent} ({holder or 'it does not say which'}); wait for "
-                "its end, or choose another folder"
+                f"another build is under way in {path.parent} ({holder or 'it does not say which'}); "
+                "wait for its end, or choose another folder"
             )
         time.sleep(_PAUSE_S)
 
