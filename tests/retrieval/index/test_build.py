@@ -47,6 +47,8 @@ def test_the_same_build_gives_the_same_index(corpus: Path, tmp_path: Path) -> No
         (Request("sparse"), "no index of kind 'sparse'; known kinds: bm25, dense, hybrid"),
         (Request(shards=0), "one shard or more, but not 0"),
         (Request(faiss_file=Path("x")), "has no effect on a bm25 index"),
+        (Request(encoder="bge"), "encoder has no effect on a bm25 index, which has no vectors"),
+        (Request(index="HNSW32,SQ8"), "index has no effect on a bm25 index"),
         (Request("dense", faiss_file=Path("x"), shards=2), "leave shards at 1"),
     ],
 )
@@ -115,6 +117,23 @@ def test_who_waited_for_another_build_finds_its_index(
         build(corpus, folder)
     assert len(waited) == 1
     assert manifest.read(folder) == first
+
+
+def test_a_full_disk_is_one_sentence(corpus: Path, tmp_path: Path) -> None:
+    """A limit on the size of files, which this process gets for itself, fails as a full disk does."""
+    code = (
+        "import resource, sys; from pathlib import Path; "
+        "from prompt_coevo.retrieval.index.build import build; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
+        "build(Path(sys.argv[1]), Path(sys.argv[2]))"
+    )
+    command = [sys.executable, "-P", "-c", code, str(corpus), str(tmp_path / "index")]
+    run = subprocess.run(command, capture_output=True, text=True)
+    last = run.stderr.splitlines()[-1]
+    assert (
+        "cannot be written: File too large; when that is mended, the same command goes on" in last
+    )
+    assert build(corpus, tmp_path / "index") == manifest.verify(tmp_path / "index")
 
 
 def test_an_index_is_not_lost_for_a_corpus_that_cannot_be_used(
