@@ -90,6 +90,12 @@ class IndexKind(ABC):
             raise IndexFileError(
                 f"devices have no effect on a {request.kind} index, for which nothing is embedded"
             )
+        for name in ("encoder", "index"):
+            if getattr(request, name) != getattr(Request, name):
+                raise IndexFileError(
+                    f"{name} has no effect on a {request.kind} index, which has no vectors; ask for "
+                    "dense or hybrid"
+                )
         refuse_options(request)
         refuse_analyzer(request)
 

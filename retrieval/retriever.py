@@ -12,6 +12,7 @@ from prompt_coevo.retrieval.errors import QueryError, RetrieverError
 
 _HALF_PAIR: Final = re.compile(r"[\ud800-\udfff]")
 _LONGEST_SHOWN: Final = 80
+_INFINITE: Final = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +168,12 @@ def checked_info(retriever: Retriever) -> IndexInfo:
 
 
 def _misfit(found: object, count: int, k: int) -> str | None:
-    if not isinstance(found, Sequence) or isinstance(found, str):
+    if not isinstance(found, list):
         return _named(found)
     if len(found) != count:
         return f"{len(found)} lists"
     for hits in found:
-        if not isinstance(hits, Sequence) or isinstance(hits, str):
+        if not isinstance(hits, list):
             return f"{_named(hits)} among the lists"
         if len(hits) > k:
             return f"{len(hits)} passages in one list"
@@ -188,6 +189,8 @@ def _misfit(found: object, count: int, k: int) -> str | None:
             # Numbers of numpy look like numbers, but cannot be sent as such.
             if type(hit.score) not in (float, int):
                 return f"a hit whose score is a {type(hit.score).__name__}, not a float"
+            if not -_INFINITE < hit.score < _INFINITE:
+                return f"a hit whose score is {hit.score}, which is no finite number"
     return None
 
 

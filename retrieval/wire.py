@@ -149,15 +149,18 @@ def write_reply(attempts: Sequence[Attempt], return_scores: bool) -> bytes:
     try:
         return _dumps(reply)
     except TypeError:  # a passage has half of a surrogate pair; the others must not suffer from it
-        reply["result"] = [[_sendable(item) for item in items] for items in reply["result"]]
+        sendable = _with_sendable if return_scores else _sendable
+        reply["result"] = [[sendable(item) for item in items] for items in reply["result"]]
         return json.dumps(reply, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def _sendable(item: dict[str, Any]) -> dict[str, Any]:
+def _sendable(document: dict[str, Any]) -> dict[str, Any]:
     """Without those fields of a document that cannot be sent, such as numbers that are too large."""
-    if "document" in item and "score" in item:
-        return {"document": _sendable(item["document"]), "score": item["score"]}
-    return {name: value for name, value in item.items() if name in _OWN or _fits(name, value)}
+    return {name: value for name, value in document.items() if name in _OWN or _fits(name, value)}
+
+
+def _with_sendable(item: dict[str, Any]) -> dict[str, Any]:
+    return {"document": _sendable(item["document"]), "score": item["score"]}
 
 
 def _fits(name: str, value: Any) -> bool:
@@ -276,7 +279,7 @@ def _with_score(hit: Hit) -> dict[str, Any]:
 
 def _read_hit(item: Any, rank: int) -> Hit:
     document, score = item, 0.0
-    if isinstance(item, dict) and "document" in item:
+    if isinstance(item, dict) and "document" in item and "contents" not in item:
         document, score = item["document"], float(item.get("score") or 0.0)
     if isinstance(document, str):
         return Hit("", document, score, rank)

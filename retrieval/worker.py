@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import Any, Final, TypeVar
 
 Result = TypeVar("Result")
@@ -85,4 +85,17 @@ def _fulfil(future: Future[Any], function: Callable[[], Any]) -> None:
     try:
         future.set_result(function())
     except BaseException as error:
-        future.set_exception(error)
+        future.set_exception(_awaitable(error))
+
+
+def _awaitable(error: BaseException) -> BaseException:
+    """An error that whoever awaits the future is given.
+
+    asyncio passes no StopIteration on, takes a CancelledError for its own, and ends its loop for what is no
+    Exception, such as SystemExit: those who wait would never be told.
+    """
+    if isinstance(error, Exception) and not isinstance(error, StopIteration | CancelledError):
+        return error
+    ended = RuntimeError(f"it ended by {type(error).__name__}{f': {error}' if str(error) else ''}")
+    ended.__cause__ = error
+    return ended

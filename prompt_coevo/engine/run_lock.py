@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import platform
 import time
@@ -11,14 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.markers import PROJECT
-
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
-
-logger = logging.getLogger(PROJECT)
+from prompt_coevo.file_lock import locked
 
 # A run that is restarted at once may find the killed one still dying.
 _PATIENCE_S: Final = 10.0
@@ -35,8 +27,6 @@ def hold(folder: Path) -> None:
     Where the file system knows no locks, there is none, and one warning. Raises SettingsError if another
     process holds it.
     """
-    if fcntl is None:
-        return
     try:
         file = FileIO(folder.resolve() / "lock", "a+")
     except OSError as error:
@@ -51,7 +41,7 @@ def hold(folder: Path) -> None:
         file.close()
         return
     deadline = time.monotonic() + _PATIENCE_S
-    while not _locked(file):
+    while not locked(file):
         if time.monotonic() > deadline:
             file.seek(0)
             holder = file.read().decode("utf-8", "replace").strip()
@@ -66,21 +56,6 @@ def hold(folder: Path) -> None:
     _held[place] = file
 
 
-def _locked(file: FileIO) -> bool:
-    # Not lockf: that lock is lost as soon as anybody in this process reads the file and closes it.
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
-    except OSError as error:
-        logger.warning(
-            "the file system of %s has no locks (%s), so nothing keeps a second run out of this folder",
-            file.name,
-            error.strerror,
-        )
-    return True
-
-
 def _leave_to_parent() -> None:
     """In a forked child: a lock of this kind is shared with it, and would be held until both have ended."""
     for file in _held.values():
@@ -88,5 +63,5 @@ def _leave_to_parent() -> None:
     _held.clear()
 
 
-if fcntl is not None:
+if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_leave_to_parent)

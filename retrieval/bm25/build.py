@@ -59,7 +59,7 @@ class _RunFiles(NamedTuple):
 
     def write(self, run: _Run) -> None:
         for name, values in run._asdict().items():
-            values.tofile(self.stem.with_suffix(f".{name}"))
+            self.stem.with_suffix(f".{name}").write_bytes(values.data)  # `tofile` hides a full disk
 
     def read(self, name: str, first: int = 0, end: int | None = None) -> npt.NDArray[Any]:
         kind = np.dtype(_KINDS[name])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ FLAT_FILE, FAISS_FILE = "vectors.npy", "vectors.faiss"
 _LARGEST_FLAT = 1_000_000
 _TRAINING_VECTORS = 100_000
 _TRAINING_VECTORS_PER_LIST, _SMALLEST_LIST = 64, 39
+_OPQ_WORDS = 256  # of the codes that a rotation is trained for
 _SPARE_ROOM = 1.01  # how many neighbours there are is chance
 
 
@@ -53,7 +56,8 @@ def write_index(
     """Write an index of this type; gives the file's name.
 
     An index of faiss that was not finished is taken up again if it is `made_of` the same. Raises
-    IndexFileError for an unknown type, and for a vector that is not finite.
+    IndexFileError for an unknown type, one that faiss cannot make of the vectors, and for a vector that is
+    not finite.
     """
     if index == "Flat":
         _write_flat(vectors, folder / FLAT_FILE, progress)
@@ -63,27 +67,92 @@ def write_index(
 
 
 def new_index(faiss: Any, dimension: int, index: str) -> Any:
-    """An empty index for inner products. Raises IndexFileError for an unknown type."""
+    """An empty index for inner products. Raises IndexFileError for a type that cannot be had."""
     try:
-        return faiss.index_factory(dimension, index, faiss.METRIC_INNER_PRODUCT)
+        made = faiss.index_factory(dimension, index, faiss.METRIC_INNER_PRODUCT)
     except RuntimeError as error:
-        raise IndexFileError(
-            f"faiss knows no index {index!r} for vectors of {dimension} numbers "
-            f"({str(error).rpartition(': ')[2]}); use auto, Flat, SQfp16, HNSW32,SQ8 or IVF,SQ8"
+        raise _no_type(
+            f"faiss knows no index {index!r} for vectors of {dimension} numbers ({_reason(error)})"
         ) from None
+    if isinstance(made, faiss.IndexIDMap):
+        raise _no_type(
+            f"an index {index!r} has ids of its own, which must be the rows of the corpus"
+        )
+    if isinstance(made, faiss.IndexIVF) and made.nlist < 1:
+        raise _no_type(f"an index {index!r} has no lists")
+    return made
+
+
+def refuse_too_few(faiss: Any, empty: Any, index: str, count: int) -> None:
+    """Raise IndexFileError if such an index cannot be trained with so many vectors."""
+    least = _least_vectors(faiss, empty)
+    if count < least:
+        raise _no_type(
+            f"an index {index!r} is trained with {least} vectors at least, but there are {count}"
+        )
+
+
+def _least_vectors(faiss: Any, empty: Any) -> int:
+    """What is known to be needed: a vector for each list, and for each word of a code."""
+    index = faiss.downcast_index(empty)
+    if isinstance(index, faiss.IndexPreTransform):
+        steps = map(index.chain.at, range(index.chain.size()))
+        rotated = any(
+            isinstance(faiss.downcast_VectorTransform(step), faiss.OPQMatrix) for step in steps
+        )
+        return max(_OPQ_WORDS if rotated else 1, _least_vectors(faiss, index.index))
+    if isinstance(index, faiss.IndexRefine):
+        return max(_least_vectors(faiss, part) for part in (index.base_index, index.refine_index))
+    if isinstance(index, faiss.IndexHNSW):
+        return _least_vectors(faiss, index.storage)
+    pq = getattr(index, "pq", None)
+    least = 1 if pq is None else int(pq.ksub)
+    if isinstance(index, faiss.IndexIVF):
+        quantizer = faiss.downcast_index(index.quantizer)
+        if isinstance(
+            quantizer, faiss.IndexFlat | faiss.IndexHNSW
+        ):  # others have lists by combination
+            least = max(least, int(index.nlist))
+    return least
+
+
+def _no_type(problem: str) -> IndexFileError:
+    return IndexFileError(
+        f"{problem}; choose another type with --index: auto, Flat, SQfp16, HNSW32,SQ8 or IVF,SQ8"
+    )
+
+
+def _reason(error: RuntimeError) -> str:
+    """What faiss says, without the place in its code."""
+    return str(error).rpartition(": ")[2]
+
+
+@contextmanager
+def _named_failures(index: str) -> Iterator[None]:
+    """Faiss' own errors while vectors are put into an index, as one sentence."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise _no_type(
+            f"faiss cannot make an index {index!r} of these vectors ({_reason(error)})"
+        ) from error
 
 
 def _write_flat(vectors: VectorSource, path: Path, progress: Progress) -> None:
+    """Written in order, not mapped: on a disk that is full a mapping ends the process, without a word."""
     draft = path.with_suffix(".tmp")
     shape = (len(vectors), vectors.dimension)
-    target = np.lib.format.open_memmap(draft, mode="w+", dtype=np.float32, shape=shape)
-    done = 0
-    for block in vectors.blocks():
-        refuse_unfinite(block, done, vectors)
-        target[done : done + len(block)] = block
-        done += len(block)
-        progress(done, len(vectors))
-    target.flush()
+    head = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    with draft.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, head)
+        done = 0
+        for block in vectors.blocks():
+            refuse_unfinite(block, done, vectors)
+            file.write(np.ascontiguousarray(block, dtype="<f4").data)
+            done += len(block)
+            progress(done, len(vectors))
+        file.flush()
+        os.fsync(file.fileno())
     draft.replace(path)
 
 
@@ -95,7 +164,8 @@ def _write_faiss(
     if made is None:
         made = new_index(faiss, vectors.dimension, index)
         if not made.is_trained:
-            _train(faiss, made, vectors)
+            with _named_failures(index):
+                _train(faiss, made, vectors)
             partial.keep(made)
     _reserve(faiss, made, len(vectors))
     for block in vectors.blocks(made.ntotal):
@@ -103,7 +173,8 @@ def _write_faiss(
         if isinstance(made, faiss.IndexHNSW):
             # Levels are chance. Drawn for each block anew, a build that was stopped draws the same.
             made.hnsw.rng = faiss.RandomGenerator(made.ntotal + 1)
-        made.add(np.ascontiguousarray(block))
+        with _named_failures(index):
+            made.add(np.ascontiguousarray(block))
         progress(made.ntotal, len(vectors))
         if made.ntotal < len(vectors):
             partial.keep_now_and_then(made)

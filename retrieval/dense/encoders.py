@@ -65,6 +65,12 @@ class Encoder:
         )
 
     @property
+    def device(self) -> str:
+        """Where it computes, as torch names it: "cpu", or "cuda:0"."""
+        device = self._model.device
+        return str(device) if device.type == "cpu" else f"{device.type}:{device.index or 0}"
+
+    @property
     def numbers(self) -> str:
         """Where it computes and how exactly, such as "cpu bfloat16"."""
         return f"{self._model.device.type} {str(self._model.dtype).removeprefix('torch.')}"
@@ -187,7 +193,7 @@ def on_devices(encoder: Encoder, devices: Sequence[str] = ()) -> list[Encoder]:
     if not devices:
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         devices = [f"cuda:{number}" for number in range(count)]
-    if len(devices) < 2 and tuple(devices) in ((), ("cuda:0",)):
+    if not devices or tuple(devices) == (encoder.device,):
         return [encoder]
     encoders = [encoder.on(device) for device in devices]
     if len({one.numbers for one in encoders}) > 1:

@@ -11,6 +11,7 @@ from prompt_coevo.retrieval.dense.build import (
     choose_type,
     neighbors_each,
     new_index,
+    refuse_too_few,
     training_vectors,
 )
 from prompt_coevo.retrieval.dense.encoders import dimension_of
@@ -38,7 +39,8 @@ def foresee(
     """What building takes for shards of so many rows, without what the encoder itself needs.
 
     None for a type of faiss that is not known here. Raises IndexFileError for a type that faiss does not
-    know or a file that does not fit, EncoderError if the encoder's dimension cannot be found out.
+    know, or cannot make of so few, and for a file that does not fit, EncoderError if it cannot be found out
+    how many numbers the encoder's vectors have.
     """
     faiss = load_faiss()
     passages, largest, dimension = sum(rows), max(rows), dimension_of(encoder)
@@ -58,6 +60,8 @@ def foresee(
         ready.refuse_inexact(kind)
         parts[f"index {faiss_file}, which is read"] = size
     empty = None if kind == "Flat" else new_index(faiss, dimension, kind)
+    if empty is not None:
+        refuse_too_few(faiss, empty, kind, min(rows))
     try:
         each = [4 * dimension * n if empty is None else index_bytes(faiss, empty, n) for n in rows]
     except UnknownTypeError:

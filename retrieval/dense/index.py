@@ -25,6 +25,7 @@ from prompt_coevo.retrieval.dense.build import (
     FLAT_FILE,
     choose_type,
     new_index,
+    refuse_too_few,
     write_index,
 )
 from prompt_coevo.retrieval.dense.embeddings import Embeddings
@@ -74,7 +75,8 @@ def build_dense(
     if faiss_file is not None:
         return _from_ready(faiss, faiss_file, corpus, folder, loaded, index, rows, progress)
     kind = choose_type(index, len(corpus), len(rows), loaded.dimension, free_gpu_bytes(faiss))
-    new_index(faiss, loaded.dimension, kind)  # an unknown type must not cost hours of embedding
+    # A type that cannot be had must not cost hours of embedding.
+    refuse_too_few(faiss, new_index(faiss, loaded.dimension, kind), kind, len(rows))
     embeddings = Embeddings(corpus, rows, encoders[0], folder / _CHUNKS)
     asked = {"index": index, "vectors": embeddings.fingerprint}
     details = _finished(folder, asked)
@@ -106,7 +108,7 @@ def _from_ready(
 ) -> dict[str, Any]:
     kind = choose_type(index, len(corpus), len(rows), encoder.dimension)
     if index != "auto":
-        new_index(faiss, encoder.dimension, kind)
+        refuse_too_few(faiss, new_index(faiss, encoder.dimension, kind), kind, len(rows))
     ready = ready_vectors(faiss, source, corpus, rows, encoder)
     if index == "auto" or (index == "Flat" and ready.is_flat):
         adopt(ready, source, folder / FAISS_FILE, progress)

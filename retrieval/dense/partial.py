@@ -52,9 +52,12 @@ class Partial:
 
 
 def save(faiss: Any, index: Any, path: Path) -> None:
-    """As a whole or not at all."""
+    """As a whole or not at all. Raises OSError."""
     draft = path.with_suffix(".tmp")
-    faiss.write_index(index, str(draft))
+    try:
+        faiss.write_index(index, str(draft))
+    except RuntimeError as error:
+        raise OSError(str(error).rpartition(": ")[2]) from error
     with draft.open("rb+") as file:
         os.fsync(file.fileno())
     draft.replace(path)

@@ -36,13 +36,14 @@ class StoredVectors:
         self._faiss = faiss
         self.index = read_faiss_index(faiss, path)
         if isinstance(self.index, faiss.IndexIDMap):
-            raise IndexFileError(
-                f"the index {path} has ids of its own, but its numbers must be the rows of the corpus"
-            )
+            raise self._own_ids()
         self.type = type(self.index).__name__
         self.is_flat = isinstance(self.index, faiss.IndexFlat)
         if isinstance(self.index, faiss.IndexIVF):
-            self.index.make_direct_map()
+            try:
+                self.index.make_direct_map()
+            except RuntimeError:  # its numbers do not go from 0 to the last
+                raise self._own_ids() from None
         self.dimension = int(self.index.d)
         self._row_bytes = 4 * self.dimension
         self._begin = path.stat().st_size - len(self) * self._row_bytes
@@ -131,6 +132,11 @@ class StoredVectors:
                 )
             self.bytes_read += done
             view = view[done:]
+
+    def _own_ids(self) -> IndexFileError:
+        return IndexFileError(
+            f"the index {self._path} has ids of its own, but its numbers must be the rows of the corpus"
+        )
 
     def _compare_with_faiss(self) -> None:
         """That vectors stand at the end of the file is seen from faiss' code; a newer one may differ."""

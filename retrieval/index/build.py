@@ -12,7 +12,7 @@ from typing import Any
 
 from prompt_coevo.retrieval.corpus import Corpus, CorpusFacts, Progress, count_lines, write_offsets
 from prompt_coevo.retrieval.errors import CorpusError, IndexFileError, RetrieverError
-from prompt_coevo.retrieval.index import layout, manifest
+from prompt_coevo.retrieval.index import layout, lock, manifest
 from prompt_coevo.retrieval.index.manifest import (
     OWN_FIELDS,
     CorpusReference,
@@ -39,8 +39,8 @@ def build(
 
     `force` replaces an index that is there. `told` hears what the build will take once the corpus was
     read, before anything else. Raises CorpusError for a corpus that cannot be used, IndexFileError if the
-    folder holds an index or something else, cannot be written to, is on a disk that is too small, or for
-    what cannot be built, SettingsError for a kind that cannot be imported.
+    folder holds an index or something else, another process builds there, it cannot be written to, is on a
+    disk that is too small, or for what cannot be built, SettingsError for a kind that cannot be imported.
     """
     request = request or Request()
     kind = _checked_kind(request)
@@ -90,6 +90,19 @@ def _build(
 ) -> Manifest:
     _refuse_taken(folder, force)
     folder.mkdir(parents=True, exist_ok=True)
+    with lock.held(folder):
+        _refuse_taken(folder, force)  # there may be an index by now
+        return _build_alone(source, folder, request, kind, stages, told)
+
+
+def _build_alone(
+    source: Path,
+    folder: Path,
+    request: Request,
+    kind: IndexKind,
+    stages: Stages,
+    told: Callable[[Plan], None],
+) -> Manifest:
     draft = layout.draft_path(folder)
     facts = write_offsets(source, draft, stages("checking the corpus"))
     planned = plan(folder, facts.passages, _foreseen(kind, request, facts.passages))

@@ -40,6 +40,11 @@ def request_path(folder: Path) -> Path:
     return folder / "building.json"
 
 
+def lock_path(folder: Path) -> Path:
+    """What the build that is under way holds."""
+    return folder / "building.lock"
+
+
 def shard_rows(passages: int, count: int) -> list[range]:
     """Ranges of almost the same size."""
     ends = [passages * number // count for number in range(count + 1)]
@@ -71,7 +76,7 @@ def clear(folder: Path) -> None:
 
 def strangers(folder: Path) -> list[str]:
     """The names in the folder that no index has."""
-    places = (work_folder, request_path, offsets_path, draft_path)
+    places = (work_folder, request_path, lock_path, offsets_path, draft_path)
     ours = {place(folder) for place in places}
     return [
         path.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -229,6 +230,8 @@ WRONG = [
     ("text", "with a str"),
     ([], "with 0 lists"),
     ([None], "with None among the lists"),
+    ((GOOD[0],), "with a tuple"),
+    ([tuple(GOOD[0])], "with a tuple among the lists"),
     ([["text"]], "with a str among the hits"),
     ([[{"id": "1", "contents": "text"}]], "with a dict among the hits"),
     ([GOOD[0] * 2], "with 2 passages in one list"),
@@ -237,6 +240,8 @@ WRONG = [
     ([[Hit("1", "text", 1.0, 1, ["x"])]], r"with a hit whose fields are \['x'\], not a mapping"),  # type: ignore[arg-type]
     ([[Hit("1", "text", 1.0, 1, {1: 2})]], "with a hit whose fields are {1: 2}, not a mapping"),  # type: ignore[dict-item]
     ([[Hit("1", "text", None, 1)]], "with a hit whose score is a NoneType, not a float"),  # type: ignore[arg-type]
+    ([[Hit("1", "text", math.nan, 1)]], "with a hit whose score is nan, which is no finite number"),
+    ([[Hit("1", "text", -math.inf, 1)]], "with a hit whose score is -inf, which is no finite"),
 ]
 
 

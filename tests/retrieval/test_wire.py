@@ -223,6 +223,15 @@ def test_a_field_that_cannot_be_sent_is_left_out(value: Any) -> None:
         assert (two.id, two.contents, two.fields) == ("8", "y", {"a": "b"})
 
 
+@pytest.mark.parametrize("more", [{}, {"odd": 10**30}])
+def test_a_row_may_have_fields_that_are_named_as_those_of_the_reply(more: dict[str, Any]) -> None:
+    row = {"document": "a.pdf", "score": 3, "result": []}
+    for scores in (True, False):
+        body = write_reply([[Hit("7", "x", 0.5, 1, {**row, **more})]], scores)
+        ((hit,),) = read_reply(body, count=1, k=3)
+        assert (hit.id, hit.contents, hit.fields) == ("7", "x", row)
+
+
 def test_a_field_cannot_stand_for_the_passage() -> None:
     hits = [Hit("7", "x", 0.5, 1, {"id": "9", "contents": "y"})]
     assert read_reply(write_reply([hits], True), count=1, k=3) == [[Hit("7", "x", 0.5, 1)]]

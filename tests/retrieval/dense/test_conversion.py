@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from prompt_coevo.retrieval.dense import partial, stored
-from prompt_coevo.retrieval.dense.build import write_index
+from prompt_coevo.retrieval.dense.build import new_index, refuse_too_few, write_index
 from prompt_coevo.retrieval.dense.faiss_package import load_faiss
 from prompt_coevo.retrieval.dense.index import open_vectors
 from prompt_coevo.retrieval.dense.stored import StoredVectors
@@ -165,7 +165,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from prompt_coevo.retrieval.dense import partial, stored
-from prompt_coevo.retrieval.dense.build import write_index
+from prompt_coevo.retrieval.dense.build import new_index, refuse_too_few, write_index
 from prompt_coevo.retrieval.dense.faiss_package import load_faiss
 faiss = load_faiss()
 faiss.omp_set_num_threads(1)
@@ -212,3 +212,94 @@ def test_a_file_that_breaks_off_is_refused(tmp_path: Path) -> None:
         file.truncate(source.stat().st_size - 1000)
     with pytest.raises(IndexFileError, match="breaks off while it is read; copy it again"):
         list(opened.blocks())
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("IVF4096,SQ8", "is trained with 4096 vectors at least, but there are 200"),
+        ("IVF,PQ4", "'IVF20,PQ4' is trained with 256 vectors at least"),
+        ("OPQ4,PQ4x4", "is trained with 256 vectors at least"),
+        ("IDMap,Flat", "has ids of its own"),
+        ("IVF0,Flat", "has no lists"),
+        ("LSH", "faiss knows no index 'LSH'"),
+    ],
+)
+def test_a_type_that_cannot_be_made_is_known_before_anything_is_embedded(
+    tmp_path: Path, kind: str, problem: str
+) -> None:
+    faiss, kind = load_faiss(), kind.replace("IVF,", "IVF20,")
+    with pytest.raises(IndexFileError, match=f"{problem}.*choose another type with --index"):
+        refuse_too_few(faiss, new_index(faiss, DIMENSION, kind), kind, 200)
+
+
+@pytest.mark.parametrize(
+    ("kind", "least"),
+    [
+        ("PQ4x4", 16),
+        ("IVF20,Flat", 20),
+        ("IVF20,PQ4x4", 20),
+        ("IVF20_HNSW8,SQ8", 20),
+        ("PQ4x4,RFlat", 16),
+        ("OPQ4,SQ8", 256),
+        ("PCA8,IVF20,SQ8", 20),
+    ],
+)
+def test_no_type_is_refused_for_which_faiss_has_enough(kind: str, least: int) -> None:
+    faiss, vectors = load_faiss(), made_vectors(300)
+    enough, empty = (new_index(faiss, DIMENSION, kind) for _ in range(2))
+    enough.train(vectors[:least])
+    refuse_too_few(faiss, empty, kind, least)
+    with pytest.raises(RuntimeError):
+        empty.train(vectors[: least - 1])
+    with pytest.raises(IndexFileError, match=f"with {least} vectors at least, .* {least - 1};"):
+        refuse_too_few(faiss, new_index(faiss, DIMENSION, kind), kind, least - 1)
+
+
+def test_what_faiss_says_while_it_builds_is_one_sentence(tmp_path: Path) -> None:
+    source = ready(tmp_path / "flat.index", made_vectors(50))
+    with pytest.raises(IndexFileError, match="faiss cannot make an index 'NSG16' of these vectors"):
+        convert(source, "NSG16", tmp_path / "out")
+
+
+def test_lists_with_ids_of_their_own_are_refused(tmp_path: Path) -> None:
+    faiss, vectors = load_faiss(), made_vectors()
+    lists = faiss.index_factory(DIMENSION, "IVF20,Flat", faiss.METRIC_INNER_PRODUCT)
+    lists.train(vectors)
+    lists.add_with_ids(vectors, np.arange(100, 100 + COUNT))
+    faiss.write_index(lists, str(tmp_path / "lists.index"))
+    with pytest.raises(IndexFileError, match="has ids of its own"):
+        StoredVectors(faiss, tmp_path / "lists.index")
+
+
+@pytest.mark.parametrize("kind", ["Flat", "SQ8"])
+def test_a_disk_that_is_full_is_an_error_of_the_disk(tmp_path: Path, kind: str) -> None:
+    """A limit on the size of files, which the process gets for itself, fails as a full disk does."""
+    source = ready(tmp_path / "flat.index", made_vectors())
+    code = (
+        "import resource, sys; from pathlib import Path; "
+        "from prompt_coevo.retrieval.dense.build import write_index; "
+        "from prompt_coevo.retrieval.dense.faiss_package import load_faiss; "
+        "from prompt_coevo.retrieval.dense.stored import StoredVectors; "
+        "faiss = load_faiss(); vectors = StoredVectors(faiss, Path(sys.argv[1])); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
+        "write_index(faiss, vectors, sys.argv[2], Path(sys.argv[3]), lambda done, total: None)"
+    )
+    command = [sys.executable, "-P", "-c", code, str(source), kind, str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True)
+    last = run.stderr.splitlines()[-1]
+    assert last.startswith("OSError: ")
+    assert "File too large" in last
+
+
+def test_an_exact_index_takes_its_room_as_it_is_written(tmp_path: Path, small_blocks: None) -> None:
+    """A mapped file would promise it, and end the process where a full disk cannot keep that."""
+    source, sizes = ready(tmp_path / "hnsw.index", made_vectors(), "HNSW8,Flat"), []
+
+    def look(done: int, total: int) -> None:
+        sizes.append((tmp_path / "out" / "vectors.tmp").stat().st_size)
+
+    _, file = convert(source, "Flat", tmp_path / "out", look)
+    assert sizes[0] < 4 * DIMENSION * COUNT / 2
+    np.save(tmp_path / "same.npy", made_vectors())
+    assert file.read_bytes() == (tmp_path / "same.npy").read_bytes()

@@ -133,4 +133,10 @@ def test_a_device_that_is_not_there_is_one_sentence(encoder: Any) -> None:
     for devices in (["cuda:99"], ["cpu", "cuda:99"], ["toaster", "cpu"]):
         with pytest.raises(EncoderError, match=r"cannot be put on the device '(cuda:99|toaster)':"):
             on_devices(encoder, devices)
-    assert on_devices(encoder) == [encoder]
+    assert on_devices(encoder) == on_devices(encoder, [encoder.device]) == [encoder]
+
+
+@pytest.mark.skipif("__import__('torch').cuda.is_available()", reason="there is a GPU")
+def test_without_a_gpu_the_first_one_is_not_there_either(encoder: Any) -> None:
+    with pytest.raises(EncoderError, match="cannot be put on the device 'cuda:0'"):
+        on_devices(encoder, ["cuda:0"])

@@ -11,8 +11,8 @@ import pytest
 
 from helpers.passages import passages, queries, write_corpus
 from prompt_coevo.retrieval.errors import CorpusError, IndexFileError
-from prompt_coevo.retrieval.index import layout, manifest
-from prompt_coevo.retrieval.index.build import Request, build
+from prompt_coevo.retrieval.index import layout, lock, manifest
+from prompt_coevo.retrieval.index.build import Plan, Request, build
 from prompt_coevo.retrieval.index.open import open_index
 
 
@@ -47,6 +47,8 @@ def test_the_same_build_gives_the_same_index(corpus: Path, tmp_path: Path) -> No
         (Request("sparse"), "no index of kind 'sparse'; known kinds: bm25, dense, hybrid"),
         (Request(shards=0), "one shard or more, but not 0"),
         (Request(faiss_file=Path("x")), "has no effect on a bm25 index"),
+        (Request(encoder="bge"), "encoder has no effect on a bm25 index, which has no vectors"),
+        (Request(index="HNSW32,SQ8"), "index has no effect on a bm25 index"),
         (Request("dense", faiss_file=Path("x"), shards=2), "leave shards at 1"),
     ],
 )
@@ -74,6 +76,64 @@ def test_an_index_is_replaced_only_if_that_is_asked_for(corpus: Path, tmp_path: 
     made = build(other, folder, force=True)
     assert manifest.verify(folder) == made
     assert {path.name for path in folder.iterdir()} == {"manifest.json", "offsets.npy", "shard-000"}
+
+
+def test_two_builds_in_one_folder_do_not_mix(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would write into the other's files, and the last one would hash what came of it."""
+    monkeypatch.setattr(lock, "_PATIENCE_S", 0.0)
+    folder = tmp_path / "index"
+    other = write_corpus(tmp_path / "other.jsonl", 20, seed=1)
+
+    def build_meanwhile(plan: Plan) -> None:
+        with pytest.raises(IndexFileError, match=r"another build is under way in .*process \d+ on"):
+            build(other, folder)
+        with pytest.raises(IndexFileError, match="another build is under way"):
+            build(other, folder, force=True)
+
+    made = build(corpus, folder, told=build_meanwhile)
+    assert (made.corpus.passages, manifest.verify(folder)) == (300, made)
+    assert {path.name for path in folder.iterdir()} == {"manifest.json", "offsets.npy", "shard-000"}
+
+
+def test_who_waited_for_another_build_finds_its_index(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "index"
+    first = build(corpus, tmp_path / "elsewhere")
+    folder.mkdir()
+    waited: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        (tmp_path / "elsewhere" / manifest.NAME).rename(folder / manifest.NAME)
+        other.__exit__(None, None, None)
+
+    monkeypatch.setattr(lock.time, "sleep", wait)
+    other = lock.held(folder)
+    other.__enter__()
+    with pytest.raises(IndexFileError, match="holds an index already"):
+        build(corpus, folder)
+    assert len(waited) == 1
+    assert manifest.read(folder) == first
+
+
+def test_a_full_disk_is_one_sentence(corpus: Path, tmp_path: Path) -> None:
+    """A limit on the size of files, which this process gets for itself, fails as a full disk does."""
+    code = (
+        "import resource, sys; from pathlib import Path; "
+        "from prompt_coevo.retrieval.index.build import build; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
+        "build(Path(sys.argv[1]), Path(sys.argv[2]))"
+    )
+    command = [sys.executable, "-P", "-c", code, str(corpus), str(tmp_path / "index")]
+    run = subprocess.run(command, capture_output=True, text=True)
+    last = run.stderr.splitlines()[-1]
+    assert (
+        "cannot be written: File too large; when that is mended, the same command goes on" in last
+    )
+    assert build(corpus, tmp_path / "index") == manifest.verify(tmp_path / "index")
 
 
 def test_an_index_is_not_lost_for_a_corpus_that_cannot_be_used(

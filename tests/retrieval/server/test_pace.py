@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -299,6 +300,37 @@ def test_a_timeout_of_the_retrievers_own_is_its_failure() -> None:
             await Batcher(search, Worker("test"), max_search_s=3600).search(["a"], 1)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        StopIteration("of a next()"),
+        asyncio.CancelledError(),
+        concurrent.futures.CancelledError(),
+        GeneratorExit(),
+        KeyboardInterrupt(),
+        SystemExit(3),
+    ],
+    ids=lambda error: f"{type(error).__module__}.{type(error).__name__}",
+)
+def test_what_asyncio_does_not_pass_on_is_told_as_a_failure(error: BaseException) -> None:
+    """Else who waits for it waits for ever, or the loop ends, and the server with it."""
+
+    def search(queries: Sequence[str], k: int) -> list[list[Hit]]:
+        if "bad" in queries:
+            raise error
+        return [[] for _ in queries]
+
+    async def ask() -> list[object]:
+        batcher = Batcher(search, Worker("test"))
+        return list(await batcher.search_each(["good", "bad"], 1, deadline_s=60))
+
+    good, bad = asyncio.run(ask())
+    assert good == []
+    assert isinstance(bad, RuntimeError)
+    assert str(bad).startswith(f"it ended by {type(error).__name__}")
+    assert bad.__cause__ is error
 
 
 def test_a_worker_leaves_at_most_four_threads_behind() -> None:
