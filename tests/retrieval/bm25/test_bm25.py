@@ -22,8 +22,9 @@ from helpers.passages import passages, queries
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import MissingExtraError
 from prompt_coevo.retrieval.bm25 import build as bm25_build
-from prompt_coevo.retrieval.bm25 import kernels
+from prompt_coevo.retrieval.bm25 import heap, kernels
 from prompt_coevo.retrieval.bm25.build import K1, B, build_bm25
+from prompt_coevo.retrieval.bm25.heap import version_of
 from prompt_coevo.retrieval.bm25.index import Bm25Index
 from prompt_coevo.retrieval.bm25.words import hashes, words
 from prompt_coevo.retrieval.corpus import Corpus, write_offsets
@@ -224,6 +225,17 @@ def test_scoring_works_where_nothing_can_be_kept(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-c", search, str(tmp_path / "bm25")]
     run = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
     assert (run.stdout.strip(), run.stderr) == ("1", "")
+
+
+def test_compiled_code_is_kept_for_these_sources_alone(tmp_path: Path) -> None:
+    """Numba itself sees changes of the one file that holds what it keeps."""
+    sources = [tmp_path / "kernels.py", tmp_path / "heap.py"]
+    for source, own in zip(sources, (kernels.__file__, heap.__file__), strict=True):
+        source.write_bytes(Path(own).read_bytes())
+    name = version_of(*map(str, sources))
+    assert kernels.search.py_func.__qualname__ == f"_search_{name}"
+    sources[1].write_text(sources[1].read_text().replace("row > than_row", "row < than_row"))
+    assert version_of(*map(str, sources)) != name
 
 
 def test_the_right_passage_is_found(world: tuple[list[str], Bm25Index]) -> None:
