@@ -177,6 +177,20 @@ def test_words_are_found_whatever_is_remembered_of_others(
     assert forgetful.search_rows(texts[:30], 3) == expected
 
 
+def test_of_frequent_words_only_rows_that_matter_are_looked_at(tmp_path: Path) -> None:
+    """What stands in rows that cannot be among the best is not read: so long queries are cheap."""
+    count, rare = 20_000, range(0, 20_000, 1000)
+    texts = [f"war king song{' river' if row in rare else ''}" for row in range(count)]
+    asked, index = ["river war king song"], index_of(tmp_path, texts)
+    expected = index.search_rows(asked, 3)
+    scores = np.load(tmp_path / "bm25" / "scores.npy")
+    rows = np.load(tmp_path / "bm25" / "rows.npy")
+    scores[~np.isin(rows, rare)] = 1e9
+    np.save(tmp_path / "bm25" / "scores.npy", scores)
+    found = Bm25Index.open(tmp_path / "bm25", range(count)).search_rows(asked, 3)
+    assert found == expected == [[(row, expected[0][0][1]) for row in rare[:3]]]
+
+
 def damaged(folder: Path, name: str, value: int) -> Bm25Index:
     index_of(folder, [f"river song king {'war ' * (row % 3)}" for row in range(200)])
     path = folder / "bm25" / f"{name}.npy"
