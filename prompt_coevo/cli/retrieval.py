@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Indexes of passages for search agents.", no_args_is_help=True)
 
+_HIT = ("id", "contents", "score", "rank", "fields")
 _INDEX = typer.Argument(help="The folder of the index.")
 _CORPUS = typer.Option(None, help="Where the corpus is now, if it was moved without the index.")
 
@@ -96,8 +98,7 @@ def search(
     index = open_index(folder, corpus=corpus)
     for query, hits in zip(queries, index.search(queries, k), strict=True):
         if as_json:
-            found = [asdict(hit) for hit in hits]
-            typer.echo(json.dumps({"query": query, "hits": found}))
+            typer.echo(_as_json(query, hits))
         else:
             typer.echo(
                 "\n\n".join([in_a_line(query), *(map(_shown, hits) if hits else ["  nothing"])])
@@ -148,6 +149,13 @@ def _tell(planned: Plan) -> None:
             "smaller type with --index, or --shards",
             err=True,
         )
+
+
+def _as_json(query: str, hits: Sequence[Hit]) -> str:
+    found = [{name: getattr(hit, name) for name in _HIT} for hit in hits]
+    text = json.dumps({"query": query, "hits": found})
+    # Fields of a corpus may be NaN, which Python reads and writes and JSON does not know.
+    return json.dumps(json.loads(text, parse_constant=lambda name: None))
 
 
 def _shown(hit: Hit) -> str:

@@ -1,11 +1,10 @@
-"""The best hits so far, in a heap whose worst hit is the first; compiled as a part of `kernels`.
-
-The kept code of `kernels` is not made anew when this file alone changes: remove it (`__pycache__`) then.
-"""
+"""The best hits so far, in a heap whose worst hit is the first; compiled as a part of `kernels`."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -20,6 +19,11 @@ Floats = npt.NDArray[np.float32]
 def compiled_part(function: Function) -> Function:
     """A function that compiled ones call."""
     return cast(Function, numba.njit(nogil=True)(function))
+
+
+def version_of(*sources: str) -> str:
+    """Changes with what is in these files. Raises OSError for one that cannot be read."""
+    return hashlib.sha256(b"".join(Path(one).read_bytes() for one in sources)).hexdigest()[:16]
 
 
 @compiled_part

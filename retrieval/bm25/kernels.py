@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from prompt_coevo.retrieval.bm25.heap import compiled_part, keep, sort
+from prompt_coevo.retrieval.bm25 import heap
+from prompt_coevo.retrieval.bm25.heap import compiled_part, keep, sort, version_of
 
 BLOCK: Final = 1 << 15
 """Most rows of a block."""
@@ -386,6 +387,8 @@ _SIGNATURE = types.void(
 
 def _compiled() -> Callable[..., None]:
     try:
+        # What is kept goes by this name, and numba sees changes of this file alone.
+        _search.__qualname__ = f"_search_{version_of(__file__, str(heap.__file__))}"
         return cast(Callable[..., None], numba.njit(_SIGNATURE, nogil=True, cache=True)(_search))
     except Exception:  # no folder to keep it in, or what is kept there is damaged
         return cast(Callable[..., None], numba.njit(_SIGNATURE, nogil=True)(_search))

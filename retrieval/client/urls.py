@@ -15,7 +15,8 @@ def retrieve_url(address: str) -> str:
     try:
         parts = urlsplit(address)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number
+        (parts.hostname or "").encode("idna")
+    except ValueError:  # a port that is no number, or a name that no host can have
         usable = False
     if not usable:
         raise SettingsError(

@@ -171,11 +171,17 @@ def verify(folder: Path, corpus: Path | None = None, progress: Progress | None =
         if progress:
             progress(done + inside, total)
 
-    for facts in manifest.files:
-        if full_hash(folder / facts.name, advance) != facts.sha256:
-            raise _damaged(folder / facts.name)
-        done += facts.bytes
-    if full_hash(source, advance) != reference.sha256:
+    try:
+        for facts in manifest.files:
+            if full_hash(folder / facts.name, advance) != facts.sha256:
+                raise _damaged(folder / facts.name)
+            done += facts.bytes
+        same = full_hash(source, advance) == reference.sha256
+    except OSError as error:
+        raise IndexFileError(
+            f"{error.filename or folder} cannot be read: {error.strerror}; mend that, or name another file"
+        ) from None
+    if not same:
         raise IndexFileError(
             f"the corpus {source} has changed since the index {folder} was built; "
             "bring the old file back or build the index again"

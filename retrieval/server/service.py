@@ -89,7 +89,15 @@ class RetrievalService:
             return checked_info(self._retriever)
 
         started = time.perf_counter()
-        info = await asyncio.wrap_future(self._worker.submit(first_search))
+        search = asyncio.wrap_future(self._worker.submit(first_search))
+        # Not given up, as later ones: what a first search loads may take long.
+        if not (await asyncio.wait([search], timeout=self.settings.max_search_s))[0]:
+            logger.warning(
+                "the first search is not done after %.3g s (--max-search); until it is, every request is "
+                "answered by 503",
+                self.settings.max_search_s,
+            )
+        info = await search
         self._batcher.pace.learn(1, time.perf_counter() - started)
         self._headers = [_JSON, (FINGERPRINT_HEADER.encode(), info.fingerprint.encode())]
         self.info = info

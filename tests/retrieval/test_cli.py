@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from helpers.passages import queries, write_corpus
+from prompt_coevo.retrieval.index.build import build
 
 COMMAND = [sys.executable, "-P", "-c", "from prompt_coevo.cli import main; main()", "retrieval"]
 
@@ -53,6 +54,22 @@ def test_hits_can_be_had_as_json(built: Path) -> None:
     assert set(first["hits"][0]) == {"id", "contents", "score", "rank", "fields"}
     assert first["hits"][0]["id"] == right
     assert second["query"] == other
+
+
+def test_what_json_does_not_know_is_null(tmp_path: Path) -> None:
+    rows = ['{"id": "a", "contents": "a river", "x": NaN, "y": [-Infinity, 1]}']
+    rows += [f'{{"id": "b", "contents": "a river too", "x": {"[" * 600}{"]" * 600}}}']
+    (tmp_path / "corpus.jsonl").write_text("\n".join(rows))
+    build(tmp_path / "corpus.jsonl", tmp_path / "index")
+    shown = run("search", tmp_path / "index", "river", "--json")
+    assert (shown.returncode, shown.stderr) == (0, "")
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    (first, second) = json.loads(shown.stdout, parse_constant=refuse)["hits"]
+    assert (first["id"], first["fields"]) == ("a", {"x": None, "y": [None, 1]})
+    assert (second["id"], set(second["fields"])) == ("b", {"x"})
 
 
 def test_an_index_is_described(built: Path) -> None:

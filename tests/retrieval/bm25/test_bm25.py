@@ -22,8 +22,9 @@ from helpers.passages import passages, queries
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import MissingExtraError
 from prompt_coevo.retrieval.bm25 import build as bm25_build
-from prompt_coevo.retrieval.bm25 import kernels
+from prompt_coevo.retrieval.bm25 import heap, kernels
 from prompt_coevo.retrieval.bm25.build import K1, B, build_bm25
+from prompt_coevo.retrieval.bm25.heap import version_of
 from prompt_coevo.retrieval.bm25.index import Bm25Index
 from prompt_coevo.retrieval.bm25.words import hashes, words
 from prompt_coevo.retrieval.corpus import Corpus, write_offsets
@@ -176,6 +177,20 @@ def test_words_are_found_whatever_is_remembered_of_others(
     assert forgetful.search_rows(texts[:30], 3) == expected
 
 
+def test_of_frequent_words_only_rows_that_matter_are_looked_at(tmp_path: Path) -> None:
+    """What stands in rows that cannot be among the best is not read: so long queries are cheap."""
+    count, rare = 20_000, range(0, 20_000, 1000)
+    texts = [f"war king song{' river' if row in rare else ''}" for row in range(count)]
+    asked, index = ["river war king song"], index_of(tmp_path, texts)
+    expected = index.search_rows(asked, 3)
+    scores = np.load(tmp_path / "bm25" / "scores.npy")
+    rows = np.load(tmp_path / "bm25" / "rows.npy")
+    scores[~np.isin(rows, rare)] = 1e9
+    np.save(tmp_path / "bm25" / "scores.npy", scores)
+    found = Bm25Index.open(tmp_path / "bm25", range(count)).search_rows(asked, 3)
+    assert found == expected == [[(row, expected[0][0][1]) for row in rare[:3]]]
+
+
 def damaged(folder: Path, name: str, value: int) -> Bm25Index:
     index_of(folder, [f"river song king {'war ' * (row % 3)}" for row in range(200)])
     path = folder / "bm25" / f"{name}.npy"
@@ -224,6 +239,17 @@ def test_scoring_works_where_nothing_can_be_kept(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-c", search, str(tmp_path / "bm25")]
     run = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
     assert (run.stdout.strip(), run.stderr) == ("1", "")
+
+
+def test_compiled_code_is_kept_for_these_sources_alone(tmp_path: Path) -> None:
+    """Numba itself sees changes of the one file that holds what it keeps."""
+    sources = [tmp_path / "kernels.py", tmp_path / "heap.py"]
+    for source, own in zip(sources, (kernels.__file__, heap.__file__), strict=True):
+        source.write_bytes(Path(own).read_bytes())
+    name = version_of(*map(str, sources))
+    assert kernels.search.py_func.__qualname__ == f"_search_{name}"
+    sources[1].write_text(sources[1].read_text().replace("row > than_row", "row < than_row"))
+    assert version_of(*map(str, sources)) != name
 
 
 def test_the_right_passage_is_found(world: tuple[list[str], Bm25Index]) -> None:

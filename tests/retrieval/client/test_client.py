@@ -361,7 +361,16 @@ def test_a_forked_process_is_told_to_open_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["127.0.0.1:8000", "ftp://host", "http://", "http://host:port", "", "http://host:70000"]
+    "url",
+    [
+        "127.0.0.1:8000",
+        "ftp://host",
+        "http://",
+        "http://host:port",
+        "",
+        "http://host:70000",
+        "http://a..b",
+    ],
 )
 def test_unusable_addresses_are_refused(url: str) -> None:
     with pytest.raises(SettingsError, match="is no address of a retrieval server"):

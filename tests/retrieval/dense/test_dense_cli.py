@@ -62,8 +62,15 @@ def test_a_dry_run_only_says_what_it_would_take(world: Any, tmp_path: Path) -> N
 
 
 def test_a_build_says_it_before_it_begins_and_converts_what_is_there(
-    world: Any, tmp_path: Path
+    world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    encode, embedded = encoders.Encoder.encode_passages, []
+
+    def counted(self: Any, texts: Any) -> Any:
+        embedded.append(len(texts))
+        return encode(self, texts)
+
+    monkeypatch.setattr(encoders.Encoder, "encode_passages", counted)
     made = run(world, tmp_path / "index", "--faiss", world.ready, "--index", "HNSW32,SQ8")
     assert made.exit_code == 0, made.output
     lines = made.stdout.splitlines()
@@ -71,6 +78,7 @@ def test_a_build_says_it_before_it_begins_and_converts_what_is_there(
     assert lines[1] == f"  index {world.ready}, which is read: 102.4 kB"
     assert lines[-1].startswith(f"{tmp_path / 'index'}: dense, 200 passages, ")
     assert describe(tmp_path / "index").details["dense"]["index"] == "HNSW32,SQ8"
+    assert embedded == [8], "those that are compared"
 
 
 def test_a_dry_run_refuses_what_a_build_would_refuse(
@@ -88,6 +96,9 @@ def test_a_dry_run_refuses_what_a_build_would_refuse(
                 run(world, tmp_path / "index", "--faiss", tmp_path / "other.index", *options)
     with pytest.raises(CoevoError, match="faiss knows no index 'nothing'"):
         run(world, tmp_path / "index", "--index", "nothing", "--dry-run")
+    for options in (["--dry-run"], []):
+        with pytest.raises(CoevoError, match="4096 vectors at least, but there are 200"):
+            run(world, tmp_path / "index", "--index", "IVF4096,SQ8", *options)
     monkeypatch.setattr(room.shutil, "disk_usage", lambda place: SimpleNamespace(free=1000))
     with pytest.raises(CoevoError, match=r"takes up to .* on its disk, where 1\.0 kB are free"):
         run(world, tmp_path / "new", "--dry-run")

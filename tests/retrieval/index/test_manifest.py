@@ -118,6 +118,12 @@ def test_damage_anywhere_is_found_by_verify(index: Path) -> None:
         manifest.verify(index)
 
 
+def test_a_corpus_that_cannot_be_read_is_one_sentence(index: Path, tmp_path: Path) -> None:
+    for place in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(IndexFileError, match=rf"{place} cannot be read: (No such|Is a dir)"):
+            manifest.verify(index, place)
+
+
 def test_a_changed_corpus_is_found_by_verify(index: Path, tmp_path: Path) -> None:
     flip(tmp_path / "home" / "corpus.jsonl", 4096 + 50)
     with pytest.raises(IndexFileError, match="the corpus .* has changed since the index"):

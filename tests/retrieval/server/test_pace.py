@@ -15,6 +15,8 @@ from prompt_coevo.retrieval.batcher import Batcher, DeadlineExceeded
 from prompt_coevo.retrieval.errors import RetrieverUnavailable
 from prompt_coevo.retrieval.pace import LateAnswers, Pace, Waiting
 from prompt_coevo.retrieval.retriever import Hit
+from prompt_coevo.retrieval.server.service import RetrievalService
+from prompt_coevo.retrieval.server.settings import ServerSettings
 from prompt_coevo.retrieval.worker import Worker
 
 
@@ -287,6 +289,26 @@ def test_a_search_that_hangs_is_an_outage_and_the_next_one_is_made() -> None:
             except RetrieverUnavailable:
                 pass
         hung.set()
+
+    asyncio.run(scenario())
+
+
+def test_a_first_search_that_hangs_is_told_and_waited_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    retriever = EchoRetriever()
+    retriever.gate.clear()
+
+    async def scenario() -> None:
+        service = RetrievalService(retriever, ServerSettings(max_search_s=0.01))
+        warming = asyncio.create_task(service.warm_up())
+        while "the first search is not done after 0.01 s (--max-search)" not in caplog.text:
+            await asyncio.sleep(0.01)
+        assert service.health().status == 503
+        retriever.gate.set()
+        await warming
+        assert service.health().status == 200
+        service.close()
 
     asyncio.run(scenario())
 
