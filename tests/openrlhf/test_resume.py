@@ -91,6 +91,36 @@ def test_a_run_killed_in_a_search_goes_on(tmp_path: Path) -> None:
     assert len(events(resumed, "resumed")) == 1
 
 
+@pytest.mark.long
+def test_a_run_killed_in_the_search_after_training_ends_well_when_started_again(
+    tmp_path: Path,
+) -> None:
+    """Of the asynchronous trainer: nobody holds its lock any more, and no step is left to resume."""
+    steps = 2
+
+    def searches(run: OpenRLHFRun) -> bool:
+        log = run.server_log()
+        return any(e["event"] == "generate" and e["version"] == steps for e in log)
+
+    with openai_server(teach) as server:
+        start = {
+            **arguments(server.base),
+            "overrides": [
+                *("--coevo.method", "inspo", *INSPO, *reflection(server.base)),
+                *("--coevo.inspo.evolution=after", "--coevo.inspo.evolve_until=7"),
+                *("--train.num_episodes=1", "--train.async_enable", "--ckpt.save_steps=1"),
+            ],
+        }
+        with OpenRLHFRun(tmp_path, **start) as run:
+            killed = run.kill_when(searches)
+        again = run_openrlhf(tmp_path, **start)
+    assert max(killed.metrics) == steps
+    assert again.returncode == 0, again.tail
+    assert again.metrics == {}
+    assert len(events(again, "resumed")) == 1
+    assert len(events(again, "training_ended")) == 1
+
+
 def test_a_run_without_a_step_left_ends_well_when_it_is_started_again(tmp_path: Path) -> None:
     """As after a kill behind the last checkpoint, which holds a step that the engine has not ended."""
     stream = ("--coevo.p2o.search_backend", "stream", "--coevo.p2o.tau", "2.0")
