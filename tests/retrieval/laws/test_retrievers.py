@@ -34,10 +34,10 @@ class Index(RetrieverLaws):
     """An index is built once for the laws of a class."""
 
     kind: str
-    index = "Flat"
+    index = Request.index
     shards = 1
     folder: Path
-    encoder = ""
+    encoder = Request.encoder
 
     @pytest.fixture(autouse=True, scope="class")
     @staticmethod
@@ -74,6 +74,7 @@ class TestBm25InShards(Index):
 
 class TestDense(Index):
     kind = "dense"
+    index = "Flat"
 
 
 class TestDenseInShards(Index):
@@ -84,6 +85,7 @@ class TestDenseInShards(Index):
 
 class TestHybrid(Index):
     kind = "hybrid"
+    index = "Flat"
 
 
 class TestHybridOfRetrievers(Index):
