@@ -88,6 +88,7 @@ def test_it_shows_a_table_templates_and_where_the_files_are(demo: Any) -> None:
     assert not (folder / "out" / "grpo-seed0" / "coevo").exists()
 
 
+@pytest.mark.long
 def test_another_reflection_model_takes_the_teachers_place(tmp_path: Path) -> None:
     """A local server that speaks the OpenAI protocol, with the teacher behind it.
 

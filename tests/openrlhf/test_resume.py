@@ -121,6 +121,7 @@ def test_a_run_killed_in_the_search_after_training_ends_well_when_started_again(
     assert len(events(again, "training_ended")) == 1
 
 
+@pytest.mark.long
 def test_a_run_without_a_step_left_ends_well_when_it_is_started_again(tmp_path: Path) -> None:
     """As after a kill behind the last checkpoint, which holds a step that the engine has not ended."""
     stream = ("--coevo.p2o.search_backend", "stream", "--coevo.p2o.tau", "2.0")

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from helpers.verl_run import run_verl
 from helpers.verl_world import INSPO, events, reflection, teach
 from standins.openai_server import openai_server
 
 
+@pytest.mark.long
 def test_what_is_due_after_training_is_done_by_the_next_start(tmp_path: Path) -> None:
     with openai_server(teach) as server:
         overrides = ["+coevo=inspo", *INSPO, *reflection(server.base), "trainer.save_freq=2"]
