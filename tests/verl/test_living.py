@@ -128,7 +128,8 @@ def test_rollouts_of_what_died_are_not_waited_for(
     dispatcher = SimpleNamespace(questions=None, agent_loop_workers=[worker])
     made = policy.VerlPolicy(trainer, dispatcher, lambda _: PolicyVersion(0, 0))
     monkeypatch.setattr(policy, "_LIVING_S", 0.0)
-    monkeypatch.setattr(policy, "_tags", lambda: {"uid": {"is_prompt": True, "status": status}})
+    tags = {"uid": {"is_prompt": True, "status": status}}
+    monkeypatch.setattr(policy, "tags_of", lambda _: tags)
     killed(two[which])
     with pytest.raises(HostError, match="start the command again"):
         made.wait({"uid": [Assignment("q1")]})
