@@ -238,6 +238,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="retrieval-server-") as temporary:
         folder = options.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
         kinds = {kind: results_of(kind, folder, options.lean) for kind in options.kinds}
     results = {"passages": PASSAGES, "query_words": QUERY_WORDS, "cores": os.cpu_count(), **kinds}
     text = json.dumps(results, indent=1)
