@@ -1,9 +1,12 @@
-"""Arrays of numbers in files of their own, read where they are wanted."""
+"""Arrays of numbers in files of their own, written in order and read where they are wanted."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -28,3 +31,21 @@ def open_array(path: Path, dimensions: int = 1) -> npt.NDArray[Any]:
             f"the index file {path} does not hold what it should; build the index again"
         )
     return np.asarray(found)
+
+
+def write_head(file: BinaryIO, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> None:
+    """The beginning of an array's file; its numbers are to be written behind it, one after the other."""
+    kind = np.lib.format.dtype_to_descr(np.dtype(dtype))
+    head = {"descr": kind, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, head)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A new file that is there as a whole, and on the disk, or not at all."""
+    draft = path.with_suffix(".tmp")
+    with draft.open("wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from prompt_coevo.extras import require
 from prompt_coevo.retrieval.analyzer import Analyzer
-from prompt_coevo.retrieval.arrays import open_array
+from prompt_coevo.retrieval.arrays import open_array, write_head
 from prompt_coevo.retrieval.bm25.analyzers import Simple
 from prompt_coevo.retrieval.bm25.words import hashes
 from prompt_coevo.retrieval.cores import cores
@@ -54,10 +54,8 @@ class Files(NamedTuple):
     @contextlib.contextmanager
     def append(self, name: str, dtype: npt.DTypeLike, length: int) -> Iterator[BinaryIO]:
         """A new file for an array, whose numbers are to be written one after the other."""
-        kind = np.lib.format.dtype_to_descr(np.dtype(dtype))
         with self.path(name).open("wb") as file:
-            head = {"descr": kind, "fortran_order": False, "shape": (length,)}
-            np.lib.format.write_array_header_1_0(file, head)
+            write_head(file, dtype, (length,))
             yield file
 
     def save(self, **arrays: npt.NDArray[Any]) -> None:

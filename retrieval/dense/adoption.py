@@ -9,7 +9,7 @@ import numpy as np
 
 from prompt_coevo.retrieval.corpus import Corpus, Progress
 from prompt_coevo.retrieval.dense.encoders import Encoder, Vectors
-from prompt_coevo.retrieval.dense.sources import refuse_unfinite
+from prompt_coevo.retrieval.dense.sources import finite_blocks, refuse_unfinite
 from prompt_coevo.retrieval.dense.stored import StoredVectors
 from prompt_coevo.retrieval.errors import IndexFileError
 
@@ -46,11 +46,9 @@ def adopt(ready: StoredVectors, source: Path, target: Path, progress: Progress) 
 
     A type that keeps vectors only roughly holds nothing but numbers. Raises IndexFileError.
     """
-    done = 0
-    for block in ready.blocks() if ready.are_exact else ():
-        refuse_unfinite(block, done, ready)
-        done += len(block)
-        progress(done, len(ready))
+    if ready.are_exact:
+        for _ in finite_blocks(ready, progress):
+            pass
     target.unlink(missing_ok=True)
     try:
         target.hardlink_to(source.resolve())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from prompt_coevo.retrieval.arrays import whole_file, write_head
 from prompt_coevo.retrieval.corpus import Progress
 from prompt_coevo.retrieval.dense.gpu import gpus_needed
 from prompt_coevo.retrieval.dense.partial import Partial, save
-from prompt_coevo.retrieval.dense.sources import VectorSource, refuse_unfinite
+from prompt_coevo.retrieval.dense.sources import VectorSource, finite_blocks, refuse_unfinite
 from prompt_coevo.retrieval.errors import IndexFileError
 
 FLAT_FILE, FAISS_FILE = "vectors.npy", "vectors.faiss"
@@ -140,20 +140,10 @@ def _named_failures(index: str) -> Iterator[None]:
 
 def _write_flat(vectors: VectorSource, path: Path, progress: Progress) -> None:
     """Written in order, not mapped: on a disk that is full a mapping ends the process, without a word."""
-    draft = path.with_suffix(".tmp")
-    shape = (len(vectors), vectors.dimension)
-    head = {"descr": "<f4", "fortran_order": False, "shape": shape}
-    with draft.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, head)
-        done = 0
-        for block in vectors.blocks():
-            refuse_unfinite(block, done, vectors)
+    with whole_file(path) as file:
+        write_head(file, "<f4", (len(vectors), vectors.dimension))
+        for block in finite_blocks(vectors, progress):
             file.write(np.ascontiguousarray(block, dtype="<f4").data)
-            done += len(block)
-            progress(done, len(vectors))
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
 
 
 def _write_faiss(
@@ -185,10 +175,8 @@ def _write_faiss(
 def _train(faiss: Any, made: Any, vectors: VectorSource) -> None:
     sample = vectors.sample(training_vectors(faiss, made))
     if not np.isfinite(sample).all():
-        done = 0
-        for block in vectors.blocks():
-            refuse_unfinite(block, done, vectors)
-            done += len(block)
+        for _ in finite_blocks(vectors):  # says which one is not
+            pass
     made.train(sample)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -17,6 +16,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
+from prompt_coevo.retrieval.arrays import whole_file
 from prompt_coevo.retrieval.corpus import Corpus, Progress
 from prompt_coevo.retrieval.dense.encoders import Encoder, UnfiniteError, Vectors
 from prompt_coevo.retrieval.dense.sources import BLOCK_BYTES
@@ -118,7 +118,9 @@ class Embeddings:
     def _fill(self, chunk: Chunk, encoder: Encoder) -> Chunk:
         texts = self._texts(chunk.first)
         if not _is_whole(chunk.path, (len(texts), self.dimension)):
-            _write(chunk.path, self._encoded(texts, chunk.first, encoder))
+            vectors = self._encoded(texts, chunk.first, encoder)
+            with whole_file(chunk.path) as file:
+                np.save(file, vectors)
         return chunk
 
     def sample(self, count: int) -> Vectors:
@@ -158,13 +160,3 @@ def _is_whole(path: Path, shape: tuple[int, int]) -> bool:
         return bool(np.load(path, mmap_mode="r").shape == shape)
     except (OSError, ValueError):
         return False
-
-
-def _write(path: Path, vectors: Vectors) -> None:
-    """As a whole or not at all."""
-    draft = path.with_suffix(".tmp")
-    with draft.open("wb") as file:
-        np.save(file, vectors)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)

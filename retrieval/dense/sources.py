@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from prompt_coevo.retrieval.corpus import Progress
 from prompt_coevo.retrieval.dense.encoders import Vectors
 from prompt_coevo.retrieval.errors import IndexFileError
 
@@ -33,6 +34,17 @@ class VectorSource(Protocol):
     def named(self, number: int) -> str:
         """Which vector this is, for an error."""
         ...
+
+
+def finite_blocks(source: VectorSource, progress: Progress | None = None) -> Iterator[Vectors]:
+    """All its blocks; `progress` is told of each one that was used. Raises as `refuse_unfinite`."""
+    done = 0
+    for block in source.blocks():
+        refuse_unfinite(block, done, source)
+        yield block
+        done += len(block)
+        if progress:
+            progress(done, len(source))
 
 
 def refuse_unfinite(block: Vectors, first: int, source: VectorSource) -> None:
