@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import platform
 from io import FileIO
 
 from prompt_coevo.markers import PROJECT
@@ -34,3 +36,15 @@ def locked(file: FileIO) -> bool:
             error.strerror,
         )
     return True
+
+
+def sign(file: FileIO) -> None:
+    """Say in a file that this process has locked who holds it."""
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {platform.node()}\n".encode())
+
+
+def holder(file: FileIO) -> str:
+    """Who holds it, as far as its file says."""
+    file.seek(0)
+    return file.read().decode("utf-8", "replace").strip() or "it does not say which"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import platform
 import time
 from io import FileIO
 from pathlib import Path
 from typing import Final
 
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.file_lock import locked
+from prompt_coevo.file_lock import holder, locked, sign
 
 # A run that is restarted at once may find the killed one still dying.
 _PATIENCE_S: Final = 10.0
@@ -43,16 +42,14 @@ def hold(folder: Path) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     while not locked(file):
         if time.monotonic() > deadline:
-            file.seek(0)
-            holder = file.read().decode("utf-8", "replace").strip()
+            other = holder(file)
             file.close()
             raise SettingsError(
-                f"another run writes into {folder} ({holder or 'it does not say which'}); "
+                f"another run writes into {folder} ({other}); "
                 "give the trainer another output directory, or end that run"
             )
         time.sleep(_PAUSE_S)
-    file.truncate(0)
-    file.write(f"process {os.getpid()} on {platform.node()}\n".encode())
+    sign(file)
     _held[place] = file
 
 

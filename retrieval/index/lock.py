@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import time
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
 from typing import Final
 
-from prompt_coevo.file_lock import locked
+from prompt_coevo.file_lock import holder, locked, sign
 from prompt_coevo.retrieval.errors import IndexFileError
 from prompt_coevo.retrieval.index import layout
 
@@ -31,9 +30,8 @@ def held(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(
-            missing_ok=True
-        )  # before it is let go: who waits for it sees that, and makes another
+        # Before it is let go: who waits for it sees that, and makes another.
+        path.unlink(missing_ok=True)
         file.close()
 
 
@@ -42,15 +40,13 @@ def _taken(path: Path) -> FileIO:
     while True:
         file = FileIO(path, "a+")
         if locked(file) and _is_still_there(file, path):
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {platform.node()}\n".encode())
+            sign(file)
             return file
-        file.seek(0)
-        holder = file.read().decode("utf-8", "replace").strip()
+        other = holder(file)
         file.close()
         if time.monotonic() > deadline:
             raise IndexFileError(
-                f"another build is under way in {path.parent} ({holder or 'it does not say which'}); "
+                f"another build is under way in {path.parent} ({other}); "
                 "wait for its end, or choose another folder"
             )
         time.sleep(_PAUSE_S)
