@@ -180,7 +180,7 @@ def is_built_in(kind: Kind, name: str) -> bool:
 
 def origin(kind: Kind, name: str) -> str:
     """Where the component of a known name comes from, in words."""
-    if name in _BUILT_IN[kind]:
+    if is_built_in(kind, name):
         return "it is built in"
     if name in _registered[kind]:
         return "it was registered before"

@@ -160,12 +160,11 @@ class RetrievalService:
         Raises RetrieverUnavailable if there was an outage, and what the search raised if all failed.
         """
         faults = [one for one in found if not isinstance(one, list | QueryError)]
-        if not faults:
-            return [about_one(one) if isinstance(one, QueryError) else one for one in found]
-        outage = next((one for one in faults if is_outage(one)), None)
-        if outage is not None or len(faults) == len(found):
-            raise outage or faults[0]
-        logger.error("%d of %d queries failed", len(faults), len(found), exc_info=faults[0])
+        if faults:
+            outage = next((one for one in faults if is_outage(one)), None)
+            if outage is not None or len(faults) == len(found):
+                raise outage or faults[0]
+            logger.error("%d of %d queries failed", len(faults), len(found), exc_info=faults[0])
         return [about_one(one) if isinstance(one, QueryError) else one for one in found]
 
     def _note_cut(self, lengths: Sequence[int]) -> None:
