@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +19,10 @@ from prompt_coevo.retrieval.dense.index import open_vectors
 from prompt_coevo.retrieval.dense.stored import StoredVectors
 from prompt_coevo.retrieval.errors import IndexFileError
 
+pytestmark = pytest.mark.usefixtures("one_thread_of_faiss")
+
 COUNT, DIMENSION, BLOCK = 2000, 16, 300
 TYPES = ["SQfp16", "SQ8", "HNSW32,Flat", "HNSW32,SQ8", "IVF,PQ4x4", "IVF,SQ8"]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    faiss = pytest.importorskip("faiss")
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(1)
-    yield
-    faiss.omp_set_num_threads(before)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +17,9 @@ from prompt_coevo.retrieval.dense.encoder_recipes import EncoderError
 from prompt_coevo.retrieval.dense.encoders import UnfiniteError, on_devices
 from prompt_coevo.retrieval.dense.index import build_dense
 
+pytestmark = pytest.mark.usefixtures("one_thread_of_torch")
+
 COUNT, CHUNK = 320, 64
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    torch = pytest.importorskip("torch")
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,21 +21,14 @@ from prompt_coevo.retrieval.dense.encoder_recipes import (
     resolve,
 )
 
+pytestmark = pytest.mark.usefixtures("one_thread_of_torch")
+
 TEXTS = [passage["contents"] for passage in passages(60)]
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_tiny_encoder(tmp_path_factory.mktemp("encoder"), TEXTS)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    torch = pytest.importorskip("torch")
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def by_hand(checkpoint: Path, texts: list[str], pooling: str) -> Any:

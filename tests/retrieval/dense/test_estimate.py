@@ -15,20 +15,13 @@ from prompt_coevo.retrieval.dense.build import choose_type, new_index
 from prompt_coevo.retrieval.dense.faiss_package import load_faiss
 from prompt_coevo.retrieval.errors import IndexFileError
 
+pytestmark = pytest.mark.usefixtures("one_thread_of_faiss")
+
 DIMENSION = 64
 TYPES = [
     *("SQfp16", "SQ8", "SQ4", "HNSW32,SQ8", "HNSW16,Flat", "IVF,SQ8", "IVF,Flat"),
     *("IVF,PQ4x4", "IVF50_HNSW16,SQ8", "PCA32,SQ8", "IVF50,SQ8,RFlat"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Any:
-    faiss = pytest.importorskip("faiss")
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(1)
-    yield
-    faiss.omp_set_num_threads(before)
 
 
 @pytest.mark.parametrize("kind", TYPES)

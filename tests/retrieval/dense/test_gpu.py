@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,16 +15,9 @@ from prompt_coevo.retrieval.dense.faiss_package import load_faiss
 from prompt_coevo.retrieval.dense.search import FaissVectors, FlatVectors
 from prompt_coevo.retrieval.errors import IndexFileError
 
+pytestmark = pytest.mark.usefixtures("one_thread_of_faiss")
+
 COUNT, DIMENSION = 300, 64
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    faiss = pytest.importorskip("faiss")
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(1)
-    yield
-    faiss.omp_set_num_threads(before)
 
 
 class GpuIndexFlatIP:

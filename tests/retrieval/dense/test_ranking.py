@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,9 @@ from prompt_coevo.retrieval.dense.faiss_package import load_faiss
 from prompt_coevo.retrieval.dense.ranking import best
 from prompt_coevo.retrieval.dense.search import FaissVectors, FlatVectors
 
+pytestmark = pytest.mark.usefixtures("one_thread_of_faiss")
+
 ROUNDING = 2.0**-24
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    faiss = pytest.importorskip("faiss")
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(1)
-    yield
-    faiss.omp_set_num_threads(before)
 
 
 class Rounding:
