@@ -23,6 +23,7 @@ from prompt_coevo.types import Assignment, Group, PolicyVersion, Rollout, Rollou
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(standins.openrlhf.__file__).parent))
+    from openrlhf.trainer.ppo_utils.experience import Experience, split_experience_batch
     from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 
     from helpers.openrlhf_generator import TEMPLATES, engines, generator, local_ray
@@ -152,6 +153,17 @@ def test_the_text_of_a_response_that_openrlhf_cuts_off_is_whole() -> None:
     texts.keep(5, rollout, response, cut)
     texts.close()
     assert rollout.completion == "3 4 5"
+
+
+def test_a_number_that_rows_share_is_copied_where_openrlhf_makes_batches() -> None:
+    number = generation._number(0.5)
+    rows = [Experience(sequences=torch.zeros(1, 2), info={"number": number}) for _ in range(2)]
+    for some in (rows, rows[:1]):
+        batch = Experience.concat_experiences(some, 0)
+        for made in (batch, *split_experience_batch(batch)):
+            made.info["number"] += 1
+    assert generation._number(0.5) is number
+    assert number.item() == 0.5
 
 
 def test_another_number_of_responses_is_refused() -> None:
