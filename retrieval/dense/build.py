@@ -19,6 +19,9 @@ from prompt_coevo.retrieval.dense.sources import VectorSource, finite_blocks, re
 from prompt_coevo.retrieval.errors import IndexFileError
 
 FLAT_FILE, FAISS_FILE = "vectors.npy", "vectors.faiss"
+CANDIDATES_OF_A_BUILD = 128
+"""Among how many a graph looks for the neighbours of a vector. With faiss' own 40 a graph of a million,
+searched with the candidates that a search keeps here, finds 86 % of the first three in place of 98 %."""
 
 # Beyond it a single query reads gigabytes.
 _LARGEST_FLAT = 1_000_000
@@ -80,6 +83,8 @@ def new_index(faiss: Any, dimension: int, index: str) -> Any:
         )
     if isinstance(made, faiss.IndexIVF) and made.nlist < 1:
         raise _no_type(f"an index {index!r} has no lists")
+    if isinstance(made, faiss.IndexHNSW):
+        made.hnsw.efConstruction = CANDIDATES_OF_A_BUILD
     return made
 
 
