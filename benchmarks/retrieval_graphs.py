@@ -3,8 +3,8 @@
     python benchmarks/retrieval_graphs.py [--json FILE] [--size N] [--made-with 40 128]
 
 Graphs `HNSW32,SQ8` of the "smooth" vectors of retrieval_dense.py, made with several numbers of candidates
-for each vector's neighbours (faiss takes 40) and searched with several (faiss takes 16). `recall_at_3` is the
-share of the exact first three that is found; costs are CPU time on one thread.
+for each vector's neighbours (faiss takes 40) and searched with several (faiss takes 16). `recall_at_3` is
+the share of the exact first three that is found; costs are CPU time on one thread.
 """
 
 from __future__ import annotations

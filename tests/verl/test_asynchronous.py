@@ -8,6 +8,7 @@ sample alike; tests ask for what must hold in any order.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -170,9 +171,19 @@ def test_a_run_that_began_without_the_flag_is_taken_up(tmp_path: Path) -> None:
     begun = run_verl(
         tmp_path,
         train=rows(MANY),
-        overrides=[*COLOCATED, "trainer.save_freq=2", "trainer.total_training_steps=2"],
+        overrides=[*SEPARATE, "trainer.save_freq=2", "trainer.total_training_steps=2"],
+        env={"COEVO_TEST_POLL": "8"},  # so long that what is sampled ahead is over before the end
+        gpus=2,
     )
     assert begun.returncode == 0, begun.tail
-    result = once(tmp_path, "+coevo=both", *P2O, *INSPO, *COLOCATED)
+    result = once(tmp_path, "+coevo=both", *P2O, *INSPO, *SEPARATE, gpus=2)
     check_training(result, range(3, STEPS + 1))
-    assert "were sampled without +coevo; they are dropped" in result.output
+    restored, started_again, dropped = (
+        int(found[1]) if (found := re.search(text, result.output)) else 0
+        for text in (
+            r"Restored (\d+) training prompt groups",
+            r"Re-issued (\d+) in-flight prompts",
+            r"holds (\d+) groups that were sampled without \+coevo; they are dropped",
+        )
+    )
+    assert dropped == restored - started_again > 0
