@@ -36,14 +36,12 @@ class Store:
     def __init__(self, file: Path, tier: str, digests: Mapping[str, str]) -> None:
         self._file, self._tier, self._digests = file, tier, digests
         self.runs: list[Run] = []
+        self.keys: set[Key] = set()
+        self._version = _installed("prompt-coevo") or "not installed"
         self._machines: dict[str, dict[str, Any]] = {}
         self._lock: Any = None
         if not self._is_new:
             self._read()
-
-    @property
-    def keys(self) -> set[Key]:
-        return {key_of(run) for run in self.runs}
 
     @property
     def _is_new(self) -> bool:
@@ -71,13 +69,18 @@ class Store:
         if name not in self._machines:
             self._machines[name] = machine
             lines.append({"machine": name, **machine})
-        stored = {**run, "settings": self._digests[run["arm"]], "version": _version(), "on": name}
+        stored = {
+            **run,
+            "settings": self._digests[run["arm"]],
+            "version": self._version,
+            "on": name,
+        }
         with self._file.open("a", encoding="utf-8") as out:
             for line in (*lines, stored):
                 out.write(json.dumps(line, separators=(",", ":")) + "\n")
             out.flush()
             os.fsync(out.fileno())
-        self.runs.append(stored)
+        self._keep(stored)
         return stored
 
     def machines(self) -> list[dict[str, Any]]:
@@ -113,7 +116,11 @@ class Store:
             self._machines[entry.pop("machine")] = entry
         else:
             self._check_run(entry, where)
-            self.runs.append(entry)
+            self._keep(entry)
+
+    def _keep(self, run: Run) -> None:
+        self.runs.append(run)
+        self.keys.add(key_of(run))
 
     def _check_run(self, run: Run, where: str) -> None:
         missing = {*KEY, "settings", "version", "on"} - run.keys()
@@ -127,10 +134,10 @@ class Store:
                 f"{where}: {run['arm']} was run with other settings ({run['settings']}, now "
                 f"{wanted}); delete its runs or give another file"
             )
-        if run["version"] != _version():
+        if run["version"] != self._version:
             raise ResultsError(
                 f"{where}: {run['arm']} was run with version {run['version']} of the package, this is "
-                f"{_version()}; run it again"
+                f"{self._version}; run it again"
             )
         if key_of(run) in self.keys:
             raise ResultsError(f"{where}: the run {key_of(run)} is there twice; delete one")
@@ -171,7 +178,3 @@ def _installed(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _version() -> str:
-    return _installed("prompt-coevo") or "not installed"
