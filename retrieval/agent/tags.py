@@ -30,11 +30,12 @@ def first_action(text: str, *, unclosed_think: UnclosedThink = "search") -> Tagg
 
     A `<think>` that is never closed lasts to the end; a search in it counts, unless `unclosed_think` is
     "thought", but an answer never does. A `</think>` that was never opened ends a thought that began before
-    the text. A pair holds no other tag: of `<search> the <search> q </search>` the inner pair counts. What
-    follows the pair is not looked at.
+    the text. Nor does an answer count in an `<information>` of the policy's own, closed or not. A pair
+    holds no other tag: of `<search> the <search> q </search>` the inner pair counts. What follows the pair
+    is not looked at.
     """
     tags = list(_TAG.finditer(text))
-    thinking = _begins_in_thought(tags)
+    thinking, informing = _begins_in_thought(tags), False
     last_closed = max((tag.start() for tag in tags if tag[0] == "</think>"), default=-1)
     opened: re.Match[str] | None = None
     for tag in tags:
@@ -42,8 +43,10 @@ def first_action(text: str, *, unclosed_think: UnclosedThink = "search") -> Tagg
         unclosed = tag.start() > last_closed and unclosed_think == "search"
         if name == "think":
             thinking, opened = not closes, None
-        elif thinking and not (unclosed and name == "search"):
+        elif (thinking and not (unclosed and name == "search")) or (informing and name == "answer"):
             opened = None
+        elif name == "information":
+            informing, opened = not closes, None
         elif not closes:
             opened = tag
         else:

@@ -77,6 +77,13 @@ texts = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=12).map
         ("<search>q", NEITHER),
         ("q</search>", NEITHER),
         ("<information>made up</information>", NEITHER),
+        ("<information>made up</information><answer>a</answer>", Answer("a")),
+        ("<information><answer>a</answer></information>", NEITHER),
+        ("<information><answer>a</answer>", NEITHER),
+        ("<answer><information>a</answer>", NEITHER),
+        ("<information><answer>a</answer></information><answer>b</answer>", Answer("b")),
+        ("<information>made up <search>q</search>", Search("q")),  # as Search-R1 counts it
+        ("<think><information></think><answer>a</answer>", Answer("a")),
         ("<SEARCH>q</SEARCH>", NEITHER),
         ("", NEITHER),
         ("<search> \n </search>", Invalid("the query is empty")),

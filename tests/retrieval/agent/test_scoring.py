@@ -118,6 +118,8 @@ def test_without_an_example_in_the_instruction_a_right_answer_counts() -> None:
         ("<search>q</search>", "see above"),
         ("<search>q</search><answer>Beijing</answer>",),
         ("<answer>Beijing",),
+        ("<information><answer>Beijing</answer></information>",),
+        ("<information><answer>Beijing</answer>",),
         ("<answer>Ulm</answer><answer>Beijing</answer>",),
         ("<answer></answer>",),
     ],

@@ -8,6 +8,7 @@ import json
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -187,6 +188,42 @@ def test_a_chunked_body_without_end_is_refused(retriever: EchoRetriever) -> None
                     client.sendall(chunk)
             assert client.recv(1000).startswith(b"HTTP/1.1 413 ")
         assert is_well(address)
+
+
+LARGE_HEAD = b"POST /retrieve HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n"
+
+
+def test_after_a_body_that_is_too_large_the_connection_can_be_used(
+    retriever: EchoRetriever,
+) -> None:
+    size = 2**20
+    body = b'{"queries": ["q"], "topk": 1}'
+    settings = ServerSettings(max_body_bytes=size // 2)
+    with serving(retriever, settings) as address, connected(address) as client:
+        client.sendall(LARGE_HEAD % size)
+        client.sendall(b" " * size)
+        assert client.recv(1000).startswith(b"HTTP/1.1 413 ")
+        client.sendall(LARGE_HEAD % len(body) + body)
+        assert client.recv(1000).startswith(b"HTTP/1.1 200 ")
+
+
+def test_the_rest_of_a_body_that_is_too_large_is_not_read_for_ever(
+    retriever: EchoRetriever,
+) -> None:
+    settings = ServerSettings(max_body_bytes=1000, read_timeout_s=0.5)
+    with serving(retriever, settings) as address, connected(address) as client:
+        client.sendall(LARGE_HEAD % 10**9 + b" " * 2000)
+        assert client.recv(1000).startswith(b"HTTP/1.1 413 ")
+        with pytest.raises(ConnectionError):
+            trickle(client)
+        assert is_well(address)
+
+
+def trickle(client: socket.socket) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        client.sendall(b" ")
+        time.sleep(0.05)
 
 
 def test_a_query_of_1_mb_is_cut_by_the_server_and_refused_by_the_client(
