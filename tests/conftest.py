@@ -28,7 +28,6 @@ settings.load_profile("any machine")
 
 LONG = (
     "tests/demo/test_demo.py",
-    "tests/trl/test_soak.py",
     "tests/trl/test_search.py",
     "tests/demo/test_notebook.py",
     "tests/trl/test_ranks.py",

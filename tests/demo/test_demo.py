@@ -137,6 +137,7 @@ def test_a_reflection_model_out_of_reach_leaves_grpo(tmp_path: Path) -> None:
     assert min(failed) < 9  # and there was training after them
 
 
+@pytest.mark.long
 def test_inspo_beats_a_static_instruction(tmp_path: Path) -> None:
     """48 steps and what verification costs, with evolutions at 15, 30 and 45."""
     run = run_demo(

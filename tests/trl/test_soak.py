@@ -10,9 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SOAK = Path(__file__).parents[2] / "benchmarks" / "soak"
 
 
+@pytest.mark.long
 def test_ten_kills_change_no_decision_and_no_reply_is_paid_for_twice(tmp_path: Path) -> None:
     found = tmp_path / "soak.json"
     options = ("--kills", "10", "--steps", "12", "--methods", "both", "--json", str(found))
