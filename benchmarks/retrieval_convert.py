@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import numpy as np  # noqa: E402
-from retrieval_dense import DIMENSION, ONE_THREAD, QUERIES, K, smooth  # noqa: E402
+from retrieval_dense import DIMENSION, ONE_THREAD, K, recall, smooth  # noqa: E402
 
 SIZE = 100_000
 TYPES = ("SQfp16", "SQ8", "IVF,SQ8", "IVF,PQ48x4", "HNSW32,SQ8")
@@ -51,11 +51,10 @@ def convert(source: Path, kind: str, folder: Path) -> dict[str, Any]:
     asked = np.load(source.with_suffix(".asked.npy"))
     wanted = np.load(source.with_suffix(".wanted.npy")).tolist()
     found = open_vectors(faiss, file).search(asked, K)[1].tolist()
-    shared = [len(set(a) & set(b)) for a, b in zip(found, wanted, strict=True)]
     return {
         "index": made,
         "vectors": len(ready),
-        "recall_at_3": sum(shared) / (K * len(asked)),
+        "recall_at_3": recall(found, wanted),
         "times_read": ready.bytes_read / (4 * len(ready) * ready.dimension),
         "cpu_s": cpu,
         "mb": file.stat().st_size / 1e6,
@@ -83,8 +82,8 @@ def measure(size: int, types: list[str]) -> list[dict[str, Any]]:
         exact = faiss.IndexFlatIP(DIMENSION)
         exact.add(vectors)
         faiss.write_index(exact, str(source))
-        np.save(source.with_suffix(".asked.npy"), asked[:QUERIES])
-        np.save(source.with_suffix(".wanted.npy"), exact.search(asked[:QUERIES], K)[1])
+        np.save(source.with_suffix(".asked.npy"), asked)
+        np.save(source.with_suffix(".wanted.npy"), exact.search(asked, K)[1])
         del vectors, exact
         rows = []
         for kind in types:

@@ -117,6 +117,12 @@ def smooth(size: int) -> tuple[Any, Any]:
     return vectors, _unit(asked + 0.5 * away)
 
 
+def recall(found: Sequence[Sequence[int]], wanted: Sequence[Sequence[int]]) -> float:
+    """The share of the `K` wanted ones of each query that is found."""
+    shared = [len(set(a) & set(b)) for a, b in zip(found, wanted, strict=True)]
+    return sum(shared) / (K * len(wanted))
+
+
 def _unit(vectors: Any) -> Any:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
@@ -149,12 +155,11 @@ def index_row(kind: str, ready: Ready, asked: Any, exact: Any, folder: Path) -> 
     opened = time.perf_counter() - started
     batches = np.array_split(asked, len(asked) // BATCH)
     found = np.concatenate([index.search(batch, K)[1] for batch in batches])
-    in_exact = [len(set(row) & set(best)) for row, best in zip(found.tolist(), exact, strict=True)]
     batched = min(cpu_ms(lambda: [index.search(batch, K) for batch in batches], 3))
     single = min(cpu_ms(lambda: [index.search(asked[n : n + 1], K) for n in range(SINGLES)], 5))
     return {
         "index": kind,
-        "recall_at_3": sum(in_exact) / (K * len(asked)),
+        "recall_at_3": recall(found.tolist(), exact),
         "batched_ms": batched / len(asked),
         "single_ms": single / SINGLES,
         "build_cpu_s": built,
