@@ -205,6 +205,18 @@ def test_shards_together_find_what_the_whole_finds(
     assert (np.concatenate(files) == np.load(tmp_path / "whole" / "vectors.npy")).all()
 
 
+def test_shards_of_half_precision_together_find_what_the_whole_finds(
+    world: Any, tmp_path: Path, small_chunks: None
+) -> None:
+    asked = [query for query, _ in queries(30, COUNT)]
+    whole = opened(world, tmp_path / "whole", index="SQfp16").search_rows(asked, 5)
+    parts = [range(70), range(70, 71), range(71, COUNT)]
+    shards = [
+        opened(world, tmp_path / str(part.start), rows=part, index="SQfp16") for part in parts
+    ]
+    assert Shards(shards).search_rows(asked, 5) == whole
+
+
 class Stopped(Exception):
     pass
 
