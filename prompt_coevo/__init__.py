@@ -5,6 +5,7 @@ Nothing heavy is imported here: the names below are loaded when they are first u
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,11 @@ _HOME = {
     "Workload": "settings.method",
     "hookimpl": "markers",
 }
+
+# In a checkout, adapters/ and retrieval/ lie beside this folder; an installation has them inside it.
+# With the checkout's root as the working directory, Python finds this folder first, installed or not.
+if not os.path.isdir(os.path.join(__path__[0], "adapters")):
+    __path__.append(os.path.dirname(__path__[0]))
 
 __version__ = "0.1.0"
 __all__ = [

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from prompt_coevo import __version__
+from prompt_coevo import __version__, removed
 from prompt_coevo.cli import (
     check,
     demo,
@@ -60,6 +60,8 @@ def _options(
 def main() -> None:
     """Run the command line; a known error is one sentence and exit status 2."""
     try:
+        if (command := " ".join(sys.argv[1:2])) in removed.COMMANDS:
+            raise CoevoError(f"prompt-coevo {command} was removed: {removed.COMMANDS[command]}")
         app()
     except CoevoError as error:
         # Late, for most commands need none of it. Servers and rewards are quoted: no key, no terminal code.
