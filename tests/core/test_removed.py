@@ -1,0 +1,42 @@
+"""What left says so, and what to use now, in one sentence."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from prompt_coevo import removed
+from prompt_coevo.cli import main
+from prompt_coevo.engine.plugins import Plugins
+from prompt_coevo.errors import PluginError, SettingsError
+from prompt_coevo.settings import Settings
+
+
+@pytest.mark.parametrize("name", removed.SETTINGS)
+def test_a_setting(name: str) -> None:
+    values: Any = 1
+    for part in reversed(name.split(".")):
+        values = {part: values}
+    with pytest.raises(SettingsError) as refused:
+        Settings(**values)
+    assert f"{name} was removed: {removed.SETTINGS[name]}" in refused.value.problems
+
+
+@pytest.mark.parametrize("name", removed.HOOKS)
+def test_a_hook(name: str) -> None:
+    with pytest.raises(PluginError, match=f"{name} was removed: "):
+        Plugins().register(SimpleNamespace(**{name: lambda: None}), "stranger")
+
+
+@pytest.mark.parametrize("name", removed.COMMANDS)
+def test_a_command(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["prompt-coevo", name])
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().err == (
+        f"error: prompt-coevo {name} was removed: {removed.COMMANDS[name]}\n"
+    )
