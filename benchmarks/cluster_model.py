@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from search_backends import RulePolicy, reflect
 
 from prompt_coevo import Coevolution, Settings
-from prompt_coevo.algorithms.p2o.overlapped import OverlappedSearch
 from prompt_coevo.algorithms.p2o.search import Search, SearchRequest
 from prompt_coevo.types import Rollout, RolloutRequest
 
@@ -104,8 +103,7 @@ def trace_of_waves(**p2o: Any) -> list[Event]:
     settings = Settings(preset="p2o", p2o=p2o, reflection={"function": answer})
     engine = Coevolution.from_settings(settings)
     ids = tuple(f"q{number}" for number in range(240))
-    kind = OverlappedSearch if settings.p2o.overlap_waves else Search
-    kind(SearchRequest(0, ids, Traced(), settings.p2o), engine.desk).run()
+    Search(SearchRequest(0, ids, Traced(), settings.p2o), engine.desk).run()
     return events
 
 
@@ -118,10 +116,8 @@ def seconds_of(trace: Sequence[Event], cluster: Cluster, rng: np.random.Generato
     )
 
 
-def modelled(
-    cluster: Cluster, trace: Sequence[Event], overlapped: Sequence[Event], share: float
-) -> dict[str, Any]:
-    """Overheads in parts of an epoch: of a search in waves, one by one and overlapped, and of riders."""
+def modelled(cluster: Cluster, trace: Sequence[Event], share: float) -> dict[str, Any]:
+    """Overheads in parts of an epoch: of a search in waves, and of riders."""
     rng = np.random.default_rng(0)
     generation, waiting, aborting, finished = [], [], [], []
     riders = math.ceil(share * cluster.batch)
@@ -135,10 +131,7 @@ def modelled(
         aborting.append(batch_done - alone)
         finished.append(float((together[cluster.batch :] <= batch_done).mean()))
     step = float(np.mean(generation)) + cluster.update
-    search, joined = (
-        float(np.mean([seconds_of(one, cluster, rng) for _ in range(DRAWS)]))
-        for one in (trace, overlapped)
-    )
+    search = float(np.mean([seconds_of(trace, cluster, rng) for _ in range(DRAWS)]))
     asynchronous = max(float(np.mean(generation)), cluster.update) * cluster.steps
     rollouts = sum(size for kind, size in trace if kind == "rollouts")
     mean_s = MEDIAN * math.exp(SPREAD**2 / 2) * IDLE_S
@@ -147,8 +140,6 @@ def modelled(
         "step_s": step,
         "waves": search / (step * cluster.steps),
         "waves_asynchronous": search / asynchronous,
-        "waves_overlapped": joined / (step * cluster.steps),
-        "waves_overlapped_asynchronous": joined / asynchronous,
         "waves_slots_busy": rollouts * mean_s / (cluster.slots * search),
         "stream_waiting_for_riders": float(np.mean(waiting)) / step,
         "stream_aborting_riders": float(np.mean(aborting)) / step,
@@ -183,8 +174,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     trace = trace_of_waves()
-    overlapped = trace_of_waves(overlap_waves=True, front_fill=True, beam_width=64)
-    rows = [modelled(cluster, trace, overlapped, share=0.02) for cluster in clusters()]
+    rows = [modelled(cluster, trace, share=0.02) for cluster in clusters()]
     batches = [size for kind, size in trace if kind == "rollouts"]
     result = {
         "trace": {
@@ -192,7 +182,6 @@ def main() -> None:
             "rollouts": sum(batches),
             "small_batches": sum(size < 50 for size in batches),
             "rounds_of_calls": sum(kind == "calls" for kind, _ in trace),
-            "overlapped_batches": sum(kind == "rollouts" for kind, _ in overlapped),
         },
         "clusters": rows,
         "inspo_verification_share": {

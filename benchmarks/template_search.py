@@ -27,15 +27,6 @@ from methods.tabular_world import STREAM, WAVES, WORLDS, TabularPolicy, Teacher,
 from prompt_coevo import Coevolution, Settings
 
 POINTS: Final = 21
-RELIEVED: Final = {
-    **WAVES,
-    "hardness": "bare",
-    "likeness": "words",
-    "overlap_waves": True,
-    "beam_width": 16,
-    "calls_per_hard": 1.0,
-}
-"""All that is not the paper's, at once."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +43,6 @@ ARMS: Final[Mapping[str, Arm]] = {
     "waves": Arm(WAVES),
     "waves, capped": Arm({**WAVES, "calls_per_hard": 1.0}),
     "waves, bare": Arm({**WAVES, "hardness": "bare"}),
-    "waves, matched": Arm({**WAVES, "likeness": "words"}),
-    "waves, overlapped": Arm({**WAVES, "overlap_waves": True, "beam_width": 16}),
-    "waves, relieved": Arm(RELIEVED),
     "stream": Arm(STREAM),
     "stream, riders": Arm({**STREAM, "riders": 0.05}),
     "stream, no proof": Arm({**STREAM, "proof": False}),

@@ -59,9 +59,7 @@ _BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
     },
     "likenesses": {
         "words": f"{_LIKENESS}:words",
-        "column": f"{_LIKENESS}:column",
         "none": f"{_LIKENESS}:none",
-        "encoder": "prompt_coevo.retrieval.dense.likeness:encoder",
     },
     "retrievers": {
         "remote": "prompt_coevo.retrieval.client.client:remote",

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-SETTINGS: Final[Mapping[str, str]] = {}
+SETTINGS: Final[Mapping[str, str]] = {
+    "p2o.overlap_waves": 'use algorithms = "stream", whose search never stops training',
+    "p2o.likeness_column": "name a function of yours by p2o.likeness, as module:attribute",
+    "p2o.likeness_encoder": "name a function of yours by p2o.likeness, as module:attribute",
+}
 """By the full name, such as `inspo.verify`."""
 
 HOOKS: Final[Mapping[str, str]] = {}

@@ -92,13 +92,6 @@ def test_a_command_without_its_extra(arguments: list[str], expected: str, tmp_pa
             {"reflection": {"model": "self"}},
             sentence('reflection.model = "self"', "torch", "trl"),
         ),
-        (
-            {
-                "reflection": {"function": str},
-                "p2o": {"likeness": "encoder", "likeness_encoder": "minilm"},
-            },
-            sentence('p2o.likeness = "encoder"', "torch", "encoder"),
-        ),
     ],
 )
 def test_a_setting_without_its_extra(settings: dict[str, object], expected: str) -> None:

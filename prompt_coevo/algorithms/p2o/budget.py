@@ -31,16 +31,11 @@ class RolloutBudget:
         """Rollouts spent beyond the total; 0 unless `overspend="literal"`."""
         return max(0, -self.left)
 
-    def affordable(self, proposals: int, reserved: int = 0) -> int:
-        """How many of the next `proposals` may be started; `reserved` rollouts are for others."""
-        left = self.left - reserved
+    def affordable(self, proposals: int) -> int:
+        """Count how many of the next `proposals` may be started."""
         if self._overspend == "literal":
-            return proposals if left > 0 else 0
-        return min(proposals, max(0, left) // (2 * self._minibatch + self._dev))
-
-    def rest_of(self, children: int, accepted: int) -> int:
-        """What proposals under way may still cost: children to be tried, and accepted ones to be scored."""
-        return children * (self._minibatch + self._dev) + accepted * self._dev
+            return proposals if self.left > 0 else 0
+        return min(proposals, max(0, self.left) // (2 * self._minibatch + self._dev))
 
     def can_score_dev(self) -> bool:
         """Whether one evaluation on the dev questions can still be paid."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -53,31 +53,17 @@ class TemplateCover:
         count: int,
         rng: np.random.Generator,
         group_templates: Literal["diverse", "same"] = "diverse",
-        near: Callable[[str], Mapping[str, float]] | None = None,
     ) -> list[Candidate]:
         """`count` templates for a hard question: with replacement, weighted by the mean dev score.
 
-        `group_templates="same"` draws one and repeats it (the ablation of Table 2). `near` is asked
-        for the questions that are like this one, and how much, if no template solved it on dev: templates
-        that solved one of those are weighted by that, squared (not in the paper).
+        `group_templates="same"` draws one and repeats it (the ablation of Table 2).
         """
-        expected: dict[int, float] = {}
-        if near is not None and question_id not in self.solvers:
-            expected = self._expected(near(question_id))
-        eligible = self.solvers.get(question_id) or sorted(expected) or range(len(self.templates))
-        weights = np.array([expected.get(index) or self.weights[index] for index in eligible])
+        eligible = self.solvers.get(question_id) or range(len(self.templates))
+        weights = np.array([self.weights[index] for index in eligible])
         total = weights.sum()
         draws = 1 if group_templates == "same" else count
         drawn = rng.choice(eligible, size=draws, p=weights / total if total else None)
         return [self.templates[drawn[member % draws]] for member in range(count)]
-
-    def _expected(self, near: Mapping[str, float]) -> dict[int, float]:
-        """How likely each template that solved one of these is to solve a question like them."""
-        found: dict[int, float] = {}
-        for question_id, alike in near.items():
-            for row in self.solvers.get(question_id, ()):
-                found[row] = max(found.get(row, 0.0), alike**2)
-        return found
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -17,23 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from prompt_coevo import hookspecs, registry
+from prompt_coevo import hookspecs
 from prompt_coevo.algorithms.p2o.backend import check_backend
 from prompt_coevo.algorithms.p2o.cover import TemplateCover
 from prompt_coevo.algorithms.p2o.gepa.search import GepaSearch
 from prompt_coevo.algorithms.p2o.hard_set import HardSet, forget_gone
-from prompt_coevo.algorithms.p2o.overlapped import OverlappedSearch
 from prompt_coevo.algorithms.p2o.pareto import select_pareto_front
 from prompt_coevo.algorithms.p2o.round_numbers import round_numbers
 from prompt_coevo.algorithms.p2o.search import Search, SearchRequest, SearchResult
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.algorithms.p2o.solvers import Solvers
-from prompt_coevo.algorithms.p2o.stream.likeness import (
-    LikenessFactory,
-    Neighbours,
-    Unlike,
-    built,
-)
 from prompt_coevo.candidates.leaks import LeakGuards
 from prompt_coevo.candidates.trials import ScoredPool, Trial
 from prompt_coevo.context import Context
@@ -60,9 +53,6 @@ class P2O:
         self._hard = HardSet(self._settings.tau, self._settings.hardness_in_use)
         self._bare = self._settings.hardness_in_use == "bare"
         self._solvers = Solvers(self._settings.solved_at)
-        name = settings.likeness_in_use
-        self._make_likeness: LikenessFactory = registry.load("likenesses", name, "p2o.likeness")
-        self._neighbours = Neighbours(Unlike(), ())
         self._guards = LeakGuards(context.settings.gates)
         self._cover: TemplateCover | None = None
         self._searches = 0
@@ -72,13 +62,6 @@ class P2O:
         self._most_templates = 0
 
     # Phase 1: use the templates, find the hard questions
-
-    @hookimpl
-    def coevo_train_begin(self, policy: Policy) -> None:
-        if self._settings.likeness_in_use != "none":
-            ids = policy.question_ids()
-            questions = map(policy.question, ids)
-            self._neighbours = Neighbours(built(self._make_likeness, self._context, questions), ids)
 
     @hookimpl
     def coevo_questions_in_use(self) -> tuple[str, ...]:
@@ -99,13 +82,7 @@ class P2O:
         else:
             drawn = []
         if not drawn and self._cover is not None and question_id in self._cover.hard_ids:
-            drawn = self._cover.draw(
-                question_id,
-                group_size,
-                rng,
-                self._settings.group_templates,
-                self._neighbours.of,
-            )
+            drawn = self._cover.draw(question_id, group_size, rng, self._settings.group_templates)
         if not drawn:
             return None
         if self._bare:
@@ -188,8 +165,7 @@ class P2O:
         """Algorithm 3, or what the package gepa makes of it."""
         if request.settings.search_backend == "gepa":
             return GepaSearch(request, self._context).run()
-        kind = OverlappedSearch if request.settings.overlap_waves else Search
-        return kind(request, self._context).run()
+        return Search(request, self._context).run()
 
     @hookimpl(trylast=True)
     def coevo_select_parents(

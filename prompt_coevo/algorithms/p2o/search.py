@@ -138,11 +138,6 @@ class Search:
         )
 
     @property
-    def _reserved(self) -> int:
-        """Rollouts that proposals under way may still cost."""
-        return 0
-
-    @property
     def _minibatch_size(self) -> int:
         return min(self._settings.minibatch_size, len(self._train_ids))
 
@@ -177,7 +172,7 @@ class Search:
             parents = [parents[i % len(parents)] for i in range(self._settings.beam_width)]
         if parents and self._calls_left <= 0:
             raise SearchEnded(NO_CALLS_LEFT)
-        affordable = self._budget.affordable(len(parents), self._reserved)
+        affordable = self._budget.affordable(len(parents))
         return parents[: int(min(affordable, self._calls_left))]
 
     def _run_waves(self) -> None:

@@ -17,7 +17,7 @@ Overspend: TypeAlias = Literal["never", "literal"]
 # Up to there a threshold above every reward is said, and may be meant: all questions are hard.
 _TAU_MOST: Final = 2.0
 
-_OF_WAVES = {"beam_width", "front_fill", "max_barren_waves", "overlap_waves", "overspend"}
+_OF_WAVES = {"beam_width", "front_fill", "max_barren_waves", "overspend"}
 _OF_WAVES_AND_GEPA = {
     "dev_size",
     "dev_temperature",
@@ -35,6 +35,7 @@ _OF_STREAM = {
     "failures_per_call",
     "first_sight",
     "library_size",
+    "likeness",
     "proof",
     "reply_steps",
     "riders",
@@ -73,11 +74,6 @@ class P2OSettings(Section):
     """`W` of Algorithm 4."""
     front_fill: bool = False
     """Fill a front smaller than `W` with further proposals from the same parents (not in the paper)."""
-    overlap_waves: bool = False
-    """Ask for the rollouts of three neighbouring waves at once: parents of one, children of the one before
-    and dev questions of the one before that. Training waits for fewer batches, up to a third as many where
-    most candidates are accepted and the budget pays many waves; parents are chosen by what was known two
-    waves ago (not in the paper)."""
     minibatch_size: int = Field(default=3, ge=1)
     """`B` of Algorithm 3: questions per proposal."""
     dev_size: int = Field(default=300, ge=1)
@@ -125,16 +121,9 @@ class P2OSettings(Section):
     them, rounded up. 0: they are tried by members of the training groups alone."""
     library_size: int = Field(default=256, ge=1)
     """`stream`: templates in use, at most."""
-    likeness: str | None = None
-    """How it knows which questions are alike: `words` that they share, equal values of a `column`, an
-    `encoder` of texts, `none`, the name of an installed one, or `module:attribute`. Default: `words` for
-    `stream`, else `none`, the paper's: a hard question that was no dev question then draws from the whole
-    cover. With another likeness it draws from the templates that solved dev questions among the 128
-    questions most like it, if any is among them: with very many questions often none is."""
-    likeness_column: str | None = None
-    """With `likeness = "column"`: the column, such as a topic; `row_columns` must name it."""
-    likeness_encoder: str | None = None
-    """With `likeness = "encoder"`: its name or folder, as for a dense index, such as `minilm`."""
+    likeness: str = "words"
+    """`stream`: how it knows which questions are alike: `words` that they share, `none`, the name of an
+    installed one, or `module:attribute`."""
     max_barren_waves: int = Field(default=8, ge=1)
     """End a search after so many waves in a row that gave no candidate to try (not in the paper)."""
 
@@ -143,6 +132,16 @@ class P2OSettings(Section):
     def _renamed(cls, name: Any) -> Any:
         if name == "builtin":
             raise ValueError('"builtin" is called "waves" by now; set that')
+        return name
+
+    @field_validator("likeness")
+    @classmethod
+    def _removed(cls, name: str) -> str:
+        if name in ("column", "encoder"):
+            raise ValueError(
+                f'"{name}" was removed: name a function of yours as module:attribute, which compares '
+                "questions by their texts and columns"
+            )
         return name
 
     @field_validator("search_every")
@@ -160,8 +159,7 @@ class P2OSettings(Section):
                 f"p2o.tau = {self.tau:g} is so far above p2o.solved_at = {self.solved_at:g} that every "
                 "question would be hard for ever; set a share of it, for example 0.2"
             )
-        if self.likeness is not None:
-            yield from unknown("likenesses", (self.likeness,), "p2o.likeness")
+        yield from unknown("likenesses", (self.likeness,), "p2o.likeness")
         smallest = min(self.dev_size, self.min_hard // 2)
         if self.search_backend != "stream" and self.search_budget < smallest:
             yield (
@@ -174,10 +172,6 @@ class P2OSettings(Section):
                 f'p2o.{name} has no effect with search_backend = "{self.search_backend}"; leave it out, '
                 f'or set search_backend = "{_search_with(name)}"'
             )
-        if (self.likeness == "column") != (self.likeness_column is not None):
-            yield 'p2o.likeness = "column" and p2o.likeness_column go together; set both or none'
-        if (self.likeness == "encoder") != (self.likeness_encoder is not None):
-            yield 'p2o.likeness = "encoder" and p2o.likeness_encoder go together; set both or none'
         if self.calls_per_hard != "unlimited" and not 0 < self.calls_per_hard < math.inf:
             yield 'p2o.calls_per_hard must be greater than 0 and finite, or "unlimited"'
 
@@ -185,11 +179,6 @@ class P2OSettings(Section):
         """Reflection calls for so many hard questions, at most."""
         limit = self.calls_per_hard
         return math.inf if limit == "unlimited" else math.ceil(limit * hard)
-
-    @property
-    def likeness_in_use(self) -> str:
-        """The setting, or what is usual for the search."""
-        return self.likeness or ("words" if self.search_backend == "stream" else "none")
 
     @property
     def hardness_in_use(self) -> Literal["literal", "bare"]:

@@ -40,7 +40,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "a choice that is none: `p2o.search_backend = wave`": {"p2o": {"search_backend": "wave"}},
     "a setting of another search: `p2o.beam_width`": {"p2o": {"beam_width": 8}},
     "a setting of a method that does not run: `inspo.window`": {"inspo": {"window": 3}},
-    "a setting without its partner: `p2o.likeness_column`": {"p2o": {"likeness_column": "topic"}},
     "templates that are trained on, with INSPO alone: `context_distillation`": {
         "algorithms": "inspo",
         "context_distillation": True,
@@ -175,9 +174,6 @@ def test_packages(monkeypatch: pytest.MonkeyPatch) -> None:
             lambda: CliRunner().invoke(app, ["demo"], catch_exceptions=False)
         ),
         "`reflection.model = self` without torch": settings(reflection={"model": "self"}),
-        "`p2o.likeness = encoder` without torch": settings(
-            reflection={"function": str}, p2o={"likeness": "encoder", "likeness_encoder": "minilm"}
-        ),
     }
     # These two are installed here.
     monkeypatch.setattr("prompt_coevo.extras.find_spec", lambda package: None)

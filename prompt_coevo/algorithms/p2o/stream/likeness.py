@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
@@ -19,13 +18,13 @@ from numpy.typing import NDArray
 
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.context import Context
-from prompt_coevo.errors import CoevoError, PluginError, SettingsError
+from prompt_coevo.errors import CoevoError, PluginError
 from prompt_coevo.placement import question_text
 from prompt_coevo.types import Question
 
 _WORD: Final = re.compile(r"\w+")
 _NEAREST: Final = 128
-LEAST: Final = 0.2
+_LEAST: Final = 0.2
 """Less than this is the noise of a few common words."""
 _LISTED: Final = 2_000
 """Of a word in more questions than this, the index lists about so many, drawn by the question."""
@@ -72,7 +71,7 @@ def built(factory: LikenessFactory, context: Context, questions: Iterable[Questi
     except CoevoError:
         raise
     except Exception as error:
-        name = context.settings.section(P2OSettings).likeness_in_use
+        name = context.settings.section(P2OSettings).likeness
         raise PluginError(
             f"p2o.likeness = {name!r} cannot be made: {type(error).__name__}: {error}; mend it, or choose "
             "another one"
@@ -84,38 +83,9 @@ def words(context: Context, questions: Iterable[Question]) -> Likeness:
     return Words(question_text(question.prompt) for question in questions)
 
 
-def column(context: Context, questions: Iterable[Question]) -> Likeness:
-    """By equal values of the column `p2o.likeness_column`. Raises SettingsError if no row has one."""
-    name = context.settings.section(P2OSettings).likeness_column or ""
-    likeness = _ByColumn(name, questions)
-    if likeness.is_empty:
-        raise SettingsError(
-            f"p2o.likeness_column = {name!r} is in no row; the dataset needs a column of that name, and "
-            f"row_columns must name it, too: row_columns = [{name!r}]"
-        )
-    return likeness
-
-
 def none(context: Context, questions: Iterable[Question]) -> Likeness:
     """No question says anything about another one."""
     return Unlike()
-
-
-class Neighbours:
-    """A likeness by the ids of the questions, which are given in the order of their numbers."""
-
-    def __init__(self, likeness: Likeness, ids: Sequence[str]) -> None:
-        self._likeness = likeness
-        self._ids = ids
-        self._numbers = {question_id: number for number, question_id in enumerate(ids)}
-
-    def of(self, question_id: str) -> dict[str, float]:
-        """The questions that are like this one, itself among them, and how much."""
-        if question_id not in self._numbers:
-            return {}
-        alike = self._likeness.near(self._numbers[question_id])
-        ids = [self._ids[number] for number in alike.numbers]
-        return dict(zip(ids, alike.weights.tolist(), strict=True))
 
 
 class Unlike:
@@ -123,47 +93,6 @@ class Unlike:
 
     def near(self, number: int) -> Alike:
         return alone(number)
-
-
-class SharedValue:
-    """Questions with an equal value, such as a topic, are alike by `weight`; None is unlike all."""
-
-    def __init__(self, values: Sequence[Hashable | None], weight: float = 0.5) -> None:
-        self._values: list[Hashable | None] = []
-        self._weight = weight
-        self._numbers: dict[Hashable, list[int]] = {}
-        self.add(values)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no question has a value."""
-        return not self._numbers
-
-    def add(self, values: Iterable[Hashable | None]) -> None:
-        """The values of the questions that follow."""
-        for value in values:
-            if value is not None:
-                self._numbers.setdefault(value, []).append(len(self._values))
-            self._values.append(value)
-
-    def near(self, number: int) -> Alike:
-        same = self._numbers.get(self._values[number], [])
-        if len(same) > _NEAREST:  # those around it
-            start = bisect_left(same, number) - _NEAREST // 2
-            same = [same[(start + place) % len(same)] for place in range(_NEAREST)]
-        others = np.array([other for other in same if other != number], dtype=np.int32)
-        return _with_itself(number, others, np.full(len(others), self._weight, dtype=np.float32))
-
-
-class _ByColumn(SharedValue):
-    def __init__(self, name: str, questions: Iterable[Question]) -> None:
-        super().__init__(())
-        self._name = name
-        self.join(questions)
-
-    def join(self, questions: Iterable[Question]) -> None:
-        values = (question.columns.get(self._name) for question in questions)
-        self.add(None if value is None else str(value) for value in values)
 
 
 class Words:
@@ -244,7 +173,7 @@ class Words:
         products = self._sums(shared, np.concatenate([[0], np.cumsum(lengths)]))
         late = number - len(self._norms)
         if late < 0:
-            return nearest(number, found, products / (self._norms[found] * self._norms[number]))
+            return _nearest(number, found, products / (self._norms[found] * self._norms[number]))
         first = max(0, late - _LATE)
         starts = self._late_starts[first : late + 2]  # its own, too
         words, starts = self._late_words[starts[0] : starts[-1]], starts - starts[0]
@@ -252,7 +181,7 @@ class Words:
         cosines = self._sums(own[words], starts) / (norms * norms[-1])
         found = np.concatenate([found, np.arange(number - late + first, number, dtype=np.int32)])
         products /= self._norms[found[: len(products)]] * norms[-1]
-        return nearest(number, found, np.concatenate([products, cosines[:-1]]))
+        return _nearest(number, found, np.concatenate([products, cosines[:-1]]))
 
     def _of(self, number: int) -> NDArray[np.int32]:
         late = number - len(self._norms)
@@ -290,7 +219,7 @@ def _summed(
     return questions[starts], sums
 
 
-def nearest(number: int, found: NDArray[np.int32], cosines: NDArray[np.floating[Any]]) -> Alike:
+def _nearest(number: int, found: NDArray[np.int32], cosines: NDArray[np.floating[Any]]) -> Alike:
     """Of the questions `found`, without `number` itself, those that are most like it, and not too little.
 
     Of equal ones those with the nearest numbers: every question knows others, and the order does not
@@ -299,7 +228,7 @@ def nearest(number: int, found: NDArray[np.int32], cosines: NDArray[np.floating[
     cosines = np.minimum(cosines, 1.0).astype(np.float32)
     away = np.abs(found.astype(np.int64) - number)
     order = np.lexsort((found, away, -np.round(cosines, 5)))[:_NEAREST]
-    order = order[cosines[order] >= LEAST]
+    order = order[cosines[order] >= _LEAST]
     return _with_itself(number, found[order], cosines[order])
 
 

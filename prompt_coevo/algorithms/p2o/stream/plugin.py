@@ -64,8 +64,9 @@ class Stream:
         self._settings = context.settings.section(P2OSettings)
         # What is missing shows before training.
         context.proposer(self._settings.proposer)
-        name = self._settings.likeness_in_use
-        make_likeness: LikenessFactory = registry.load("likenesses", name, "p2o.likeness")
+        make_likeness: LikenessFactory = registry.load(
+            "likenesses", self._settings.likeness, "p2o.likeness"
+        )
         self._questions = Numbered(context, make_likeness)
         self._hard = HardSet(self._settings.tau, self._settings.hardness_in_use)
         self._library = Library(self._settings.library_size)

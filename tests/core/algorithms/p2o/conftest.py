@@ -9,7 +9,6 @@ import pytest
 
 from helpers.searches import Recorder, learner
 from prompt_coevo import Coevolution
-from prompt_coevo.algorithms.p2o.overlapped import OverlappedSearch
 from prompt_coevo.algorithms.p2o.search import Search, SearchRequest, SearchResult
 
 LEARNER = learner()
@@ -37,7 +36,6 @@ def search(
         engine = make_engine(reply, p2o=defaults | p2o, plugins={"events": events})
         ids = tuple(sorted(policy.questions))[:hard]
         request = SearchRequest(0, ids, policy, engine.settings.p2o)
-        kind = OverlappedSearch if engine.settings.p2o.overlap_waves else Search
-        return kind(request, engine.desk).run()
+        return Search(request, engine.desk).run()
 
     return run

@@ -86,31 +86,3 @@ def test_negative_means_are_shifted() -> None:
 
 def test_it_survives_json(cover: TemplateCover) -> None:
     assert TemplateCover.from_json(json.loads(json.dumps(cover.to_json()))) == cover
-
-
-def test_a_question_that_is_like_solved_ones_gets_what_solved_those(cover: TemplateCover) -> None:
-    rng = np.random.default_rng(0)
-    assert cover.draw("t0", 5, rng, near=lambda _: {"t0": 1.0, "d3": 0.3}) == [B] * 5
-    drawn = Counter(
-        t.text
-        for t in cover.draw("t0", 4000, rng, near=lambda _: {"d0": 0.3, "d1": 0.4, "d3": 0.4})
-    )
-    assert drawn["A"] / 4000 == pytest.approx(0.5, abs=0.03)
-    drawn = Counter(
-        t.text for t in cover.draw("t0", 4000, rng, near=lambda _: {"d0": 0.2, "d3": 0.6})
-    )
-    assert drawn["A"] / 4000 == pytest.approx(0.1, abs=0.03)
-
-
-def test_a_question_that_is_like_none_draws_from_the_whole_cover(cover: TemplateCover) -> None:
-    one, other = (np.random.default_rng(0) for _ in range(2))
-    assert cover.draw("t0", 50, one, near=lambda _: {"t0": 1.0, "t1": 0.9}) == cover.draw(
-        "t0", 50, other
-    )
-
-
-def test_its_own_solvers_come_before_those_of_others(cover: TemplateCover) -> None:
-    assert (
-        cover.draw("d0", 5, np.random.default_rng(0), near=lambda _: {"d0": 1.0, "d3": 1.0})
-        == [A] * 5
-    )

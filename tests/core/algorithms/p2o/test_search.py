@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from helpers.searches import Recorder, assert_only_failures_were_shown, learner
 from prompt_coevo import Coevolution, Settings
-from prompt_coevo.algorithms.p2o.overlapped import OverlappedSearch
 from prompt_coevo.algorithms.p2o.search import Search, SearchRequest
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import EMPTY_TEMPLATE, Question, Rollout, Sampling
@@ -285,11 +284,10 @@ class _RuleFree:
     budget=st.integers(1, 80),
     overspend=st.sampled_from(["never", "literal"]),
     fill=st.booleans(),
-    overlap=st.booleans(),
 )
 @settings(deadline=None, max_examples=60)
 def test_no_reply_and_no_reward_breaks_the_accounts(
-    reply: str, salt: int, budget: int, overspend: str, fill: bool, overlap: bool
+    reply: str, salt: int, budget: int, overspend: str, fill: bool
 ) -> None:
     p2o = {
         "search_backend": "waves",
@@ -305,7 +303,7 @@ def test_no_reply_and_no_reward_breaks_the_accounts(
     )
     policy = _RuleFree(salt)
     request = SearchRequest(0, tuple(policy.questions), policy, engine.settings.p2o)
-    result = (OverlappedSearch if overlap else Search)(request, engine.desk).run()
+    result = Search(request, engine.desk).run()
     if overspend == "never":
         assert result.spent <= budget
     assert result.overshoot == max(0, result.spent - budget)

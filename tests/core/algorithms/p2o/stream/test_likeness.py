@@ -10,10 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from prompt_coevo import Settings
 from prompt_coevo.algorithms.p2o.stream import likeness
-from prompt_coevo.algorithms.p2o.stream.likeness import SharedValue, Unlike, Words
-from prompt_coevo.errors import SettingsError
+from prompt_coevo.algorithms.p2o.stream.likeness import Unlike, Words
 from prompt_coevo.types import Question
 
 TEXTS = [
@@ -79,12 +77,10 @@ def test_a_common_word_does_not_make_the_index_long() -> None:
         assert words.near(number).numbers[1] == number ^ 1
 
 
-@pytest.mark.parametrize("likeness", ["words", "values"])
-def test_of_many_that_are_equally_alike_every_question_knows_its_neighbours(likeness: str) -> None:
+def test_of_many_that_are_equally_alike_every_question_knows_its_neighbours() -> None:
     """Once all of them knew the first 128 alone, so that most had nothing in common with any other."""
     count = 1_000
-    made = Words([f"family f{n % 2} n{n}" for n in range(count)])
-    alike = made if likeness == "words" else SharedValue([n % 2 for n in range(count)])
+    alike = Words([f"family f{n % 2} n{n}" for n in range(count)])
     known = [set(alike.near(number).numbers.tolist()) for number in range(count)]
     for number in range(4, count - 4):
         assert {number - 2, number, number + 2} <= known[number]
@@ -97,37 +93,8 @@ def test_questions_without_a_word_in_common_are_alone(texts: list[str]) -> None:
         assert Words(texts).near(number).numbers.tolist() == [number]
 
 
-def test_equal_values_are_alike() -> None:
-    topics = SharedValue(["sums", "cubes", "sums", None, None], weight=0.4)
-    assert topics.near(0).numbers.tolist() == [0, 2]
-    assert topics.near(0).weights.tolist() == pytest.approx([1.0, 0.4])
-    assert topics.near(3).numbers.tolist() == [3]
-
-
-def test_of_a_large_topic_every_question_knows_another_part() -> None:
-    topics = SharedValue(["all"] * 5_000)
-    parts = [frozenset(topics.near(number).numbers.tolist()) for number in (0, 1_000, 4_000)]
-    assert len(set(parts)) == 3
-    assert all(len(part) <= 129 for part in parts)
-
-
 def test_none_is_like_itself_alone() -> None:
     assert Unlike().near(7).numbers.tolist() == [7]
-
-
-class Desk:
-    """As much of a context as a factory needs."""
-
-    def __init__(self, **p2o: object) -> None:
-        self.settings = Settings(p2o={"search_backend": "stream", **p2o})
-
-
-def test_a_column_of_the_dataset() -> None:
-    desk = Desk(likeness="column", likeness_column="topic")
-    questions = [Question(f"q{n}", "", columns={"topic": n % 2}) for n in range(4)]
-    assert likeness.column(desk, questions).near(1).numbers.tolist() == [1, 3]
-    with pytest.raises(SettingsError, match=r"'topic' is in no row.*row_columns = \['topic'\]"):
-        likeness.column(desk, [Question("q0", "")])
 
 
 @pytest.mark.parametrize("at_once", [1, 5, 20])
@@ -162,20 +129,3 @@ def test_late_questions_are_like_those_before_them(
             if one >= 0.2 and n != number and (number < 40 or n in near)
         }
         assert others == pytest.approx(expected, abs=1e-5)
-
-
-def test_late_questions_with_an_equal_value_are_alike() -> None:
-    desk = Desk(likeness="column", likeness_column="topic")
-    topics = ["a", "b", None, "a", None, "b"]
-    questions = [Question(str(n), "", columns={"topic": one}) for n, one in enumerate(topics)]
-    found = likeness.column(desk, questions[:3])
-    assert isinstance(found, likeness.Growing)
-    found.join(questions[3:])
-    assert [found.near(n).numbers.tolist() for n in range(6)] == [
-        [0, 3],
-        [1, 5],
-        [2],
-        [3, 0],
-        [4],
-        [5, 1],
-    ]

@@ -561,8 +561,8 @@ def test_one_search_does_not_go_on_from_anothers_state(wrote: str, reads: str) -
         ),
         ({"search_backend": "waves", "proof": False}, "p2o.proof has no effect with"),
         ({**STREAM, "calls_per_hard": 0}, "calls_per_hard must be greater than 0"),
-        ({**STREAM, "likeness": "column"}, "likeness_column go together"),
-        ({**STREAM, "likeness_column": "topic"}, "likeness_column go together"),
+        ({**STREAM, "likeness": "column"}, '"column" was removed: name a function of yours'),
+        ({**STREAM, "likeness": "encoder"}, '"encoder" was removed: name a function of yours'),
         ({**STREAM, "bare_members": 0}, "p2o.bare_members"),
     ],
 )

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.likeness import SharedValue
 from prompt_coevo.algorithms.p2o.stream.evidence import Belief, Evidence
 from prompt_coevo.algorithms.p2o.stream.library import Library, Template
-from prompt_coevo.algorithms.p2o.stream.likeness import SharedValue, Unlike
+from prompt_coevo.algorithms.p2o.stream.likeness import Unlike
 from prompt_coevo.algorithms.p2o.stream.members import draw_members
 from prompt_coevo.algorithms.p2o.stream.riders import Riders
 from prompt_coevo.algorithms.p2o.stream.trial import concerns, unseen, verdict
