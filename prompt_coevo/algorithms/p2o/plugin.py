@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from prompt_coevo import hookspecs
+from prompt_coevo.algorithms.hard_questions.hard_set import HardSet, forget_gone
+from prompt_coevo.algorithms.hard_questions.round_numbers import round_numbers
 from prompt_coevo.algorithms.p2o.backend import check_backend
 from prompt_coevo.algorithms.p2o.cover import TemplateCover
 from prompt_coevo.algorithms.p2o.gepa.search import GepaSearch
-from prompt_coevo.algorithms.p2o.hard_set import HardSet, forget_gone
 from prompt_coevo.algorithms.p2o.pareto import select_pareto_front
-from prompt_coevo.algorithms.p2o.round_numbers import round_numbers
 from prompt_coevo.algorithms.p2o.search import Search, SearchRequest, SearchResult
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.algorithms.p2o.solvers import Solvers

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from helpers.engine_life import EngineLife
+from prompt_coevo.algorithms.hard_questions.hard_set import HardSet
 from prompt_coevo.algorithms.inspo.population import Population
-from prompt_coevo.algorithms.p2o.hard_set import HardSet
 from prompt_coevo.reflection.ledger import Ledger
 from prompt_coevo.reflection.spending import NOTHING
 

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prompt_coevo import hookspecs, registry
+from prompt_coevo.algorithms.hard_questions.hard_set import HardSet, forget_gone
+from prompt_coevo.algorithms.hard_questions.round_numbers import round_numbers
 from prompt_coevo.algorithms.p2o.backend import check_backend
-from prompt_coevo.algorithms.p2o.hard_set import HardSet, forget_gone
-from prompt_coevo.algorithms.p2o.round_numbers import round_numbers
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.algorithms.p2o.stream.failures import Failures
 from prompt_coevo.algorithms.p2o.stream.library import Library, Template

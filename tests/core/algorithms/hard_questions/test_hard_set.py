@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 
-from prompt_coevo.algorithms.p2o.hard_set import HardSet
+from prompt_coevo.algorithms.hard_questions.hard_set import HardSet
 from prompt_coevo.types import Assignment, Candidate, Group, Rollout
 
 

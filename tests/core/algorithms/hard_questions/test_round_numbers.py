@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prompt_coevo.algorithms.p2o.round_numbers import round_numbers
+from prompt_coevo.algorithms.hard_questions.round_numbers import round_numbers
 from prompt_coevo.types import Assignment, Candidate, Rollout
 
 HINT = Candidate("a hint", "template")
