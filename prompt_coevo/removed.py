@@ -15,5 +15,7 @@ SETTINGS: Final[Mapping[str, str]] = {
 HOOKS: Final[Mapping[str, str]] = {}
 """By the hook's name."""
 
-COMMANDS: Final[Mapping[str, str]] = {}
+COMMANDS: Final[Mapping[str, str]] = {
+    "evolve": "to search for a prompt without training, hand the same task to gepa.optimize (docs/gepa.md)"
+}
 """By what follows `prompt-coevo`."""

@@ -10,7 +10,6 @@ from prompt_coevo import __version__, removed
 from prompt_coevo.cli import (
     check,
     demo,
-    evolve,
     plugins,
     presets,
     report,
@@ -29,7 +28,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("demo")(demo.demo)
-app.command("evolve", epilog=evolve.EXAMPLES)(evolve.evolve)
 app.command("settings")(settings.show)
 app.command("report")(report.report)
 app.command("explain")(runs.explain)

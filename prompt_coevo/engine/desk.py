@@ -26,7 +26,7 @@ from prompt_coevo.reflection.models import build_language_model
 from prompt_coevo.reflection.paid_replies import PaidReplies
 from prompt_coevo.reflection.patience import Patience
 from prompt_coevo.reflection.proposers.named import NamedProposers
-from prompt_coevo.reflection.spending import BudgetEvent, Spending
+from prompt_coevo.reflection.spending import Spending
 from prompt_coevo.settings import Settings, parse_section
 from prompt_coevo.settings.method import Method, methods_of
 from prompt_coevo.types import PolicyVersion
@@ -73,12 +73,8 @@ class Desk:
         """The step of the state that the run goes on from; None if it began here."""
         self.plugins = Plugins(on_error=self._report, secrets=self._secrets)
         self.methods: Mapping[str, Method] = methods_of(settings)
-        self.when_spent = BudgetEvent.then
-        """What comes of a budget that is spent, as a log says it."""
         self.model: PaidReplies | None = None
         """The reflection model, once somebody has asked for it."""
-        self.trains = True
-        """Whether weights change: else no step ends."""
         self._count_tokens = count_tokens
         self._counting = threading.Lock()
         self._initial_policy = initial_policy
@@ -165,13 +161,11 @@ class Desk:
                 "max_tokens": reflection.max_tokens,
                 "function": self.identity.noted.get("reflection.function"),
             }
-            spending = Spending.from_settings(reflection)
-            spending.then = self.when_spent
             self.model = PaidReplies(
                 build_language_model(reflection, self._initial_policy),
                 identity,
                 self.ledger,
-                spending=spending,
+                spending=Spending.from_settings(reflection),
                 patience=Patience(reflection.total_timeout_s),
                 at_once=reflection.calls_at_once,
                 secrets=self._secrets,

@@ -40,7 +40,7 @@ def _never_called(desk: Desk, rounds: OpenRounds) -> list[str]:
         return [
             f"of {rounds.planned} planned groups none came back: call observe with all rollouts of a group"
         ]
-    if desk.trains and not desk.policy_version.step:
+    if not desk.policy_version.step:
         return ["no step ever ended: call step_end after every update of the weights"]
     return []
 

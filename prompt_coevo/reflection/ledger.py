@@ -57,18 +57,11 @@ class Ledger:
     `open` says whose calls these are. A call without an outcome counts with the most that it can cost:
     whether it is under way, or a kill took its outcome, or the line that held it is damaged. Every line
     has a checksum. Several threads may write, one process at a time.
-
-    Whoever compares what is left with what a call costs, and then asks, holds `room` for both, and tells
-    it when a call has ended: several models may be paid from one account.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._lines = Lines(path) if path else None
         self._lock = threading.Lock()
-        self.room = threading.Condition()
-        """Shared by all that ask; taken before the ledger's own lock, never after it."""
-        self.reserved: dict[object, int] = {}
-        """By batch of calls: those that a budget pays for and that have not gone out yet. Under `room`."""
         self._position = 0
         self._last_call = 0
         self._own = 1
@@ -192,13 +185,11 @@ class Ledger:
                 self._write("carried_over", totals=missing)
                 self._carry(missing)
 
-    def earlier_reply(self, request: str) -> Reply | None:
-        """What an earlier attempt was answered to this request: each reply once, as they were asked for."""
-        found = self.earlier_answer(request)
-        return None if found is None else found[1]
-
     def earlier_answer(self, request: str) -> tuple[int, Reply] | None:
-        """The same, with the number of the call."""
+        """Take what an earlier attempt was answered to this request, with the call's number.
+
+        Each reply is given once, in the order in which they were asked for.
+        """
         with self._lock:
             waiting = self._replies.get(request)
             return waiting.popleft() if waiting else None

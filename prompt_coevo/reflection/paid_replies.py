@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -75,7 +76,11 @@ class PaidReplies:
         self._at_once = at_once
         self._secrets = secrets
         self._note = note
-        self._room = ledger.room  # a call that ends makes room for those of other models, too
+        self._room = threading.Condition()
+        """Held to compare what is left with what a call costs and to write it down; told when a call ends.
+        Taken before the ledger's own lock, never after it."""
+        self._reserved: dict[int, int] = {}
+        """By batch: calls that the budget pays for and that have not gone out yet. Under `room`."""
         self._calls_of: dict[int, list[int]] = {}
         """By batch: its calls so far, also those of earlier attempts whose replies it was given."""
         self._complete: list[tuple[Future[Any], list[int]]] = []
@@ -121,7 +126,7 @@ class PaidReplies:
             replies = {index: reply for index, (_, reply) in known.items()}
             missing = [index for index in range(len(prompts)) if index not in replies]
             count = int(min(len(missing), self._spending.calls_left(self._calls(self.totals))))
-            self._ledger.reserved[self, batch] = count
+            self._reserved[batch] = count
             refusal = self._spending.refusal(self._calls(self.totals))
         replies.update((index, Reply(None, error=refusal)) for index in missing[count:])
         asked = [_Asking(prompts[i], requests[i], (batch, i)) for i in missing[:count]]
@@ -129,7 +134,7 @@ class PaidReplies:
             fresh = self._ask(asked)
         finally:
             with self._room:
-                del self._ledger.reserved[self, batch]
+                del self._reserved[batch]
                 self._keep_until_known(self._calls_of.pop(batch))
         replies.update(zip(missing, fresh, strict=False))
         return [replies[index] for index in range(len(prompts))]
@@ -247,7 +252,7 @@ class PaidReplies:
         most, most_seconds = self._most(asking.prompt)
         with self._room:
             if not again:
-                self._ledger.reserved[self, asking.place[0]] -= 1  # it goes out now, or not at all
+                self._reserved[asking.place[0]] -= 1  # it goes out now, or not at all
             # Those under way may turn out to be cheaper than the most that they can cost.
             while refusal := self._refusal(self._ledger.most_totals, most):
                 if self._closed or not may_wait or self._refusal(self._ledger.totals, most):
@@ -269,7 +274,7 @@ class PaidReplies:
 
     def _calls(self, totals: Mapping[str, float]) -> dict[str, float]:
         """Totals with the reserved calls."""
-        return {**totals, "calls": totals["calls"] + sum(self._ledger.reserved.values())}
+        return {**totals, "calls": totals["calls"] + sum(self._reserved.values())}
 
     def _most(self, prompt: str) -> tuple[Usage, float]:
         most = getattr(self._model, "most", None)

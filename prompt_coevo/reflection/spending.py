@@ -37,12 +37,10 @@ class BudgetEvent:
     name: str
     spent: float
     limit: float
-    then: str = "evolution stops, training goes on"
-    """What comes of a budget that is spent."""
 
     def __str__(self) -> str:
         if self.event == "budget_spent":
-            return f"{_spent(self.name, self.limit)}: {self.then}"
+            return f"{_spent(self.name, self.limit)}: evolution stops, training goes on"
         return f"{self.spent:g} of the budget {self.name} = {self.limit:g} is used"
 
 
@@ -54,8 +52,6 @@ class Spending:
     """
 
     def __init__(self, limits: Mapping[str, float], warn_at: float = 0.8) -> None:
-        self.then = BudgetEvent.then
-        """What a host that trains nothing says otherwise."""
         self._limits = dict(limits)
         self._warn_at = warn_at
 
@@ -92,16 +88,11 @@ class Spending:
         """The marks that were passed between two totals."""
         marks = [("budget_warning", self._warn_at), ("budget_spent", 1.0)]
         return [
-            BudgetEvent(event, f"reflection.{name}", _AMOUNTS[name](after), limit, self.then)
+            BudgetEvent(event, f"reflection.{name}", _AMOUNTS[name](after), limit)
             for name, limit in self._limits.items()
             for event, share in marks
             if _AMOUNTS[name](before) < share * limit <= _AMOUNTS[name](after)
         ]
-
-
-def is_refusal(error: str | None) -> bool:
-    """Whether this is what `Spending.refusal` says: the call never went out."""
-    return error is not None and "the budget reflection." in error
 
 
 def _spent(name: str, limit: float) -> str:

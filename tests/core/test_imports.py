@@ -43,7 +43,6 @@ FLOORS = (
     "engine",
     "report",
     "doors",
-    "endpoint",
     "retrieval",
     "adapters",
     "testing",

@@ -26,7 +26,6 @@ ROOT: Final = Path(__file__).parents[2]
 PREPARED: Final = {
     "settings": "core",  # `Settings` is imported
     "data": "core",  # JSON, YAML or TOML that is no settings: it is parsed
-    "evolve": "core",  # `data.jsonl` is there, and a server of the OpenAI protocol
     "method": "core",  # a method is registered under the name `mine`, and the laws are put to it
     "plugins": "plugins",  # as settings, with the two methods from docs/plugins installed
     "module": "retrieval",  # a module of one's own, whose first line names its file

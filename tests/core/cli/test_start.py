@@ -35,7 +35,6 @@ finally:
         ["--help"],
         ["--version"],
         ["demo", "--help"],
-        ["evolve", "--help"],
         ["check", "--help"],
         ["smoke", "--help"],
         ["report", "--help"],

@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from helpers import documented
-from helpers.answering import MAGIC, answer, sums
 from helpers.documented import (
     DATA,
     PREPARED,
@@ -31,7 +30,6 @@ from laws.core.run_laws import broken, laws_of
 from laws.core.small_method import Small
 from prompt_coevo import Method, Section, Settings
 from prompt_coevo.registry import Kind
-from standins.openai_server import openai_server
 
 ENTRY_POINTS = {"prompt_coevo", *(f"prompt_coevo.{kind}" for kind in get_args(Kind))}
 HERE = blocks_for("core")
@@ -100,19 +98,6 @@ def test_python_about_a_method_runs_and_obeys_the_laws(
     names = run(block, tmp_path, monkeypatch)
     (laws,) = [one for name, one in names.items() if name.startswith("Test")]
     assert {law: said for law in laws_of(laws) if (said := broken(laws, law))} == {}
-
-
-@of("python", prepared=("evolve",))
-def test_python_that_evolves_finds_the_best_text(
-    block: Block, tmp_path: Path, monkeypatch: Any, capsys: Any
-) -> None:
-    sums(tmp_path / "data.jsonl")
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-    with openai_server(answer) as server:
-        monkeypatch.setenv("OPENAI_API_BASE", server.base)
-        run(block, tmp_path, monkeypatch)
-    assert MAGIC in capsys.readouterr().out
-    assert (tmp_path / "evolved" / "result.json").exists()
 
 
 def run(

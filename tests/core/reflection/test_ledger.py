@@ -53,6 +53,11 @@ class Numbered:
         ]
 
 
+def earlier_reply(ledger: Ledger, request: str) -> Reply | None:
+    found = ledger.earlier_answer(request)
+    return found and found[1]
+
+
 def paid(model: LanguageModel, ledger: Ledger, **limits: float) -> PaidReplies:
     return PaidReplies(model, {"model": "m"}, ledger, spending=Spending(limits))
 
@@ -63,7 +68,7 @@ def test_one_slow_call_of_sixteen_costs_a_kill_one_reply_not_fifteen(path: Path)
     for call in asked[1:]:
         ledger.answered(call, FINE, 1.0)  # and here, with call 0 under way, the run is killed
     resumed = opened(path)
-    assert [resumed.earlier_reply(str(n)) for n in range(16)] == [None, *[FINE] * 15]
+    assert [earlier_reply(resumed, str(n)) for n in range(16)] == [None, *[FINE] * 15]
     assert resumed.lost == 1
     assert resumed.totals["calls"] == 16
     assert resumed.totals["usd"] == 15 * 0.5 + 2.0  # the one that is lost may have cost as much
@@ -87,9 +92,9 @@ def test_replies_are_used_again_in_the_order_of_asking_not_of_answering(path: Pa
     ledger.answered(second, Reply("for the second"), 1.0)
     ledger.answered(first, Reply("for the first"), 1.0)
     resumed = opened(path)
-    texts = [reply.text for _ in range(2) if (reply := resumed.earlier_reply("same"))]
+    texts = [reply.text for _ in range(2) if (reply := earlier_reply(resumed, "same"))]
     assert texts == ["for the first", "for the second"]
-    assert resumed.earlier_reply("same") is None
+    assert earlier_reply(resumed, "same") is None
 
 
 def test_what_the_checkpoint_knows_is_not_used_again(path: Path) -> None:
@@ -99,8 +104,8 @@ def test_what_the_checkpoint_knows_is_not_used_again(path: Path) -> None:
     position = ledger.position  # the checkpoint
     ledger.answered(under_way, FINE, 1.0)
     resumed = opened(path, since=position)
-    assert resumed.earlier_reply("known") is None
-    assert resumed.earlier_reply("under way") == FINE
+    assert earlier_reply(resumed, "known") is None
+    assert earlier_reply(resumed, "under way") == FINE
     assert resumed.totals["calls"] == 2
 
 
@@ -109,7 +114,7 @@ def test_another_runs_account_is_neither_counted_nor_used(path: Path) -> None:
     ledger.answered(calls(ledger, "a")[0], FINE, 1.0)
     other = opened(path, run="other", resumed=False)
     assert other.totals["calls"] == 0
-    assert other.earlier_reply("a") is None
+    assert earlier_reply(other, "a") is None
     again = opened(path, run="other", resumed=False)
     assert again.totals["calls"] == 0
     forced = opened(path, run="third", resumed=True)
@@ -128,8 +133,8 @@ def test_a_run_that_goes_on_behind_another_one_has_its_own_account(path: Path) -
     for _ in range(2):
         again = opened(path, run="one", since=saved)
         assert again.totals["calls"] == 1
-        assert again.earlier_reply("b") is None
-        assert again.earlier_reply("a") == FINE
+        assert earlier_reply(again, "b") is None
+        assert earlier_reply(again, "a") == FINE
     assert opened(path, run="other", resumed=False).totals["calls"] == 2
 
 
@@ -145,7 +150,7 @@ def test_a_run_that_goes_on_as_another_one_keeps_its_account(path: Path) -> None
     ledger.answered(calls(ledger, "a")[0], FINE, 1.0)
     forced = Ledger(path)
     forced.open("two", continues="one")
-    assert forced.earlier_reply("a") == FINE
+    assert earlier_reply(forced, "a") == FINE
     calls(forced, "b")
     assert opened(path, run="two").totals["calls"] == 2
     assert opened(path, run="one").totals["calls"] == 2
@@ -157,7 +162,7 @@ def test_in_a_new_folder_replies_are_used_again_too(path: Path) -> None:
         ledger = Ledger(path)
         ledger.open("run", continues="run", since=40, under_way=[1])
         ledger.carry_over({"calls": 7})
-        if ledger.earlier_reply("a") is None:
+        if earlier_reply(ledger, "a") is None:
             ledger.answered(calls(ledger, "a")[0], FINE, 1.0)
     assert ledger.totals["calls"] == 8
 
@@ -195,7 +200,7 @@ def test_a_late_reply_is_in_the_account_that_asked(path: Path) -> None:
     other = opened(path, run="other", resumed=False)
     ended.answered(late, FINE, 1.0)
     assert opened(path, run="other").totals["calls"] == 0
-    assert other.earlier_reply("a") is None
+    assert earlier_reply(other, "a") is None
 
 
 def test_what_a_checkpoint_knows_and_the_file_does_not_is_carried_over(path: Path) -> None:
@@ -286,9 +291,9 @@ def test_wherever_the_file_is_cut_what_stands_before_is_kept(cut: float, path: P
     ledger = opened(path)
     assert ledger.totals["calls"] == events.count("asked")
     answered = events.count("answered")
-    assert sum(ledger.earlier_reply(str(n)) == FINE for n in range(12)) == answered
+    assert sum(earlier_reply(ledger, str(n)) == FINE for n in range(12)) == answered
     ledger.answered(ledger.asked("new", (99, 0), MOST), FINE, 1.0)
-    assert opened(path).earlier_reply("new") == FINE  # it is not glued to the torn line
+    assert earlier_reply(opened(path), "new") == FINE  # it is not glued to the torn line
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -301,7 +306,7 @@ def test_a_flipped_bit_costs_a_line_and_gives_no_false_reply(
     whole[int(place * len(whole))] ^= 1 << bit
     path.write_bytes(whole)
     ledger = opened(path)
-    replies = [ledger.earlier_reply(str(n)) for n in range(12)]
+    replies = [earlier_reply(ledger, str(n)) for n in range(12)]
     assert set(replies) <= {FINE, None}
     assert sum(reply == FINE for reply in replies) >= 8  # a newline that is none costs two lines
     assert ledger.totals["calls"] >= 10
@@ -325,7 +330,7 @@ def test_a_reply_that_comes_after_everybody_went_is_in_the_account(path: Path) -
     ledger = opened(path, resumed=False)
     (call,) = calls(ledger, "late")
     in_thread(lambda: ledger.answered(call, FINE, 1.0)).result(300)
-    assert opened(path).earlier_reply("late") == FINE
+    assert earlier_reply(opened(path), "late") == FINE
 
 
 @pytest.mark.parametrize(
@@ -347,7 +352,7 @@ def test_a_line_made_by_hand_counts_as_damaged(path: Path, record: dict[str, Any
     ledger = opened(path, resumed=False)
     ledger._write(**record)
     again = opened(path)
-    assert (again.damaged, again.earlier_reply("r")) == (1, None)
+    assert (again.damaged, earlier_reply(again, "r")) == (1, None)
 
 
 def test_a_batch_that_was_under_way_keeps_the_replies_that_it_had(path: Path) -> None:
@@ -357,7 +362,7 @@ def test_a_batch_that_was_under_way_keeps_the_replies_that_it_had(path: Path) ->
     ledger.answered(half, FINE, 1.0)
     again = Ledger(path)
     again.open("run", continues="run", since=ledger.position, under_way=[half.number])
-    assert (again.earlier_reply("a"), again.earlier_reply("b")) == (None, FINE)
+    assert (earlier_reply(again, "a"), earlier_reply(again, "b")) == (None, FINE)
 
 
 def test_replies_that_wait_for_their_use_outlive_another_checkpoint(path: Path) -> None:

@@ -133,7 +133,7 @@ def test_a_model_that_ends_the_thread_leaves_no_call_under_way(error: type[BaseE
     with pytest.raises(error):
         ledger.paid.complete(["a"])
     assert ledger.paid.totals["calls"] == ledger.paid.totals["errors"] == 1
-    assert ledger.ledger.reserved == {}
+    assert ledger.paid._reserved == {}
 
 
 @pytest.mark.parametrize("replies", [RuntimeError("boom"), [], [Reply("a"), Reply("b")]])
@@ -184,7 +184,7 @@ def test_a_batch_that_does_not_fit_at_once_does_not_wait_for_itself() -> None:
     account = Account(Batching(), max_usd=2.5)
     replies = account.paid.complete(["a", "b", "c", "d"])
     assert [reply.text is not None for reply in replies] == [True, True, False, False]
-    assert account.ledger.reserved == {}
+    assert account.paid._reserved == {}
 
 
 def test_a_reply_that_is_no_text_is_an_error() -> None:
@@ -335,11 +335,11 @@ def test_a_reply_that_cannot_even_be_looked_at_is_an_error() -> None:
     assert reply == Reply(None, error="RuntimeError: not today")
 
 
-# Several models that are paid from one account
+# Several threads that ask at once
 
 
 class Held:
-    """A call may cost 60 tokens and costs 2; each waits until it is let go."""
+    """A call may cost 60 tokens and costs 2; the first one waits until it is let go."""
 
     def __init__(self) -> None:
         self.out, self.go_on = threading.Semaphore(0), threading.Event()
@@ -349,46 +349,45 @@ class Held:
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         self.out.release()
-        assert self.go_on.wait(300)
+        if prompts == ["first"]:
+            assert self.go_on.wait(300)
         return [Reply("yes", usage=Usage(1, 1)) for _ in prompts]
 
 
-def test_a_call_that_ends_makes_room_for_that_of_another_model(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    ledger, spending = Ledger(None), Spending({"max_total_tokens": 100})
-    first, second = Held(), Held()
-    second.go_on.set()
+def test_a_call_that_ends_makes_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Held()
+    paid = PaidReplies(
+        model, {"model": "m"}, Ledger(None), spending=Spending({"max_total_tokens": 100})
+    )
     waits = threading.Event()
-    wait = ledger.room.wait
+    wait = paid._room.wait
 
     def seen(*args: Any) -> Any:
         waits.set()
         return wait(*args)
 
-    monkeypatch.setattr(ledger.room, "wait", seen)
+    monkeypatch.setattr(paid._room, "wait", seen)
     replies: list[Reply] = []
 
-    def ask(model: Held, name: str) -> threading.Thread:
-        paid = PaidReplies(model, {"model": name}, ledger, spending=spending)
-        thread = threading.Thread(target=lambda: replies.extend(paid.complete(["q"])), daemon=True)
-        thread.start()
-        return thread
+    def ask(prompt: str) -> threading.Thread:
+        work = threading.Thread(target=lambda: replies.extend(paid.complete([prompt])), daemon=True)
+        work.start()
+        return work
 
-    early = ask(first, "first")
-    assert first.out.acquire(timeout=300)
-    late = ask(second, "second")
+    early = ask("first")
+    assert model.out.acquire(timeout=300)
+    late = ask("second")
     assert waits.wait(20)
-    assert not second.out.acquire(blocking=False)  # 60 of 100 are taken
-    first.go_on.set()
+    assert not model.out.acquire(blocking=False)  # 60 of 100 are taken
+    model.go_on.set()
     early.join(300)
     late.join(20)
     assert [reply.text for reply in replies] == ["yes", "yes"]
 
 
-def test_models_with_one_account_never_ask_for_more_than_the_budget_together() -> None:
+def test_threads_never_ask_for_more_than_the_budget_together() -> None:
     """The look at the budget and the entry are one step for all of them."""
-    ledger, spending = Ledger(None), Spending({"max_calls": 1})
+    model, ledger = Priced(), Ledger(None)
     asked = ledger.asked
     looked = threading.Barrier(2)
 
@@ -398,15 +397,10 @@ def test_models_with_one_account_never_ask_for_more_than_the_budget_together() -
         return asked(*args)
 
     ledger.asked = slowly  # type: ignore[method-assign]
-    models = [Priced(), Priced()]
-    threads = [
-        threading.Thread(
-            target=PaidReplies(one, {"model": n}, ledger, spending=spending).complete, args=(["q"],)
-        )
-        for n, one in enumerate(models)
-    ]
+    paid = PaidReplies(model, {}, ledger, spending=Spending({"max_calls": 1}))
+    threads = [threading.Thread(target=paid.complete, args=(["q"],)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(300)
-    assert ledger.totals["calls"] == len(models[0].asked) + len(models[1].asked) == 1
+    assert ledger.totals["calls"] == len(model.asked) == 1

@@ -1,1 +1,0 @@
-"""Instructions and templates for a model behind an OpenAI-compatible endpoint, which is not trained."""
