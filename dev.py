@@ -2,7 +2,9 @@
 """Everything a fresh machine needs: Python 3.11 or newer and git.
 
     python dev.py demo [options]    set up and run the demo (`prompt-coevo demo --help` for options)
-    python dev.py test              set up and run linters and all tests
+    python dev.py test              set up and run linters and tests
+    python dev.py test --quick      linters, the core's tests and retrieval's alone
+    python dev.py test --all        all tests but those of minutes each, which docs/testing.md names
     python dev.py nox [options]     run nox with any other session (`python dev.py nox --list`)
 
 Environments are made under .nox in the checkout, or under $COEVO_ENVDIR, and reused if they are
@@ -20,10 +22,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TOOLS = HERE / "constraints" / "tools.txt"
+QUICK_SESSIONS = ("lint", "core", "retrieval")
 TEST_SESSIONS = (
-    "lint",
-    "core",
-    "retrieval",
+    *QUICK_SESSIONS,
     "trl",
     "verl",
     "openrlhf",
@@ -40,8 +41,9 @@ def main(arguments: list[str]) -> int:
     command, rest = arguments[:1], arguments[1:]
     if command == ["demo"]:
         return nox(["-s", "demo", "--", *rest])
-    if command == ["test"] and not rest:
-        return nox(["-s", *TEST_SESSIONS])
+    if command == ["test"] and rest in ([], ["--quick"], ["--all"]):
+        os.environ["COEVO_TESTS"] = rest[0].removeprefix("--") if rest else "usual"
+        return nox(["-s", *(QUICK_SESSIONS if rest == ["--quick"] else TEST_SESSIONS)])
     if command == ["nox"]:
         return nox(rest)
     print(__doc__.strip(), file=sys.stderr)

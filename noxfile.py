@@ -13,6 +13,8 @@ nox.needs_version = ">=2025.2"
 nox.options.default_venv_backend = "uv"
 TESTED = ["lint", "core", "retrieval", "trl", "verl", "openrlhf", "browser", "docs", "package"]
 nox.options.sessions = TESTED
+# `python dev.py test --all` runs what is slow, too; what is long runs by `-- -m long` alone.
+CHOSEN = "not long" if os.environ.get("COEVO_TESTS") == "all" else "not long and not slow"
 
 # Where this is set, no environment would get bytecode, and every process that a test starts would compile
 # all that it imports.
@@ -102,7 +104,8 @@ def docs(session: nox.Session) -> None:
 def core(session: nox.Session) -> None:
     """The core's tests, in an environment without torch or any framework, and the outside methods'."""
     install(session, "core", torch=False)
-    run_tests(session, "tests/core", "tests/laws/core", "tests/plugins", *session.posargs)
+    options = session.posargs or ["-m", CHOSEN]
+    run_tests(session, "tests/core", "tests/laws/core", "tests/plugins", *options)
 
 
 @nox.session
@@ -123,14 +126,14 @@ def retrieval(session: nox.Session) -> None:
     if "--real-encoder" in posargs:
         posargs.remove("--real-encoder")
         hashed(session, "encoder")
-    run_tests(session, "tests/retrieval", *(posargs or ["-m", "not long"]))
+    run_tests(session, "tests/retrieval", *(posargs or ["-m", CHOSEN]))
 
 
 @nox.session
 def trl(session: nox.Session) -> None:
     """The adapter for TRL, the demo and everything else that needs torch. `-- -m long` as with verl."""
     install(session, "trl")
-    options = session.posargs or ["-m", "not long"]
+    options = session.posargs or ["-m", CHOSEN]
     run_tests(session, "tests/laws/trl", "tests/demo", "tests/trl", *options)
 
 
@@ -138,7 +141,7 @@ def trl(session: nox.Session) -> None:
 def verl(session: nox.Session) -> None:
     """The adapter for VeRL. `-- -m long` runs the tests that take too long for every time."""
     install(session, "verl")
-    options = session.posargs or ["-m", "not long"]
+    options = session.posargs or ["-m", CHOSEN]
     # Each of its runs is a dozen processes that have imported torch.
     run_tests(session, "tests/laws/verl", "tests/verl", *options, most=2)
 
@@ -147,7 +150,7 @@ def verl(session: nox.Session) -> None:
 def openrlhf(session: nox.Session) -> None:
     """The adapter for OpenRLHF, without vllm and flash-attn. `-- -m long` as with verl."""
     install(session, "openrlhf")
-    options = session.posargs or ["-m", "not long"]
+    options = session.posargs or ["-m", CHOSEN]
     # As VeRL's.
     run_tests(session, "tests/laws/openrlhf", "tests/openrlhf", *options, most=2)
 
@@ -174,7 +177,7 @@ def versions(session: nox.Session) -> None:
     dependencies = ("--no-deps",) if framework == "openrlhf" else ()  # it wants flash-attn
     session.install(*dependencies, f"{framework}=={version}" if released else str(checkout))
     folders = (f"tests/laws/{framework}", f"tests/{framework}")
-    run_tests(session, *folders, *(options or ["-m", "not long"]), most=2)
+    run_tests(session, *folders, *(options or ["-m", CHOSEN]), most=2)
     if framework == "trl":
         session.run("python", "tools/own_tests.py", str(checkout))
 

@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, settings
 
 if find_spec("prompt_coevo") is None or find_spec("prompt_coevo.retrieval") is None:
     raise pytest.UsageError(
-        "the tests need prompt_coevo installed, because adapters/ and retrieval/ become parts of it only "
-        "then; run: pip install --no-deps . (CONTRIBUTING.md says what else an environment needs), and "
-        "start `pytest`, not `python -m pytest`, which finds the checkout's folder in its place"
+        "the tests need prompt_coevo installed, with adapters/ and retrieval/ inside it; run: "
+        "pip install --no-deps . (CONTRIBUTING.md says what else an environment needs)"
     )
 
 from prompt_coevo import registry
@@ -37,6 +36,35 @@ LONG = (
     "tests/openrlhf/test_search.py",
     "tests/openrlhf/test_resume.py",
 )
+
+
+SLOW = (
+    "tests/demo/test_demo.py",
+    "tests/demo/test_notebook.py",
+    "tests/laws/openrlhf/",
+    "tests/laws/trl/test_door_mutants.py",
+    "tests/laws/verl/",
+    "tests/openrlhf/test_agents.py",
+    "tests/openrlhf/test_resume.py",
+    "tests/openrlhf/test_search.py",
+    "tests/openrlhf/test_standins.py",
+    "tests/openrlhf/test_stream.py",
+    "tests/trl/test_lost_ranks.py",
+    "tests/verl/test_asynchronous.py",
+    "tests/verl/test_living.py",
+    "tests/verl/test_p2o.py",
+    "tests/verl/test_search.py",
+    "tests/verl/test_standins.py",
+    "tests/verl/test_stream.py",
+    "tests/verl/test_tools.py",
+)
+"""`python dev.py test --all` runs these. Of the runs that start Ray, one of each trainer is left, with both
+methods: tests/verl/test_many.py and tests/openrlhf/test_both.py."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.nodeid.startswith(SLOW):
+        item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

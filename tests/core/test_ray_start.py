@@ -1,33 +1,45 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from standins.ray_start import ATTEMPTS, patiently, start_patiently
+from standins.ray_start import give_time
 
 
-class Node:
-    def __init__(self, late: int, said: str = "The current node timed out during startup.") -> None:
-        self.late, self.said, self.calls = late, said, 0
+class Services:
+    """Knows the node after it was asked so many times."""
 
-    def init(self, number: int, *, option: str) -> tuple[int, str]:
+    def __init__(self, late: int) -> None:
+        self.late, self.calls = late, 0
+
+    def get_node(self, address: str, *, node: str) -> tuple[str, str]:
         self.calls += 1
         if self.calls <= self.late:
-            raise Exception(self.said)
-        return number, option
+            raise RuntimeError("no node info")
+        return address, node
 
 
-def test_a_node_that_is_late_is_started_again() -> None:
-    assert patiently(Node(2).init, 1, option="a") == (1, "a")
-    module = Node(2)
-    start_patiently(module)
-    assert module.init(1, option="a") == (1, "a")
+def module(late: int) -> SimpleNamespace:
+    return SimpleNamespace(get_node=Services(late).get_node)
 
 
-def test_what_else_is_raised_is_raised() -> None:
-    other = Node(1, "no room on the disk")
-    with pytest.raises(Exception, match="no room"):
-        patiently(other.init, 1, option="a")
-    never = Node(ATTEMPTS)
-    with pytest.raises(Exception, match="timed out"):
-        patiently(never.init, 1, option="a")
-    assert never.calls == ATTEMPTS
+def test_a_node_that_is_late_is_waited_for() -> None:
+    services = module(late=2)
+    give_time(services)
+    assert services.get_node("a", node="b") == ("a", "b")
+
+
+def test_a_node_that_never_comes_is_told() -> None:
+    services = module(late=10**9)
+    give_time(services, seconds=0.2)
+    with pytest.raises(RuntimeError, match="no node info"):
+        services.get_node("a", node="b")
+
+
+def test_time_is_given_once() -> None:
+    services = module(late=0)
+    give_time(services)
+    once = services.get_node
+    give_time(services)
+    assert services.get_node is once

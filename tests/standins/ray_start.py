@@ -1,26 +1,42 @@
-"""Ray's start on a busy machine: Ray gives a new node 30 seconds, which cannot be set, and raises."""
+"""Ray's start on a busy machine: Ray gives a new node 30 seconds, a constant in its code."""
 
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
-ATTEMPTS = 5
-_TOO_LATE = "timed out during startup"
+STARTS_WITHIN_S = 900.0
 
 
 def patiently(init: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """`init(...)`, again where a node was not up in time. What it raises else, it raises."""
-    for _ in range(ATTEMPTS - 1):
-        try:
-            return init(*arguments, **options)
-        except Exception as error:
-            if _TOO_LATE not in str(error):
-                raise
+    """Call `ray.init(...)` with more time for the node to come up."""
+    give_time(import_module("ray._private.services"))
     return init(*arguments, **options)
 
 
 def start_patiently(module: Any) -> None:
     """Let `ray.init` of the module be patient."""
     module.init = functools.wraps(module.init)(functools.partial(patiently, module.init))
+
+
+def give_time(services: Any, seconds: float = STARTS_WITHIN_S) -> None:
+    """Let `get_node`, which Ray asks until its time is over, answer only when the node is there."""
+    original = services.get_node
+    if hasattr(original, "__wrapped__"):
+        return
+
+    @functools.wraps(original)
+    def get_node(*arguments: Any, **options: Any) -> Any:
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return original(*arguments, **options)
+            except RuntimeError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    services.get_node = get_node
