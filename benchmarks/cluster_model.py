@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from search_backends import RulePolicy, reflect
 
 from prompt_coevo import Coevolution, Settings
-from prompt_coevo.algorithms.p2o.search import Search, SearchRequest
+from prompt_coevo.algorithms.p2o.search import Search
+from prompt_coevo.candidates.searches import SearchRequest
 from prompt_coevo.types import Rollout, RolloutRequest
 
 Lengths = NDArray[np.float64]
@@ -103,7 +104,7 @@ def trace_of_waves(**p2o: Any) -> list[Event]:
     settings = Settings(preset="p2o", p2o=p2o, reflection={"function": answer})
     engine = Coevolution.from_settings(settings)
     ids = tuple(f"q{number}" for number in range(240))
-    Search(SearchRequest(0, ids, Traced(), settings.p2o), engine.desk).run()
+    Search(SearchRequest(0, ids, Traced()), engine.desk).run()
     return events
 
 

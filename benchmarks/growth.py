@@ -30,9 +30,9 @@ from typing import Any, Final
 import numpy as np
 
 from prompt_coevo import Assignment, Coevolution, Question, Rollout, RolloutRequest, Settings
-from prompt_coevo.algorithms.p2o.search import Search, SearchRequest
-from prompt_coevo.algorithms.p2o.settings import P2OSettings
+from prompt_coevo.algorithms.p2o.search import Search
 from prompt_coevo.candidates.leaks import LeakGuards
+from prompt_coevo.candidates.searches import SearchRequest
 
 WORDS: Final = 61
 VOCABULARY: Final = 30_000
@@ -139,8 +139,7 @@ def waves(questions: int) -> dict[str, Any]:
     policy = Hard(questions)
     settings = Settings(p2o={"search_backend": "waves"}, reflection={"function": str})
     engine, guards = Coevolution.from_settings(settings), LeakGuards(settings.gates)
-    section = settings.section(P2OSettings)
-    request = SearchRequest(0, tuple(policy.question_ids()), policy, section, guards=guards)
+    request = SearchRequest(0, tuple(policy.question_ids()), policy, guards=guards)
     memory = most_memory()
     first, _ = timed(lambda: Search(request, engine.desk))
     grown = most_memory() - memory

@@ -16,23 +16,36 @@ import argparse
 import json
 import re
 import statistics
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from prompt_coevo import Coevolution, Settings, hookimpl, hookspecs
-from prompt_coevo.algorithms.p2o.search import SearchRequest, SearchResult
+from prompt_coevo.candidates.searches import SearchRequest, SearchResult
 from prompt_coevo.types import Question, Rollout, RolloutRequest
+
+# The method is no part of the package.
+sys.path.append(str(Path(__file__).resolve().parent.parent / "docs/plugins/gepa"))
 
 FAMILIES, WORDS, QUESTIONS, SEEDS = 24, 6, 240, 5
 COMMON = {"search_backend": "waves", "dev_size": 72, "minibatch_size": 3}
+
+
+def by_gepa(proposals: int) -> dict[str, Any]:
+    return {
+        "algorithms": ("p2o", "prompt_coevo_gepa:METHOD"),
+        "plugins": {"gepa": {"proposals": proposals}},
+    }
+
+
 BACKENDS: dict[str, dict[str, Any]] = {
     "waves": {},
-    "waves, front_fill": {"front_fill": True},
-    "gepa": {"search_backend": "gepa"},
-    "gepa, 4 at once": {"search_backend": "gepa", "gepa_proposals": 4},
-    "gepa, 16 at once": {"search_backend": "gepa", "gepa_proposals": 16},
+    "waves, front_fill": {"p2o": {"front_fill": True}},
+    "gepa": by_gepa(1),
+    "gepa, 4 at once": by_gepa(4),
+    "gepa, 16 at once": by_gepa(16),
 }
 
 
@@ -63,8 +76,8 @@ class Rounds:
     def __init__(self) -> None:
         self.count = 0
 
-    @hookimpl
-    def coevo_before_candidates_proposed(self) -> None:
+    @hookimpl(tryfirst=True)
+    def coevo_propose(self) -> None:
         self.count += 1
 
 
@@ -84,16 +97,15 @@ def reflect(prompt: str) -> str:
 
 def search(backend: dict[str, Any], budget: int, seed: int) -> dict[str, float]:
     policy, rounds = RulePolicy(), Rounds()
+    p2o = {**COMMON, **backend.get("p2o", {}), "search_budget": budget}
     settings = Settings(
-        seed=seed,
-        p2o={**COMMON, **backend, "search_budget": budget},
-        reflection={"function": reflect},
+        **{**backend, "seed": seed, "p2o": p2o, "reflection": {"function": reflect}}
     )
     engine = Coevolution.from_settings(settings, plugins={"rounds": rounds})
     ids = tuple(f"q{number}" for number in range(QUESTIONS))
     started = time.perf_counter()
     result: SearchResult = engine.desk.ask(
-        hookspecs.coevo_search, request=SearchRequest(0, ids, policy, settings.p2o)
+        hookspecs.coevo_search, request=SearchRequest(0, ids, policy)
     )
     seconds = time.perf_counter() - started
     assert not result.failed, result.stopped

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from pydantic import BaseModel
 
-    from prompt_coevo.algorithms.p2o.cover import TemplateCover
-    from prompt_coevo.algorithms.p2o.search import SearchRequest, SearchResult
     from prompt_coevo.candidates.leaks import LeakGuard
+    from prompt_coevo.candidates.searches import SearchRequest, SearchResult, TemplatesInUse
     from prompt_coevo.candidates.trials import ScoredPool, Trial
     from prompt_coevo.policy import Policy
     from prompt_coevo.proposals import Proposal, ProposalRequest, Reply
@@ -174,11 +173,6 @@ def coevo_summary() -> Summary | None:
 
 
 @hookspec
-def coevo_before_candidates_proposed(requests: Sequence[ProposalRequest]) -> None:
-    """Proposers are about to be asked."""
-
-
-@hookspec
 def coevo_after_candidate_checked(
     candidate: Candidate | None, proposal: Proposal, reason: str | None
 ) -> None:
@@ -199,7 +193,7 @@ def coevo_after_population_changed(
 
 @hookspec
 def coevo_after_templates_assigned(
-    cover: TemplateCover | None, result: SearchResult | None
+    cover: TemplatesInUse | None, result: SearchResult | None
 ) -> None:
     """`cover` holds the templates in use from now on, None if there are none.
 

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from typing import Final
 
 SETTINGS: Final[Mapping[str, str]] = {
+    "p2o.gepa_proposals": 'install docs/plugins/gepa and set algorithms = "p2o,gepa" and gepa.proposals',
     "p2o.overlap_waves": 'use algorithms = "stream", whose search never stops training',
     "p2o.likeness_column": "name a function of yours by p2o.likeness, as module:attribute",
     "p2o.likeness_encoder": "name a function of yours by p2o.likeness, as module:attribute",
 }
 """By the full name, such as `inspo.verify`."""
 
-HOOKS: Final[Mapping[str, str]] = {}
+HOOKS: Final[Mapping[str, str]] = {
+    "coevo_before_candidates_proposed": "coevo_propose gets the same requests",
+}
 """By the hook's name."""
 
 COMMANDS: Final[Mapping[str, str]] = {

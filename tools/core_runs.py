@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import threading
 import zlib
 from collections.abc import Callable, Sequence
@@ -14,6 +15,9 @@ from typing import Any
 
 from helpers.misbehaviour import MISBEHAVIOURS, for_instructions
 from prompt_coevo import Assignment, Coevolution, Question, Rollout, RolloutRequest, Settings
+
+# The method is no part of the package.
+sys.path.append(str(Path(__file__).resolve().parent.parent / "docs/plugins/gepa"))
 
 QUESTIONS, FAMILIES, GROUP = 24, 6, 3
 EPOCHS, STEPS_PER_EPOCH = 3, 3
@@ -132,7 +136,7 @@ RUNS = {
     "core-p2o-front-fill-literal": Run(p2o(beam_width=4, front_fill=True, overspend="literal")),
     "core-p2o-same-template": Run(p2o(group_templates="same")),
     "core-p2o-by-steps-undistilled": Run({**p2o(search_every=2), "context_distillation": False}),
-    "core-p2o-gepa": Run(p2o(search_backend="gepa")),
+    "core-p2o-gepa": Run({**p2o(), "algorithms": ("p2o", "prompt_coevo_gepa:METHOD")}),
     "core-p2o-stream": Run({"algorithms": "p2o", "p2o": {"search_backend": "stream"}}),
     "core-p2o-resumed": Run(p2o(), steps=KILLED),
     "core-p2o-misbehaving": Run({**MANY_REPLIES, **STRICT}, misbehaving),

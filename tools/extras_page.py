@@ -11,7 +11,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 FILE: Final = ROOT / "benchmarks" / "results" / "extras.json"
 PAGE: Final = ROOT / "docs" / "installed-versions.md"
 SHOWN: Final = (
-    *("trl", "verl", "openrlhf", "vllm", "torch", "transformers", "ray", "litellm", "gepa"),
+    *("trl", "verl", "openrlhf", "vllm", "torch", "transformers", "ray", "litellm"),
     *("faiss-cpu", "faiss-gpu-cu12", "jinja2", "matplotlib"),
 )
 """The rest is in the file."""

@@ -19,7 +19,7 @@ OURS = "prompt-coevo"
 NOT_STATED = "not stated"
 # Environments, and the extras that are in them. Of what OpenRLHF requires some is installed nowhere.
 EXTRAS = {
-    "core": ["", "llm", "gepa"],
+    "core": ["", "llm"],
     "browser": ["report"],
     "docs": [],
     "retrieval": ["retrieval", "encoder"],

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from outside import Writer
 
 from prompt_coevo import hookimpl
-from prompt_coevo.algorithms.p2o.cover import TemplateCover
-from prompt_coevo.algorithms.p2o.search import SearchResult
+from prompt_coevo.candidates.searches import SearchResult, TemplatesInUse
 from prompt_coevo.types import Question, Rollout
 
 _WORD: Final = re.compile(r"w(\d+)")
@@ -78,7 +77,7 @@ class Found:
 
     @hookimpl
     def coevo_after_templates_assigned(
-        self, cover: TemplateCover | None, result: SearchResult | None
+        self, cover: TemplatesInUse | None, result: SearchResult | None
     ) -> None:
         if result is not None:
             texts = [one.text for one in result.pool.candidates if one.text]

@@ -19,11 +19,6 @@ class ProposerUnavailable(Exception):
     """No proposer answered, or every call to the reflection model failed."""
 
 
-def announce(context: Context, requests: Sequence[ProposalRequest]) -> None:
-    """Tell the listeners that proposers are about to be asked."""
-    context.tell(hookspecs.coevo_before_candidates_proposed, requests=requests)
-
-
 def propose(context: Context, requests: Sequence[ProposalRequest]) -> Sequence[Proposal] | None:
     """Ask the proposers and nothing else, so that it can be done in the background."""
     return context.ask(hookspecs.coevo_propose, requests=requests)
@@ -47,7 +42,6 @@ class CandidateSource:
         All calls run concurrently. `known` are texts in use; the texts of accepted candidates are
         added to it. Raises ProposerUnavailable.
         """
-        announce(self._context, requests)
         return self.judge(requests, propose(self._context, requests), known)
 
     def judge(

@@ -14,7 +14,7 @@ from prompt_coevo.tokens import encode
 from prompt_coevo.types import Candidate
 
 if TYPE_CHECKING:
-    from prompt_coevo.algorithms.p2o.cover import TemplateCover
+    from prompt_coevo.candidates.searches import TemplatesInUse
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class PromptLengthGate:
         self._longest["instruction"] = self._longest_of(population)
 
     @hookimpl
-    def coevo_after_templates_assigned(self, cover: TemplateCover | None) -> None:
+    def coevo_after_templates_assigned(self, cover: TemplatesInUse | None) -> None:
         self._longest["template"] = self._longest_of(cover.templates if cover else ())
 
     @hookimpl

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from prompt_coevo.algorithms.p2o.cover import TemplateCover
-from prompt_coevo.algorithms.p2o.search import SearchResult
+from prompt_coevo.candidates.searches import SearchResult, TemplatesInUse
 from prompt_coevo.candidates.trials import Trial
 from prompt_coevo.context import Context
 from prompt_coevo.engine.step_rewards import StepRewards
@@ -104,7 +103,7 @@ class JournalSink:
 
     @hookimpl
     def coevo_after_templates_assigned(
-        self, cover: TemplateCover | None, result: SearchResult | None
+        self, cover: TemplatesInUse | None, result: SearchResult | None
     ) -> None:
         if result is None:
             return  # the method has said why

@@ -2,61 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
-from prompt_coevo import Coevolution, Settings
-from prompt_coevo.types import PolicyVersion, Question, Rollout, RolloutRequest
-
-
-@dataclass
-class KeyedPolicy:
-    """Solves a question iff the instruction or the template names its key: "k3" solves question "q3".
-
-    With `families = 5`, "k3" solves "q3", "q8", "q13" and so on. `batches` records the requests of
-    every call. It is a policy in the sense of `prompt_coevo.policy.Policy`; there is no trainer.
-    """
-
-    questions: dict[str, Question]
-    batches: list[list[RolloutRequest]] = field(default_factory=list)
-    families: int = 1000
-    fail_after: int | None = None
-    version: PolicyVersion = PolicyVersion()
-
-    def question(self, question_id: str) -> Question:
-        return self.questions[question_id]
-
-    def question_ids(self) -> list[str]:
-        return list(self.questions)
-
-    def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
-        if self.fail_after is not None and len(self.batches) >= self.fail_after:
-            raise RuntimeError("the sampler is gone")
-        self.batches.append(list(requests))
-        return [self.answer(request) for request in requests]
-
-    def answer(self, request: RolloutRequest) -> Rollout:
-        texts = (request.assignment.instruction, request.assignment.template)
-        words = " ".join(one.text for one in texts if one).split()
-        number = int(request.assignment.question_id.removeprefix("q"))
-        solved = f"k{number % self.families}" in words
-        return Rollout(
-            request.assignment,
-            "right" if solved else "wrong",
-            float(solved),
-            policy_version=self.version,
-        )
-
-    @property
-    def rollouts(self) -> int:
-        return sum(map(len, self.batches))
-
-
-def questions(count: int) -> dict[str, Question]:
-    return {f"q{n}": Question(f"q{n}", f"what is {n}?", f"answer {n}") for n in range(count)}
+from helpers.keyed_policy import KeyedPolicy, engine_of, questions
+from prompt_coevo import Coevolution
 
 
 @pytest.fixture
@@ -71,17 +22,4 @@ def keyed_policy() -> Callable[..., KeyedPolicy]:
 
 @pytest.fixture
 def make_engine() -> Callable[..., Coevolution]:
-    """An engine for P2O; `reply` is the reflection function, other arguments are settings."""
-
-    def make(
-        reply: Callable[[str], str] = lambda prompt: "<template>k0</template>",
-        output_dir: Any = None,
-        plugins: dict[str, object] | None = None,
-        **settings: Any,
-    ) -> Coevolution:
-        settings.setdefault("reflection", {"function": reply})
-        return Coevolution.from_settings(
-            Settings(**settings), output_dir=output_dir, plugins=plugins
-        )
-
-    return make
+    return engine_of

@@ -22,7 +22,6 @@ PACKAGES = (
 HEAVY = (
     "torch",
     "litellm",
-    "gepa",
     "transformers",
     "trl",
     "verl",
@@ -70,7 +69,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 def test_the_engine_needs_neither_torch_nor_a_framework() -> None:
     loaded = loaded_after("from prompt_coevo import Coevolution, Settings; Coevolution")
-    assert not loaded & {"torch", "litellm", "gepa", "transformers", "trl", "verl", "openrlhf"}
+    assert not loaded & {"torch", "litellm", "transformers", "trl", "verl", "openrlhf"}
 
 
 def test_the_search_agents_protocol_needs_nothing_heavy() -> None:

@@ -44,7 +44,7 @@ def test_the_list_is_what_is_installed_here() -> None:
     }
 
 
-@pytest.mark.parametrize("extra", ["", "llm", "gepa", "report"])
+@pytest.mark.parametrize("extra", ["", "llm", "report"])
 def test_what_an_extra_brings_is_listed_with_it(extra: str) -> None:
     """The environment of these tests has all of these extras."""
     brought = TOOL["brought_by"](extra)

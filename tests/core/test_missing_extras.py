@@ -110,10 +110,10 @@ def test_a_folder_of_a_packages_name_is_not_the_package(
 
 def test_every_extra_that_a_sentence_names_exists() -> None:
     extras = PROJECT["optional-dependencies"]
-    assert {"trl", "verl", "openrlhf", "demo", "gepa", "llm", "retrieval", "encoder"} <= set(extras)
+    assert {"trl", "verl", "openrlhf", "demo", "llm", "retrieval", "encoder"} <= set(extras)
 
 
-@pytest.mark.parametrize("extra", ["gepa", "trl", "verl", "openrlhf"])
+@pytest.mark.parametrize("extra", ["trl", "verl", "openrlhf"])
 def test_what_asks_a_language_model_brings_litellm(extra: str) -> None:
     assert "prompt-coevo[llm]" in PROJECT["optional-dependencies"][extra]
 

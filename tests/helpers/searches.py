@@ -49,8 +49,8 @@ class Recorder:
     def reasons(self) -> list[str | None]:
         return [reason for _, reason in self.checked]
 
-    @hookimpl
-    def coevo_before_candidates_proposed(self, requests: Any) -> None:
+    @hookimpl(tryfirst=True)
+    def coevo_propose(self, requests: Any) -> None:
         self.requests.append(requests)
 
     @hookimpl

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-HEAVY = {"torch", "transformers", "trl", "verl", "openrlhf", "litellm", "gepa", "matplotlib", "ray"}
+HEAVY = {"torch", "transformers", "trl", "verl", "openrlhf", "litellm", "matplotlib", "ray"}
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from prompt_coevo.algorithms.inspo.in_training import TrainingTrial
 from prompt_coevo.algorithms.inspo.known_means import KnownMeans
 from prompt_coevo.algorithms.inspo.settings import TRIAL_SHARE, InspoSettings
 from prompt_coevo.candidates.asked import Asked
-from prompt_coevo.candidates.source import ProposerUnavailable, announce, propose
+from prompt_coevo.candidates.source import ProposerUnavailable, propose
 from prompt_coevo.context import Context
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.markers import PROJECT
@@ -150,7 +150,6 @@ class EvolutionSchedule:
             request = self._request(evolution, policy)
             if request is None:
                 return
-            announce(self._context, [request])
             proposals = propose(self._context, [request])
             if not self._take(evolution, request, proposals, policy):
                 return
@@ -160,7 +159,6 @@ class EvolutionSchedule:
         request = self._request(evolution, policy)
         if request is None:
             return
-        announce(self._context, [request])
         ask = partial(propose, self._context)
         self._flight = InFlight(
             evolution, Asked.in_background([request], step + self._overlap, ask)

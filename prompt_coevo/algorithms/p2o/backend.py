@@ -11,7 +11,7 @@ KEY: Final = "search_backend"
 
 
 def check_backend(state: Mapping[str, Any], backend: str) -> None:
-    """Raise StateError if the state is that of a search of another kind. `gepa` goes on from `waves`."""
+    """Raise StateError if the state is that of a search of another kind."""
     saved = state.get(KEY, "waves")
     if (saved == "stream") != (backend == "stream"):
         raise StateError(

@@ -9,12 +9,13 @@ from typing import Any, Literal
 import numpy as np
 
 from prompt_coevo.algorithms.p2o.pareto import greedy_cover, mean_score_weights
+from prompt_coevo.candidates.searches import TemplatesInUse
 from prompt_coevo.candidates.trials import ScoredPool
 from prompt_coevo.types import Candidate
 
 
 @dataclass(frozen=True)
-class TemplateCover:
+class TemplateCover(TemplatesInUse):
     """The templates that together solve the dev questions, and how to draw from them.
 
     `weights[i]` belongs to `templates[i]`; `solvers` maps a solved dev question to the templates that
@@ -22,10 +23,8 @@ class TemplateCover:
     the empty one stays in the cover if it solves something.
     """
 
-    templates: tuple[Candidate, ...]
     weights: tuple[float, ...]
     solvers: Mapping[str, tuple[int, ...]]
-    hard_ids: frozenset[str]
 
     @classmethod
     def from_pool(

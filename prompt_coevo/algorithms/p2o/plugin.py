@@ -22,15 +22,14 @@ from prompt_coevo.algorithms.hard_questions.hard_set import HardSet, forget_gone
 from prompt_coevo.algorithms.hard_questions.round_numbers import round_numbers
 from prompt_coevo.algorithms.p2o.backend import check_backend
 from prompt_coevo.algorithms.p2o.cover import TemplateCover
-from prompt_coevo.algorithms.p2o.gepa.search import GepaSearch
 from prompt_coevo.algorithms.p2o.pareto import select_pareto_front
-from prompt_coevo.algorithms.p2o.search import Search, SearchRequest, SearchResult
+from prompt_coevo.algorithms.p2o.search import Search
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.algorithms.p2o.solvers import Solvers
 from prompt_coevo.candidates.leaks import LeakGuards
+from prompt_coevo.candidates.searches import SearchRequest, SearchResult
 from prompt_coevo.candidates.trials import ScoredPool, Trial
 from prompt_coevo.context import Context
-from prompt_coevo.extras import require
 from prompt_coevo.markers import PROJECT, hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.rng import counter_rng
@@ -46,8 +45,6 @@ class P2O:
         # What is missing shows before training, not after an epoch.
         settings = context.settings.section(P2OSettings)
         context.proposer(settings.proposer)
-        if settings.search_backend == "gepa":
-            require("gepa", extra="gepa", purpose='p2o.search_backend = "gepa"')
         self._context = context
         self._settings = settings
         self._hard = HardSet(self._settings.tau, self._settings.hardness_in_use)
@@ -128,9 +125,7 @@ class P2O:
             self._without_templates("search_skipped", reason=reason)
             return
         instruction = self._context.ask(hookspecs.coevo_best_instruction)
-        request = SearchRequest(
-            self._searches, hard_ids, policy, self._settings, instruction, self._guards
-        )
+        request = SearchRequest(self._searches, hard_ids, policy, instruction, self._guards)
         result = self._context.ask(hookspecs.coevo_search, request=request)
         self._searches += 1
         if result is None:
@@ -162,9 +157,7 @@ class P2O:
 
     @hookimpl(trylast=True)
     def coevo_search(self, request: SearchRequest) -> SearchResult:
-        """Algorithm 3, or what the package gepa makes of it."""
-        if request.settings.search_backend == "gepa":
-            return GepaSearch(request, self._context).run()
+        """Algorithm 3."""
         return Search(request, self._context).run()
 
     @hookimpl(trylast=True)

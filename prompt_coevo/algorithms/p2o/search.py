@@ -23,51 +23,17 @@ from prompt_coevo.algorithms.p2o.hard_questions import HardQuestions
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.candidates.evaluation import Evaluator, Part
 from prompt_coevo.candidates.leaks import LeakGuards
+from prompt_coevo.candidates.searches import SearchRequest, SearchResult
 from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable
 from prompt_coevo.candidates.trials import ScoredPool, Trial
 from prompt_coevo.candidates.verification import verify
 from prompt_coevo.context import Context
 from prompt_coevo.errors import CoevoError
-from prompt_coevo.policy import Policy
 from prompt_coevo.proposals import ProposalRequest, Trajectory
 from prompt_coevo.rng import counter_rng
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, Rollout, Sampling
 
 NO_CALLS_LEFT: Final = "the calls of this search are used up (p2o.calls_per_hard)"
-
-
-@dataclass(frozen=True)
-class SearchRequest:
-    """Find templates for the hard questions. `number` counts the searches of the run.
-
-    `guards` are those of the run, so that a search reads only the questions that no other one has.
-    """
-
-    number: int
-    hard_ids: tuple[str, ...]
-    policy: Policy
-    settings: P2OSettings
-    instruction: Candidate | None = None
-    guards: LeakGuards | None = None
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """The templates found with their dev scores, and what finding them cost.
-
-    `spent` is what the budget was charged, `rollouts` what the policy really ran (cached rollouts are
-    charged but not run). `stopped` says why the search ended; `failed` that it should not have.
-    """
-
-    pool: ScoredPool
-    stopped: str
-    failed: bool = False
-    spent: int = 0
-    overshoot: int = 0
-    rollouts: int = 0
-    waves: int = 0
-    proposals: int = 0
-    accepted: int = 0
 
 
 class SearchEnded(Exception):
@@ -93,7 +59,7 @@ class Search:
 
     def __init__(self, request: SearchRequest, context: Context) -> None:
         self._request = request
-        self._settings = request.settings
+        self._settings = context.settings.section(P2OSettings)
         self._context = context
         self._questions = HardQuestions.split(
             request.hard_ids, request.policy, self._settings.dev_size, self._rng("split")

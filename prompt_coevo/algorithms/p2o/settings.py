@@ -11,24 +11,26 @@ from pydantic import Field, field_validator
 from prompt_coevo.registry import unknown
 from prompt_coevo.settings.section import Section
 
-SearchBackend: TypeAlias = Literal["waves", "stream", "gepa"]
+SearchBackend: TypeAlias = Literal["waves", "stream"]
 Overspend: TypeAlias = Literal["never", "literal"]
 
 # Up to there a threshold above every reward is said, and may be meant: all questions are hard.
 _TAU_MOST: Final = 2.0
 
-_OF_WAVES = {"beam_width", "front_fill", "max_barren_waves", "overspend"}
-_OF_WAVES_AND_GEPA = {
+_OF_WAVES = {
+    "beam_width",
     "dev_size",
     "dev_temperature",
+    "front_fill",
     "group_templates",
+    "max_barren_waves",
     "min_hard",
     "minibatch_size",
     "minibatch_temperature",
+    "overspend",
     "search_budget",
     "search_every",
 }
-_OF_GEPA = {"gepa_proposals"}
 _OF_STREAM = {
     "bare_members",
     "calls_per_step",
@@ -41,11 +43,7 @@ _OF_STREAM = {
     "riders",
     "trial_members",
 }
-_IDLE: Mapping[str, set[str]] = {
-    "waves": _OF_STREAM | _OF_GEPA,
-    "stream": _OF_WAVES | _OF_GEPA | _OF_WAVES_AND_GEPA,
-    "gepa": _OF_WAVES | _OF_STREAM,
-}
+_IDLE: Mapping[str, set[str]] = {"waves": _OF_STREAM, "stream": _OF_WAVES}
 """Settings without effect, by search."""
 
 
@@ -90,9 +88,7 @@ class P2OSettings(Section):
     """`same` gives all rollouts of a group one template: the ablation of Table 2."""
     search_backend: SearchBackend = "stream"
     """`stream` tries templates inside the training groups and never stops training; `waves` is the paper's
-    search between epochs; `gepa` leaves that to the package of that name (extra `gepa`)."""
-    gepa_proposals: int = Field(default=1, ge=1)
-    """`gepa`: proposals in one iteration, whose rollouts and calls are made together."""
+    search between epochs."""
     hardness: Literal["literal", "bare"] | None = None
     """`literal` judges a question by its whole group, as eq. 4 says; `bare` by the members without a
     template, so that what a template solves is not taken for learnt. Default: `bare` for `stream`, else
@@ -129,9 +125,11 @@ class P2OSettings(Section):
 
     @field_validator("search_backend", mode="before")
     @classmethod
-    def _renamed(cls, name: Any) -> Any:
-        if name == "builtin":
-            raise ValueError('"builtin" is called "waves" by now; set that')
+    def _no_gepa(cls, name: Any) -> Any:
+        if name == "gepa":
+            raise ValueError(
+                '"gepa" was removed: install docs/plugins/gepa and set algorithms = "p2o,gepa"'
+            )
         return name
 
     @field_validator("likeness")

@@ -175,12 +175,9 @@ def test_packages(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         "`reflection.model = self` without torch": settings(reflection={"model": "self"}),
     }
-    # These two are installed here.
+    # It is installed here.
     monkeypatch.setattr("prompt_coevo.extras.find_spec", lambda package: None)
     found["a model of litellm without it"] = settings(reflection={"model": "openai/gpt-5"})
-    found["`p2o.search_backend = gepa` without it"] = settings(
-        reflection={"function": str}, p2o={"search_backend": "gepa"}
-    )
     mistakes_page.compare("packages", found)
 
 

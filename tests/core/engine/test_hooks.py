@@ -12,8 +12,8 @@ import pytest
 
 from helpers.searches import SMALL_WAVES
 from prompt_coevo import Coevolution, Settings, hookimpl, hookspecs
-from prompt_coevo.algorithms.p2o.search import SearchResult
 from prompt_coevo.candidates.leaks import LeakGuard
+from prompt_coevo.candidates.searches import SearchResult
 from prompt_coevo.candidates.trials import ScoredPool
 from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.proposals import Proposal, Reply
@@ -54,10 +54,6 @@ class Everything:
     def coevo_verify(self, algorithm: str, trials: Any) -> list[bool]:
         self._count("verify", algorithm=algorithm)
         return [True for _ in trials]
-
-    @hookimpl
-    def coevo_before_candidates_proposed(self, requests: Any) -> None:
-        self._count("before_candidates_proposed", requests=requests)
 
     @hookimpl
     def coevo_after_candidate_checked(self, candidate: Any, proposal: Any, reason: Any) -> None:
@@ -104,7 +100,7 @@ def test_a_plugin_can_do_everything(keyed_policy: Any, tmp_path: Path, offer: An
         "k0 k1 k2 k3 k4"
     ]
     assert plugin_states(plugin.seen["on_state_saved"]["state"])["p2o"]["searches"] == 1
-    assert plugin.calls["before_candidates_proposed"] == plugin.calls["propose"] > 0
+    assert plugin.calls["propose"] > 0
     assert plugin.calls["after_candidate_checked"] > 0
 
 

@@ -146,7 +146,7 @@ def test_all_mistakes_are_told_at_once() -> None:
     assert "distill_band must be two numbers with 0 <= low < high" in str(caught.value)
     assert "settings under inspo have no effect" in str(caught.value)
     with pytest.raises(SettingsError) as caught:
-        Settings(p2o={"tau": -1, "search_backend": "gepa", "front_fill": True, "beam_width": 2})
+        Settings(p2o={"tau": -1, "search_backend": "stream", "front_fill": True, "beam_width": 2})
     assert "p2o.tau must be greater than 0" in str(caught.value)
     assert "p2o.beam_width has no effect" in str(caught.value)
     assert "p2o.front_fill has no effect" in str(caught.value)

@@ -98,7 +98,7 @@ def test_a_contradiction_that_may_come_from_a_wrong_value_is_not_claimed() -> No
     """With the search that was meant, `beam_width` may well have an effect."""
     found = problems(p2o={"search_backend": "wave", "beam_width": 4})
     assert len(found) == 1
-    assert found[0].startswith("p2o.search_backend: input should be 'waves', 'stream' or 'gepa'")
+    assert found[0].startswith("p2o.search_backend: input should be 'waves' or 'stream'")
     assert len(problems(reflection={"max_cals": 3, "warn_at": 0.5})) == 1
 
 

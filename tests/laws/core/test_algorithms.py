@@ -36,11 +36,6 @@ class TestP2O(AlgorithmLaws):
     settings = p2o()
 
 
-class TestP2OByGepa(AlgorithmLaws):
-    gepa: ClassVar = {key: value for key, value in P2O.items() if key != "beam_width"}
-    settings: ClassVar = {"algorithms": "p2o", "p2o": {**gepa, "search_backend": "gepa"}}
-
-
 class TestP2OEverySecondStep(AlgorithmLaws):
     settings = p2o(
         search_every=2, group_templates="same", front_fill=True, overspend="literal", tau=0.1

@@ -16,7 +16,7 @@ from prompt_coevo.algorithms.p2o.stream.library import Library, Template
 from prompt_coevo.algorithms.p2o.stream.outage import Outage
 from prompt_coevo.candidates.asked import Answer, Asked
 from prompt_coevo.candidates.leaks import leak_guard
-from prompt_coevo.candidates.source import CandidateSource, announce, propose
+from prompt_coevo.candidates.source import CandidateSource, propose
 from prompt_coevo.context import Context
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.markers import PROJECT
@@ -118,7 +118,6 @@ class Reflection:
             targets = [question for question in targets if question not in chosen]
         if requests:
             self._of_this_epoch += len(requests)
-            announce(self._context, requests)
             self._under_way.append(_Calls(self._asked(requests, step), shown))
 
     def to_json(self) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import pytest
 
 from helpers.searches import Recorder, learner
 from prompt_coevo import Coevolution
-from prompt_coevo.algorithms.p2o.search import Search, SearchRequest, SearchResult
+from prompt_coevo.algorithms.p2o.search import Search
+from prompt_coevo.candidates.searches import SearchRequest, SearchResult
 
 LEARNER = learner()
 
@@ -35,7 +36,7 @@ def search(
         }
         engine = make_engine(reply, p2o=defaults | p2o, plugins={"events": events})
         ids = tuple(sorted(policy.questions))[:hard]
-        request = SearchRequest(0, ids, policy, engine.settings.p2o)
+        request = SearchRequest(0, ids, policy)
         return Search(request, engine.desk).run()
 
     return run

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from helpers.searches import Recorder, assert_only_failures_were_shown, learner
 from prompt_coevo import Coevolution, Settings
-from prompt_coevo.algorithms.p2o.search import Search, SearchRequest
+from prompt_coevo.algorithms.p2o.search import Search
+from prompt_coevo.candidates.searches import SearchRequest
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import EMPTY_TEMPLATE, Question, Rollout, Sampling
 
@@ -302,7 +303,7 @@ def test_no_reply_and_no_reward_breaks_the_accounts(
         Settings(p2o=p2o, reflection={"function": lambda prompt: reply})
     )
     policy = _RuleFree(salt)
-    request = SearchRequest(0, tuple(policy.questions), policy, engine.settings.p2o)
+    request = SearchRequest(0, tuple(policy.questions), policy)
     result = Search(request, engine.desk).run()
     if overspend == "never":
         assert result.spent <= budget

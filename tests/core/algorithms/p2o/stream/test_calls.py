@@ -13,27 +13,20 @@ from typing import Any
 import pytest
 
 from helpers.families import STREAM, Families, engine_with, epoch, knowing, run
-from prompt_coevo import Coevolution, Settings, hookimpl
+from prompt_coevo import Coevolution, Settings
 from prompt_coevo.algorithms.p2o.stream.outage import Outage
 from prompt_coevo.engine.state import plugin_states, seal
-from prompt_coevo.proposals import ProposalRequest, Reply, Usage
+from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.reflection import models
 
 
 class Endpoint:
-    """A reflection model that is there, or not; in an outage a call may cost something all the same.
-
-    It is a plugin, too, so as to know what it is about to be asked.
-    """
+    """A reflection model that is there, or not; in an outage a call may cost something all the same."""
 
     def __init__(self, usage: Usage = Usage()) -> None:
         self.down, self.threads, self.batched = True, set[int](), False
-        self.announced = self.calls = self.batches = self.answered = 0
+        self.calls = self.batches = self.answered = 0
         self._usage = usage
-
-    @hookimpl
-    def coevo_before_candidates_proposed(self, requests: Sequence[ProposalRequest]) -> None:
-        self.announced += len(requests)
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         self.threads.add(threading.get_ident())
@@ -52,8 +45,7 @@ class Endpoint:
     def epoch(self, engine: Coevolution, policy: Families) -> Iterator[int]:
         """Train; yields after every update, once the calls that it began are back."""
         for number, _ in enumerate(epoch(engine, policy)):
-            while self.calls < self.announced:
-                time.sleep(0.001)
+            wait_for_calls(engine)
             yield number
 
 
@@ -65,7 +57,7 @@ class Guessing(Endpoint):
 def engine_at(endpoint: Endpoint, offer: Any, **p2o: Any) -> Coevolution:
     offer("models", "endpoint", lambda reflection, initial: endpoint)
     settings = Settings(p2o={**STREAM, **p2o}, reflection={"backend": "endpoint"})
-    return Coevolution.from_settings(settings, plugins={"endpoint": endpoint})
+    return Coevolution.from_settings(settings)
 
 
 def begun_from(
@@ -73,7 +65,7 @@ def begun_from(
 ) -> Coevolution:
     """Another engine at the same endpoint, resumed from the state of this one."""
     settings = Settings(p2o={**STREAM, **p2o}, reflection={"backend": "endpoint"})
-    again = Coevolution.from_settings(settings, plugins={"endpoint": endpoint})
+    again = Coevolution.from_settings(settings)
     again.load_state_dict(json.loads(json.dumps(engine.state_dict())))
     again.begin(policy)
     return again
@@ -84,6 +76,11 @@ def under_way(engine: Coevolution) -> list[dict[str, Any]]:
     state = json.loads(json.dumps(engine.state_dict()))
     calls: list[dict[str, Any]] = plugin_states(state)["p2o"]["reflection"]["under_way"]
     return calls
+
+
+def wait_for_calls(engine: Coevolution) -> None:
+    while not all(call["asked"]["answer"] for call in under_way(engine)):
+        time.sleep(0.001)
 
 
 # An outage
@@ -113,8 +110,7 @@ def test_what_the_last_epoch_lost_is_not_given_to_the_next_one(offer: Any, resum
     endpoint.down, lost = False, endpoint.calls - endpoint.answered
     assert lost == 12
     if resume:
-        while not all(call["asked"]["answer"] for call in under_way(engine)):
-            time.sleep(0.001)
+        wait_for_calls(engine)
         engine = begun_from(engine, endpoint, policy, **p2o)
     list(epoch(engine, policy))
     assert endpoint.calls == 64 + 64  # half of the 128 hard questions, in each

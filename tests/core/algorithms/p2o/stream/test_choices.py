@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -24,7 +23,6 @@ from prompt_coevo import Coevolution, hookimpl
 from prompt_coevo.algorithms.p2o.stream.library import Library
 from prompt_coevo.algorithms.p2o.stream.riders import Riders
 from prompt_coevo.engine.state import plugin_states
-from prompt_coevo.proposals import ProposalRequest
 from prompt_coevo.types import Assignment, Candidate, Rollout
 
 
@@ -104,33 +102,22 @@ class Told(Families):
         return Rollout(one, f"under <{under}>", rollout.reward, policy_version=version)
 
 
-class Watched:
-    """The requests of the latest update."""
-
-    def __init__(self) -> None:
-        self.requests: Sequence[ProposalRequest] = ()
-
-    @hookimpl
-    def coevo_before_candidates_proposed(self, requests: Sequence[ProposalRequest]) -> None:
-        self.requests = requests
-
-
 def test_half_of_the_calls_improve_the_best_template_that_a_question_failed_under() -> None:
-    watched, policy = Watched(), Told(count=64, families=8)
+    policy = Told(count=64, families=8)
     teacher = Teacher(
         lambda prompt: re.sub("k[4-7]", f"no {len(teacher.prompts)}", knowing(prompt))
     )
-    engine = engine_with(teacher, plugins={"watched": watched}, p2o={"failures_per_call": 1})
+    engine = engine_with(teacher, p2o={"failures_per_call": 1})
     engine.begin(policy)
     empty = best_of_several = 0
     for number in range(8):
         for _ in epoch(engine, policy, number):
-            requests, watched.requests = watched.requests, ()
-            for request, solved in zip(requests, parents(engine, len(requests)), strict=True):
-                told = {failure.completion for failure in request.failures}
-                assert told == {f"under <{request.parent.text}>"}
-                if request.parent.text:
-                    assert solved[request.parent.id] == max(solved.values())
+            for request, solved in calls_of(engine):
+                told = {failure["completion"] for failure in request["failures"]}
+                [parent] = map(Candidate.from_json, request["parents"])
+                assert told == {f"under <{parent.text}>"}
+                if parent.text:
+                    assert solved[parent.id] == max(solved.values())
                     best_of_several += len(set(solved.values())) > 1
                 else:
                     empty += bool(solved)
@@ -138,11 +125,11 @@ def test_half_of_the_calls_improve_the_best_template_that_a_question_failed_unde
     assert best_of_several > 50
 
 
-def parents(engine: Coevolution, calls: int) -> list[dict[str, float]]:
-    """For each of the latest calls the templates in use that its question failed under, and how much
-    each of them has solved."""
+def calls_of(engine: Coevolution) -> list[tuple[dict[str, Any], dict[str, float]]]:
+    """The calls of the latest update: each with the templates in use that its question failed under,
+    and how much each of them has solved."""
     state = plugin_states(engine.state_dict())["p2o"]
-    if not calls:
+    if not state["reflection"]["under_way"]:
         return []
     library = state["library"]["templates"]
     solved = state["evidence"]["anywhere"][0]
@@ -152,8 +139,11 @@ def parents(engine: Coevolution, calls: int) -> list[dict[str, float]]:
         if one["state"] == "in use"
     }
     failures = {question: {name for name, *_ in known} for question, known in state["failures"]}
-    shown = state["reflection"]["under_way"][-1]["shown"]
-    return [{name: worth[name] for name in failures[q] if name in worth} for (q,) in shown]
+    [calls] = state["reflection"]["under_way"]
+    solved_by = [
+        {name: worth[name] for name in failures[q] if name in worth} for (q,) in calls["shown"]
+    ]
+    return list(zip(calls["asked"]["requests"], solved_by, strict=True))
 
 
 # What counts as solved

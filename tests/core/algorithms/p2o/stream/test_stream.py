@@ -533,7 +533,7 @@ def test_one_search_does_not_go_on_from_anothers_state(wrote: str, reads: str) -
 @pytest.mark.parametrize(
     ("p2o", "sentence"),
     [
-        ({"search_backend": "builtin"}, '"builtin" is called "waves" by now; set that'),
+        ({"search_backend": "gepa"}, 'docs/plugins/gepa and set algorithms = "p2o,gepa"'),
         (
             {**STREAM, "beam_width": 3},
             'p2o.beam_width has no effect with search_backend = "stream"',
@@ -548,16 +548,6 @@ def test_one_search_does_not_go_on_from_anothers_state(wrote: str, reads: str) -
             {"search_backend": "waves", "first_sight": True},
             'p2o.first_sight has no effect with search_backend = "waves"; leave it out, or set '
             'search_backend = "stream"',
-        ),
-        (
-            {"search_backend": "gepa", "front_fill": True},
-            'p2o.front_fill has no effect with search_backend = "gepa"; leave it out, or set '
-            'search_backend = "waves"',
-        ),
-        (
-            {"gepa_proposals": 2},
-            'p2o.gepa_proposals has no effect with search_backend = "stream"; leave it out, or set '
-            'search_backend = "gepa"',
         ),
         ({"search_backend": "waves", "proof": False}, "p2o.proof has no effect with"),
         ({**STREAM, "calls_per_hard": 0}, "calls_per_hard must be greater than 0"),

@@ -1,4 +1,4 @@
-"""The real package gepa as the backend of the search, with a policy that is a rule."""
+"""P2O's search by the real package gepa, with a policy that is a rule."""
 
 from __future__ import annotations
 
@@ -8,22 +8,40 @@ import random
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
+from helpers.keyed_policy import KeyedPolicy, engine_of, questions
 from helpers.searches import Recorder, assert_only_failures_were_shown, learner
 from prompt_coevo import Coevolution, Settings, hookimpl, hookspecs
-from prompt_coevo.algorithms.p2o.search import SearchRequest, SearchResult
+from prompt_coevo.candidates.searches import SearchRequest, SearchResult
 from prompt_coevo.errors import HostError, SettingsError
 from prompt_coevo.extras import MissingExtraError
+from prompt_coevo.testing.algorithm import AlgorithmLaws
 from prompt_coevo.types import EMPTY_TEMPLATE, Question, Rollout, Sampling
 
 DEV, MINIBATCH, FAMILIES = 6, 2, 5
 
-
 LEARNER = learner(FAMILIES)
+
+
+class TestGepa(AlgorithmLaws):
+    settings: ClassVar = {
+        "algorithms": "p2o,gepa",
+        "p2o": {
+            "search_backend": "waves",
+            "minibatch_size": 2,
+            "dev_size": 3,
+            "search_budget": 40,
+        },
+    }
+
+
+@pytest.fixture
+def keyed_policy() -> Callable[..., KeyedPolicy]:
+    return lambda count, **changes: KeyedPolicy(questions(count), **changes)
 
 
 @pytest.fixture
@@ -37,7 +55,7 @@ def events() -> Recorder:
 
 
 @pytest.fixture
-def search(make_engine: Callable[..., Coevolution], events: Recorder) -> Any:
+def search(events: Recorder) -> Any:
     def run(
         policy: Any,
         reply: Callable[[str], str] = LEARNER,
@@ -47,15 +65,18 @@ def search(make_engine: Callable[..., Coevolution], events: Recorder) -> Any:
         number: int = 0,
         output_dir: Path | None = None,
         plugins: dict[str, object] | None = None,
+        proposals: int = 1,
         **p2o: Any,
     ) -> SearchResult:
-        engine = make_engine(
+        engine = engine_of(
             reply,
             output_dir=output_dir,
             plugins={"events": events, **(plugins or {})},
             seed=seed,
+            algorithms="p2o,gepa",
+            gepa={"proposals": proposals},
             p2o={
-                "search_backend": "gepa",
+                "search_backend": "waves",
                 "minibatch_size": MINIBATCH,
                 "dev_size": DEV,
                 "search_budget": 100,
@@ -63,7 +84,7 @@ def search(make_engine: Callable[..., Coevolution], events: Recorder) -> Any:
             | p2o,
         )
         ids = tuple(sorted(policy.questions))[:hard]
-        request = SearchRequest(number, ids, policy, engine.settings.p2o)
+        request = SearchRequest(number, ids, policy)
         result: SearchResult = engine.desk.ask(hookspecs.coevo_search, request=request)
         return result
 
@@ -126,9 +147,7 @@ def test_proposals_at_once_keep_the_budget_and_wait_less(
     one = keyed_policy(40, families=FAMILIES)
     search(one, search_budget=budget, calls_per_hard="unlimited")
     several = keyed_policy(40, families=FAMILIES)
-    result = search(
-        several, search_budget=budget, gepa_proposals=at_once, calls_per_hard="unlimited"
-    )
+    result = search(several, search_budget=budget, proposals=at_once, calls_per_hard="unlimited")
     assert not result.failed
     assert result.overshoot == 0
     assert budget - (2 * MINIBATCH + DEV) < result.spent <= budget
@@ -154,11 +173,11 @@ def test_requests_come_in_batches(search: Any, policy: Any) -> None:
     assert {len(batch) for batch in dev} == {DEV}
 
 
-def test_the_split_is_that_of_waves(search: Any, policy: Any, make_engine: Any) -> None:
-    engine = make_engine(
+def test_the_split_is_that_of_waves(search: Any, policy: Any) -> None:
+    engine = engine_of(
         LEARNER, p2o={"search_backend": "waves", "dev_size": DEV, "search_budget": 100}
     )
-    request = SearchRequest(0, tuple(sorted(policy.questions))[:20], policy, engine.settings.p2o)
+    request = SearchRequest(0, tuple(sorted(policy.questions))[:20], policy)
     waves = engine.desk.ask(hookspecs.coevo_search, request=request)
     assert search(policy).pool.sample_ids == waves.pool.sample_ids
 
@@ -356,7 +375,7 @@ def test_a_host_that_cannot_go_on_is_not_held_up(search: Any, policy: Any) -> No
 def test_a_host_error_from_a_listener_is_not_swallowed(search: Any, policy: Any) -> None:
     class Lost:
         @hookimpl
-        def coevo_before_candidates_proposed(self) -> None:
+        def coevo_after_candidate_checked(self) -> None:
             raise HostError("the ranks are out of step")
 
     with pytest.raises(HostError, match="out of step"):
@@ -397,36 +416,42 @@ def test_its_log_is_ours_at_debug(
 # Choosing it
 
 
-def test_a_missing_package_shows_before_training(
-    make_engine: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+WAVES = {"search_backend": "waves"}
+
+
+def test_a_missing_package_shows_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("prompt_coevo.extras.find_spec", lambda package: None)
-    for needs_none in ("waves", "stream"):
-        make_engine(p2o={"search_backend": needs_none})
-    with pytest.raises(MissingExtraError, match=re.escape("run: pip install 'prompt-coevo[gepa]'")):
-        make_engine(p2o={"search_backend": "gepa"})
+    reflection = {"function": LEARNER}
+    with pytest.raises(MissingExtraError) as missing:
+        Coevolution.check(Settings(algorithms="p2o,gepa", p2o=WAVES, reflection=reflection))
+    assert str(missing.value) == (
+        "the method gepa needs the package 'gepa', which is not installed; "
+        "run: pip install 'gepa>=0.1.4,<0.2'"
+    )
 
 
 @pytest.mark.parametrize(
-    "ignored",
-    [{"beam_width": 16}, {"front_fill": False}, {"overspend": "never"}, {"max_barren_waves": 8}],
+    ("settings", "sentence"),
+    [
+        ({"algorithms": "gepa"}, 'it needs both: set algorithms = "p2o,gepa"'),
+        (
+            {"algorithms": "inspo,gepa", "inspo": {"instruction": "Think."}},
+            'it needs both: set algorithms = "p2o,gepa"',
+        ),
+        (
+            {"algorithms": "p2o,gepa", "p2o": {"search_backend": "stream"}},
+            'set p2o.search_backend = "waves"',
+        ),
+    ],
 )
-def test_settings_of_waves_are_refused(ignored: dict[str, Any]) -> None:
-    [name] = ignored
-    with pytest.raises(
-        SettingsError,
-        match=re.escape(f'p2o.{name} has no effect with search_backend = "gepa"; leave it out'),
-    ):
-        Settings(p2o={"search_backend": "gepa", **ignored})
-    Settings(p2o={"search_backend": "waves", **ignored})
+def test_it_is_refused_without_a_search_to_replace(settings: Any, sentence: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(sentence)):
+        Coevolution.check(Settings(**settings, reflection={"function": LEARNER}))
 
 
-def test_what_a_preset_sets_for_waves_lapses() -> None:
-    chosen = Settings(preset="p2o", p2o={"search_backend": "gepa"}).p2o
-    assert "beam_width" not in chosen.model_fields_set
-    assert chosen.dev_size == Settings(preset="p2o").p2o.dev_size
-    with pytest.raises(SettingsError, match="p2o.beam_width has no effect"):
-        Settings(preset="p2o", p2o={"search_backend": "gepa", "beam_width": 3})
+def test_settings_of_the_paper_lend_it_theirs() -> None:
+    settings = Settings(preset="p2o", algorithms="p2o,gepa", reflection={"function": LEARNER})
+    Coevolution.check(settings)
 
 
 def test_calls_are_limited_by_the_number_of_hard_questions(search: Any, keyed_policy: Any) -> None:
@@ -443,9 +468,11 @@ def test_calls_are_limited_by_the_number_of_hard_questions(search: Any, keyed_po
     assert result.stopped == "the calls of this search are used up (p2o.calls_per_hard)"
 
 
-def test_a_whole_epoch(make_engine: Any, policy: Any) -> None:
-    engine = make_engine(
-        LEARNER, p2o={"search_backend": "gepa", "search_budget": 200, "dev_size": DEV}
+def test_a_whole_epoch(policy: Any) -> None:
+    engine = engine_of(
+        LEARNER,
+        algorithms="p2o,gepa",
+        p2o={"search_backend": "waves", "search_budget": 200, "dev_size": DEV},
     )
     plan = engine.plan(sorted(policy.questions), 4)
     engine.observe([Rollout(assignment, "wrong", 0.0) for assignment in plan])

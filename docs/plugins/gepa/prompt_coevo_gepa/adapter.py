@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from gepa import EvaluationBatch
 
 from prompt_coevo.algorithms.p2o.budget import RolloutBudget
 from prompt_coevo.algorithms.p2o.hard_questions import HardQuestions
@@ -18,9 +20,6 @@ from prompt_coevo.candidates.evaluation import Evaluator
 from prompt_coevo.candidates.source import CandidateSource
 from prompt_coevo.proposals import ProposalRequest, Trajectory
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, Rollout, Sampling
-
-if TYPE_CHECKING:
-    from gepa import EvaluationBatch
 
 COMPONENT: Final = "template"
 """gepa evolves named texts; a template is the only one."""
@@ -75,8 +74,6 @@ class TemplateAdapter:
         self, items: list[tuple[dict[str, str], list[Sample]]]
     ) -> list[EvaluationBatch[Rollout, Rollout]]:
         """Roll out templates on their questions, all in one batch; these are dev questions, or none is."""
-        from gepa import EvaluationBatch
-
         templates = [self.candidate(texts) for texts, _ in items]
         dev = items[0][1][0].dev
         temperature = (

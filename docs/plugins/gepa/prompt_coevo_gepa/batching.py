@@ -12,7 +12,7 @@ from gepa.proposer.reflective_mutation.reflection_lm import ReflectionProposal
 from gepa.strategies.batch_sampler import BatchSampler
 from gepa.strategies.proposal_sampling import IndependentSampling, ProposalTask
 
-from prompt_coevo.algorithms.p2o.gepa.adapter import COMPONENT, TemplateAdapter
+from prompt_coevo_gepa.adapter import COMPONENT, TemplateAdapter
 
 
 class AffordableSampling:

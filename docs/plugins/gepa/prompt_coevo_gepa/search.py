@@ -1,29 +1,25 @@
-"""The template search by the package `gepa` (0.1.4), in place of Algorithm 3: for comparison.
+"""Run the template search with the package `gepa` (0.1.4) in place of P2O's Algorithm 3.
 
-gepa's own are: which parent comes next (its per-question best sets), the minibatches, the loop. Ours,
-as in `search.py`: the split, the rollouts, the proposer with its gates, `coevo_verify`, the accounts.
-An iteration makes `gepa_proposals` proposals by gepa's own batching, one unless set. See `docs/gepa.md`.
+gepa chooses parents (by its per-question best sets) and minibatches, and runs the loop. P2O's are the
+split, the rollouts, the proposer with its gates, `coevo_verify` and the accounts.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
+import gepa
 import numpy as np
+from gepa.core.state import GEPAState
+from gepa.proposer.base import CandidateProposal
 
 from prompt_coevo.algorithms.p2o.budget import RolloutBudget
-from prompt_coevo.algorithms.p2o.gepa.adapter import COMPONENT, Sample, TemplateAdapter
 from prompt_coevo.algorithms.p2o.hard_questions import HardQuestions
-from prompt_coevo.algorithms.p2o.search import (
-    NO_CALLS_LEFT,
-    SearchEnded,
-    SearchFailed,
-    SearchRequest,
-    SearchResult,
-)
+from prompt_coevo.algorithms.p2o.search import NO_CALLS_LEFT, SearchEnded, SearchFailed
+from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.candidates.evaluation import Evaluator
 from prompt_coevo.candidates.leaks import LeakGuards
+from prompt_coevo.candidates.searches import SearchRequest, SearchResult
 from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable
 from prompt_coevo.candidates.trials import ScoredPool, Trial
 from prompt_coevo.candidates.verification import verify
@@ -32,36 +28,36 @@ from prompt_coevo.errors import CoevoError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.rng import counter_rng
 from prompt_coevo.types import EMPTY_TEMPLATE
-
-if TYPE_CHECKING:
-    from gepa.core.state import GEPAState
-    from gepa.proposer.base import CandidateProposal
+from prompt_coevo_gepa.adapter import COMPONENT, Sample, TemplateAdapter
+from prompt_coevo_gepa.batching import AffordableSampling, Reflection
+from prompt_coevo_gepa.settings import GepaSettings
 
 logger = logging.getLogger(PROJECT)
 
 
 class GepaSearch:
-    """One run of `gepa.optimize`, in the shape of `search.Search`. Use `run()` once."""
+    """One run of `gepa.optimize`, in the shape of P2O's `Search`. Use `run()` once."""
 
     def __init__(self, request: SearchRequest, context: Context) -> None:
         self._request = request
         self._context = context
+        self._settings = settings = context.settings.section(P2OSettings)
         self._questions = HardQuestions.split(
-            request.hard_ids, request.policy, request.settings.dev_size, self._rng("split")
+            request.hard_ids, request.policy, settings.dev_size, self._rng("split")
         )
         self._evaluator = Evaluator(
             request.policy, context.settings.placement.build(), request.instruction
         )
-        self._minibatch_size = min(request.settings.minibatch_size, len(self._questions.train_ids))
+        self._minibatch_size = min(settings.minibatch_size, len(self._questions.train_ids))
         self._budget = RolloutBudget(
-            request.settings.search_budget,
+            settings.search_budget,
             minibatch=self._minibatch_size,
             dev=len(self._questions.dev_ids),
         )
         guards = request.guards or LeakGuards(context.settings.gates)
         source = CandidateSource(context, self._questions.leak_guard(guards))
         self._adapter = TemplateAdapter(
-            request.settings, self._questions, self._evaluator, self._budget, source
+            settings, self._questions, self._evaluator, self._budget, source
         )
 
     def run(self) -> SearchResult:
@@ -105,10 +101,6 @@ class GepaSearch:
         return counter_rng(seed, f"search/{purpose}", self._request.number)
 
     def _optimize(self) -> None:
-        import gepa
-
-        from prompt_coevo.algorithms.p2o.gepa.batching import AffordableSampling, Reflection
-
         # No run directory and no cache: gepa would answer with scores of other weights, and its cache
         # takes dev question 0 for train question 0.
         gepa.optimize(
@@ -118,12 +110,12 @@ class GepaSearch:
             adapter=self._adapter,
             reflection_strategy=Reflection(self._adapter),
             sampling_strategy=AffordableSampling(
-                self._request.settings.gepa_proposals, self._adapter
+                self._context.settings.section(GepaSettings).proposals, self._adapter
             ),
             acceptance_criterion=_Verification(self._context, self._adapter),
             reflection_minibatch_size=self._minibatch_size,
-            perfect_score=self._request.settings.solved_at,
-            max_metric_calls=self._request.settings.search_budget,
+            perfect_score=self._settings.solved_at,
+            max_metric_calls=self._settings.search_budget,
             stop_callbacks=self._adapter.must_stop,
             seed=int(self._rng("gepa").integers(2**31)),
             logger=_DebugLog(),

@@ -1,1 +1,0 @@
-"""The template search by the package `gepa`, for comparison."""
