@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pkgutil
+import re
 import runpy
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from typing import Any, get_args
 
 import pytest
 
+import prompt_coevo
 from helpers.documented import ROOT
 from prompt_coevo.testing.door.host import Capability
 
@@ -41,16 +44,24 @@ def test_every_door_is_in_the_table() -> None:
 @pytest.mark.parametrize(
     ("section", "parts"),
     [
-        ("prompt-coevo retrieval build", ["CORPUS [OPTIONS]", "| `--kind KIND` | `bm25` |"]),
-        ("prompt-coevo demo", ["| `--quick` |", "| `--reflection-lm MODEL` |"]),
-        ("prompt-coevo presets show", ["| `NAME` | needed |"]),
+        ("prompt-coevo retrieval build", ["* `corpus <path>`: ", "[default: bm25]", "[required]"]),
+        ("prompt-coevo demo", ["* `--quick`: ", "* `--reflection-lm MODEL`: "]),
+        ("prompt-coevo report", ["pip install 'prompt-coevo[report]'"]),  # no markup of rich
     ],
 )
 def test_the_command_line_has_arguments_options_and_defaults(
     section: str, parts: list[str]
 ) -> None:
-    text = CLI.split(f"## `{section}`\n")[1].split("\n## ")[0]
+    text = CLI.split(f"## `{section}`\n")[1].split("\n##")[0]
     assert [part for part in parts if part not in text] == []
+
+
+def test_every_public_name_is_on_the_page_of_the_interface() -> None:
+    shown = re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text("utf-8"), re.MULTILINE)
+    assert {f"prompt_coevo.{name}" for name in prompt_coevo.__all__} <= set(shown)
+    for address in shown:  # the site's build finds those that need a framework
+        if not address.startswith("prompt_coevo.adapters"):
+            pkgutil.resolve_name(address)
 
 
 def test_the_drawn_loops_are_as_the_tool_draws_them() -> None:
