@@ -114,11 +114,13 @@ ARMS: Final[Mapping[str, Studied]] = {
                 "hints from the gold answer",
                 algorithms=["hints"],
                 row_columns=["solution"],
-                hints={
-                    "fraction": 1.0,
-                    "success_at": 2.0,  # never: the hint stays whole until it is not needed
-                    "share": 0.8,
-                    "layout": "{{template}} {{question}}",
+                plugins={
+                    "hints": {
+                        "fraction": 1.0,
+                        "success_at": 2.0,  # never: the hint stays whole until it is not needed
+                        "share": 0.8,
+                        "layout": "{{template}} {{question}}",
+                    }
                 },
             ),
             columns=solutions,
@@ -142,7 +144,7 @@ ARMS: Final[Mapping[str, Studied]] = {
         )
     ),
     "espl": Studied(
-        _arm("E-SPL", algorithms=["espl"], espl={"instruction": FIRST_INSTRUCTION}),
+        _arm("E-SPL", algorithms=["espl"], plugins={"espl": {"instruction": FIRST_INSTRUCTION}}),
         "crossing",
         plugin="espl",
     ),

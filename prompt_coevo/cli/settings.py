@@ -34,7 +34,7 @@ def show(
         return
     given = {"preset": preset, "config_file": config_file}
     settings = Settings(**{name: value for name, value in given.items() if value is not None})
-    values = settings.model_dump(mode="json", exclude={"reflection": {"function"}})
+    values = settings.resolved(exclude={"reflection": {"function"}})
     typer.echo(json.dumps(values, indent=2))
     if questions is not None:
         typer.echo(_estimate(settings, Workload(questions, group_size)), err=True)

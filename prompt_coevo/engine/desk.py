@@ -214,15 +214,13 @@ class Desk:
         self.note(event, **fields)
 
     def _check_plugin_sections(self, found: list[str]) -> None:
-        by_place = {one.name for name, one in self.methods.items() if ":" in name}
+        places = {one.name: self.settings.place(one) for one in self.methods.values()}
         for name in self.settings.plugins:
-            if name in by_place:
-                continue  # the settings have looked at it
-            if name in self.methods:
+            if places.get(name) == name:
                 found.append(
                     f"plugins.{name} sets nothing: the settings of the method {name!r} stand under {name}"
                 )
-            else:
+            elif name not in places:  # the settings have checked those of methods
                 with _collected(found):
                     self.section(name)
 

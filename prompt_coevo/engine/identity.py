@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
@@ -13,7 +13,6 @@ from prompt_coevo import registry
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import methods_of
-from prompt_coevo.settings.section import Section
 
 _MEANING: Final = (
     "seed",
@@ -64,15 +63,16 @@ class RunIdentity:
                 f"the settings are a {type(settings).__name__}; make them by Settings(**values), which "
                 "also reads the environment and settings files"
             )
-        values = settings.model_dump(mode="json", fallback=_named)
-        sections = {method.name for method in methods_of(settings).values()}
-        decisive = {"algorithms", "plugins", *_MEANING, *sections} & values.keys()
+        values = settings.resolved(fallback=_named)
+        places = {settings.place(one): one.section for one in methods_of(settings).values()}
+        decisive = {"algorithms", "plugins", *_MEANING, *places} & values.keys()
         meaning = dict(_flat({name: values.pop(name) for name in decisive}))
-        costs = [f"{name}.{one}" for name in sections for one in _may_change(settings, name)]
+        costs = [f"{place}.{one}" for place, kind in places.items() for one in kind.may_change]
         values |= {name: meaning.pop(name) for name in costs if name in meaning}
         if dataset is not None:
             meaning |= dict(_flat({"dataset": asdict(dataset)}))
-        noted = {name: values[name] for name in values.keys() - set(registry.names("methods"))}
+        idle = {one for one in registry.names("methods") if registry.is_built_in("methods", one)}
+        noted = {name: values[name] for name in values.keys() - idle}
         versions = {name: _version(name) for name in ("prompt-coevo", "torch", "transformers")}
         noted = dict(_flat({**noted, "host": host, "versions": versions}))
         return cls(dict(sorted(meaning.items())), dict(sorted(noted.items())))
@@ -103,11 +103,6 @@ def _differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         for name in sorted(own.keys() | saved.keys())
         if own.get(name) != saved.get(name)
     ]
-
-
-def _may_change(settings: Settings, name: str) -> Collection[str]:
-    section = getattr(settings, name, None)
-    return section.may_change if isinstance(section, Section) else ()
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from prompt_coevo import registry
-from prompt_coevo.errors import PluginError
-from prompt_coevo.markers import INTERFACE, check_interface
+from prompt_coevo.errors import CoevoError, PluginError
+from prompt_coevo.markers import INTERFACE, PROJECT, check_interface
 from prompt_coevo.settings.section import Section
 
 if TYPE_CHECKING:
     from prompt_coevo.context import Context
     from prompt_coevo.settings.model import Settings
+
+logger = logging.getLogger(PROJECT)
 
 Job: TypeAlias = Literal["instruction", "template"]
 """A part of what a rollout runs under."""
@@ -74,11 +77,12 @@ class Foresight:
 class Method:
     """An algorithm that `settings.algorithms` may name, built in or not.
 
-    `section` is its part of the settings, found under its name. `plugin(context)` makes the object
-    with its hooks; as `module:attribute` it is imported when the method runs. `provides` are the parts
-    of a plan that it gives; two methods of a run must not give the same. `may_distil`: a prompt that is
-    trained on may differ from the one rolled out. `estimate` says what it costs, `foresee` what
-    will become of it. `interface` is the version of the interface that it was written for.
+    `section` is its part of the settings, under its name if it is built in, else under `plugins.NAME`.
+    `plugin(context)` makes the object with its hooks; as `module:attribute` it is imported when the
+    method runs. `provides` are the parts of a plan that it gives; two methods of a run must not give the
+    same. `may_distil`: a prompt that is trained on may differ from the one rolled out. `estimate` says
+    what it costs, `foresee` what will become of it. `interface` is the version of the interface that it
+    was written for.
     """
 
     name: str
@@ -108,12 +112,27 @@ def load_method(name: str) -> Method:
             "prompt_coevo.Method"
         )
     check_interface(f"the method {name!r}", method.interface)
+    if ":" not in name and method.name != name:
+        raise PluginError(
+            f"the method {name!r} cannot be used: it calls itself {method.name!r}; register it under "
+            "that name"
+        )
     return method
 
 
 def methods_of(settings: Settings) -> dict[str, Method]:
     """The methods that a run's settings name, in their order."""
     return {name: load_method(name) for name in settings.algorithms}
+
+
+def installed_methods() -> Iterator[Method]:
+    """The methods that others offer. Log those that cannot be used; choosing one raises the same."""
+    for name in registry.names("methods"):
+        if not registry.is_built_in("methods", name):
+            try:
+                yield load_method(name)
+            except CoevoError as error:
+                logger.warning("the method %r cannot be used: %s", name, error)
 
 
 def may_distil(settings: Settings) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from prompt_coevo import removed
+from prompt_coevo import registry, removed
 from prompt_coevo.settings.section import Contradictions, Section
 
 Path: TypeAlias = tuple[str, ...]
@@ -70,7 +70,10 @@ def near_names(name: str, section: Path, model: type[BaseModel]) -> list[str]:
     """The settings, with their full paths, that an unknown name in a section of `model` may stand for.
 
     Another spelling in the same section comes first, then the same name elsewhere, then what looks alike.
+    The section of an installed method stands under `plugins`.
     """
+    if not section and "plugins" in model.model_fields and name in registry.names("methods"):
+        return [f"plugins.{name}"]
     here = _model_at(model, section)
     own = list(here.model_fields) if here is not None else []
     wanted = _plain(name)

@@ -6,22 +6,21 @@ Sources, strongest first: constructor arguments, environment variables (`PROMPT_
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ValidationInfo, create_model, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from prompt_coevo import registry
-from prompt_coevo.errors import PluginError, SettingsError
-from prompt_coevo.markers import PROJECT
+from prompt_coevo.algorithms.inspo.settings import InspoSettings
+from prompt_coevo.algorithms.p2o.settings import P2OSettings
+from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings.gates import GateSettings
 from prompt_coevo.settings.journal import JournalSettings
-from prompt_coevo.settings.method import Method, load_method
+from prompt_coevo.settings.method import Method, installed_methods, load_method, methods_of
 from prompt_coevo.settings.mistakes import Source, mistakes_of
 from prompt_coevo.settings.placement import PlacementSettings
 from prompt_coevo.settings.preflight import PreflightSettings
@@ -34,12 +33,6 @@ from prompt_coevo.settings.sources import (
     read_file,
     read_preset,
 )
-
-if TYPE_CHECKING:
-    from prompt_coevo.algorithms.inspo.settings import InspoSettings
-    from prompt_coevo.algorithms.p2o.settings import P2OSettings
-
-logger = logging.getLogger(PROJECT)
 
 S = TypeVar("S", bound=Section)
 M = TypeVar("M", bound=BaseModel)
@@ -99,20 +92,15 @@ class Settings(BaseSettings):
     trackers: Literal["texts", "off"] = "texts"
     """Whether lineage and what is in use go to the host's experiment trackers as texts and tables, at
     changes."""
-    plugins: dict[str, dict[str, Any]] = {}
-    """Settings of third-party plugins, by plugin name; each plugin checks its own."""
-
-    if TYPE_CHECKING:  # the sections of the built-in methods; see `opened`
-        p2o: P2OSettings
-        inspo: InspoSettings
-
-    def __new__(cls, *args: Any, **values: Any) -> Self:
-        return super().__new__(cls.opened())
+    plugins: dict[str, dict[str, Any]] = Field(default={}, repr=False)
+    """Settings of installed methods and plugins, by name; each checks its own."""
+    # The built-in methods, under the names that `registry` knows them by.
+    inspo: InspoSettings = InspoSettings()
+    p2o: P2OSettings = P2OSettings()
 
     def __init__(self, **values: Any) -> None:
         found: list[str] = []
-        model = type(self)
-        sources = model._sources(values, found)
+        sources = self._sources(values, found)
         whole = merged(*(values for _, values in sources))
 
         def check(values: Mapping[str, Any], contradictions: Contradictions) -> None:
@@ -121,7 +109,8 @@ class Settings(BaseSettings):
             )
 
         try:
-            found += mistakes_of(check, model, whole, sources=sources)
+            found += mistakes_of(check, type(self), whole, sources=sources)
+            found += self._of_outside_methods(sources)
         except RecursionError:
             found.append("a setting holds lists in lists too deep to be read")
         if found:
@@ -157,60 +146,75 @@ class Settings(BaseSettings):
     def _off_in_yaml(cls, value: Any) -> Any:
         return "off" if value is False else value
 
-    @classmethod
-    def opened(cls) -> type[Self]:
-        """This class with a section for every method that can be chosen, under the method's name.
-
-        Which methods there are is known when settings are made, not when this module is loaded. The
-        objects of this class are of that one.
-        """
-        if cls in _OPENED:
-            return cls
-        return _opened(cls, tuple((one.name, one.section) for one in _usable_methods()))
-
     def section(self, model: type[S]) -> S:
-        """A method's own section. Raises SettingsError if the settings hold none of that type."""
-        for method in (load_method(name) for name in self.algorithms if ":" in name):
-            if method.section is model:  # given by its place, so it has no section of its own name
-                values = self.plugins.get(method.name, {})
-                return parse_section(model, f"plugins.{method.name}", values)
+        """Return a method's own section. Raise SettingsError if no method of this run has this one."""
+        # Outside methods first: one may have the section of a built-in method as its own.
+        for method in self._outside(methods_of(self).values()):
+            if method.section is model:
+                return parse_section(model, self.place(method), self.plugins.get(method.name, {}))
         for name in type(self).model_fields:
-            value = getattr(self, name)
-            if type(value) is model:
+            if type(value := getattr(self, name)) is model:
                 return value
         raise SettingsError(f"no method of this run has the section {model.__name__}")
 
+    def place(self, method: Method) -> str:
+        """Return where a method's settings stand: `p2o`, or `plugins.NAME` if it is not built in."""
+        own = type(getattr(self, method.name, None)) is method.section
+        return method.name if own else f"plugins.{method.name}"
+
+    def resolved(self, **options: Any) -> dict[str, Any]:
+        """Dump all values as JSON, those of outside methods with their defaults.
+
+        `options` are those of `model_dump`.
+        """
+        values = self.model_dump(mode="json", **options)
+        fallback = options.get("fallback")
+        for method in self._outside(methods_of(self).values()):
+            section = self.section(method.section)
+            values["plugins"][method.name] = section.model_dump(mode="json", fallback=fallback)
+        return values
+
     @model_validator(mode="after")
     def _no_problems(self, info: ValidationInfo) -> Self:
-        methods: dict[str, Method] = {}
         problems: list[str] = []
-        for name in self.algorithms:
-            try:
-                methods[name] = load_method(name)
-            except SettingsError as error:
-                problems.append(str(error))
+        methods = self._methods(problems)
         if not problems:  # with a method that nobody knows, nobody knows what has an effect
             problems += [*self._idle_sections(), *self._of_methods(methods)]
         problems += [
             *self._of_distillation(),
             *self._of_trials(methods),
             *self._of_overlap(),
-            *self._of_places(methods),
             *registry.unknown("sinks", self.sinks, "sinks"),
         ]
         tell(problems, info)
         return self
 
+    def _methods(self, problems: list[str]) -> dict[str, Method]:
+        """Load the methods of this run; what is wrong with a name is added to `problems`."""
+        methods: dict[str, Method] = {}
+        # Settings that were refused have no attributes.
+        for name in vars(self).get("algorithms", ()):
+            try:
+                methods[name] = load_method(name)
+            except SettingsError as error:
+                problems.append(str(error))
+        return methods
+
+    def _outside(self, methods: Iterable[Method]) -> list[Method]:
+        return [method for method in methods if self.place(method) != method.name]
+
     def _idle_sections(self) -> Iterator[str]:
         offered = registry.names("methods")
-        names = {name for name in offered if isinstance(getattr(self, name, None), Section)}
-        # An outside method may read a built-in one's section, so only built-in ones are judged.
-        if not set(self.algorithms) <= names:
-            return
-        for name in sorted(names - set(self.algorithms)):
-            if name in self.model_fields_set and getattr(self, name).model_fields_set:
+        if not set(self.algorithms) <= set(offered):
+            return  # a method given by its place may read the section of a built-in one
+        for name in sorted(set(offered) - set(self.algorithms)):
+            if registry.is_built_in("methods", name):
+                place, given = name, bool(getattr(self, name).model_fields_set)
+            else:
+                place, given = f"plugins.{name}", bool(self.plugins.get(name))
+            if given:
                 yield (
-                    f'settings under {name} have no effect without "{name}" in algorithms; '
+                    f'settings under {place} have no effect without "{name}" in algorithms; '
                     "add it or leave them out"
                 )
 
@@ -236,12 +240,20 @@ class Settings(BaseSettings):
                 f"{min(idle)} has no effect with algorithms = {', '.join(self.algorithms)}, "
                 "which put no template into a prompt; leave it out"
             )
+        sections = [method.section for method in methods.values() if method.section is not Section]
+        for section in {one for one in sections if sections.count(one) > 1}:
+            yield (
+                f"algorithms = {', '.join(self.algorithms)}: several have the section {section.__name__}; "
+                "give each a class of its own"
+            )
 
-    def _of_places(self, methods: Mapping[str, Method]) -> Iterator[str]:
-        """A method given by its place has its settings under `plugins`."""
-        for place, method in methods.items():
-            if ":" in place and (values := self.plugins.get(method.name)):
-                yield from section_mistakes(method.section, f"plugins.{method.name}", values)
+    def _of_outside_methods(self, sources: Sequence[Source]) -> Iterator[str]:
+        for method in self._outside(self._methods([]).values()):
+            name = method.name
+            own = [(label, _section_at(values, "plugins", name)) for label, values in sources]
+            yield from section_mistakes(
+                method.section, f"plugins.{name}", self.plugins.get(name, {}), own
+            )
 
     def _of_trials(self, methods: Mapping[str, Method]) -> Iterator[str]:
         if "inspo" not in self.algorithms or self.inspo.verify != "in_training":
@@ -270,62 +282,6 @@ class Settings(BaseSettings):
                 'inspo.reflection = "overlapped" or p2o.search_backend = "stream"; leave it out'
             )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        closed = next(kind for kind in type(self).__mro__ if kind not in _OPENED)
-        return _restored, (closed, self.__getstate__())
-
-
-_OPENED: set[type[Settings]] = set()
-
-
-def _usable_methods() -> Iterator[Method]:
-    """The methods that can be chosen. What is wrong with one is said when it is chosen, not before."""
-    sections: dict[type[Section], str] = {}
-    for name in registry.names("methods"):
-        try:
-            method = load_method(name)
-            _check_section(name, method, sections)
-        except (PluginError, SettingsError) as error:
-            logger.warning("the method %r cannot be used: %s", name, error)
-        else:
-            yield method
-
-
-def _check_section(name: str, method: Method, sections: dict[type[Section], str]) -> None:
-    if method.name != name:
-        raise PluginError(f"it calls itself {method.name!r}; register it under that name")
-    if name in Settings.model_fields or hasattr(Settings, name):
-        raise PluginError(f"{name!r} is a name that the settings have already; choose another one")
-    if not name.isidentifier() or name.startswith("_"):
-        raise PluginError(f"{name!r} cannot be a section of the settings; use letters and digits")
-    other = sections.setdefault(method.section, name)
-    if other != name and method.section is not Section:
-        raise PluginError(
-            f"{method.section.__name__} is the section of {other!r}, too; give it a class of its own"
-        )
-
-
-@cache
-def _opened(closed: type[Any], methods: tuple[tuple[str, type[Section]], ...]) -> type[Any]:
-    fields: dict[str, Any] = {name: (section, section()) for name, section in methods}
-    made = create_model(
-        closed.__name__,
-        __base__=closed,
-        __module__=closed.__module__,
-        __doc__=closed.__doc__,
-        **fields,
-    )
-    _OPENED.add(made)
-    return made
-
-
-def _restored(closed: type[Settings], state: dict[str, Any]) -> Settings:
-    settings = BaseSettings.__new__(closed.opened())
-    settings.__setstate__(state)
-    for name, field in type(settings).model_fields.items():  # methods that only this process has
-        settings.__dict__.setdefault(name, field.get_default(call_default_factory=True))
-    return settings
-
 
 def method_choices() -> dict[str, list[str]]:
     """What a door's one flag may say, and the algorithms that it stands for."""
@@ -335,13 +291,19 @@ def method_choices() -> dict[str, list[str]]:
 def setting_fields(
     model: type[BaseModel] | None = None, prefix: str = ""
 ) -> Iterator[tuple[str, FieldInfo]]:
-    """Every setting by its dotted name, sections resolved; of `Settings` if no model is given."""
-    for name, field in (model or Settings.opened()).model_fields.items():
+    """Every setting by its dotted name, sections resolved.
+
+    Without a model, of `Settings` and of all methods that are installed.
+    """
+    for name, field in (model or Settings).model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, Section):
             yield from setting_fields(kind, f"{prefix}{name}.")
         else:
             yield prefix + name, field
+    if model is None:
+        for method in installed_methods():
+            yield from setting_fields(method.section, f"plugins.{method.name}.")
 
 
 def parse_section(model: type[M], name: str, values: Mapping[str, Any]) -> M:
@@ -351,13 +313,18 @@ def parse_section(model: type[M], name: str, values: Mapping[str, Any]) -> M:
     return model.model_validate(dict(values))
 
 
-def section_mistakes(model: type[BaseModel], name: str, values: Mapping[str, Any]) -> list[str]:
+def section_mistakes(
+    model: type[BaseModel],
+    name: str,
+    values: Mapping[str, Any],
+    sources: Sequence[Source] = (),
+) -> list[str]:
     """All that is wrong with a plugin's own settings, in sentences."""
 
     def check(values: Mapping[str, Any], contradictions: Contradictions) -> None:
         model.model_validate(dict(values), context=contradictions)
 
-    return mistakes_of(check, model, values, prefix=name)
+    return mistakes_of(check, model, values, prefix=name, sources=sources)
 
 
 def _read(read: Callable[[Any], dict[str, Any]], where: Any, found: list[str]) -> dict[str, Any]:
@@ -390,9 +357,19 @@ def _without_lapsed(
 
 def _without_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     """Sections given as objects count with what was set in them, so that sources merge by value."""
-    return {
-        name: {key: getattr(value, key) for key in value.model_fields_set}
-        if isinstance(value, Section)
-        else value
-        for name, value in values.items()
-    }
+    given = {name: _values_set(value) for name, value in values.items()}
+    if isinstance(plugins := given.get("plugins"), Mapping):
+        given["plugins"] = {name: _values_set(value) for name, value in plugins.items()}
+    return given
+
+
+def _values_set(value: Any) -> Any:
+    if isinstance(value, Section):
+        return {name: getattr(value, name) for name in value.model_fields_set}
+    return value
+
+
+def _section_at(values: Any, *path: str) -> Mapping[str, Any]:
+    for name in path:
+        values = values.get(name) if isinstance(values, Mapping) else None
+    return values if isinstance(values, Mapping) else {}

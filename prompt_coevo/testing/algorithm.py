@@ -3,7 +3,7 @@
     from prompt_coevo.testing.algorithm import AlgorithmLaws
 
     class TestMine(AlgorithmLaws):
-        settings = {"algorithms": "mine", "mine": {"strength": 2.0}}
+        settings = {"algorithms": "mine", "plugins": {"mine": {"strength": 2.0}}}
 
 pytest then runs every law on the real engine, with a policy that is a rule and a reflection model that
 answers the built-in proposers. A law that is broken says so in one sentence.

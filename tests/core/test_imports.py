@@ -122,7 +122,12 @@ def imported_modules(path: Path, known: Collection[str]) -> set[str]:
 
 
 def place(module: str, top: str, floors: Sequence[str]) -> int:
-    """The floor of a module below `top`; a file that is in no folder is a word."""
+    """The floor of a module below `top`; a file that is in no folder is a word.
+
+    A built-in method's registration and settings are fields of `Settings`, so they are on its floor.
+    """
+    if re.fullmatch(r"prompt_coevo\.algorithms\.\w+(\.settings)?", module):
+        return floors.index("settings")
     folder = module.removeprefix(f"{top}.").split(".")[0]
     return floors.index(folder) if folder in floors else 0
 

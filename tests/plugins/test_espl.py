@@ -42,7 +42,7 @@ class Teacher:
 def engine_of(teacher: Any, espl: dict[str, Any] | None = None, **more: Any) -> Coevolution:
     settings = Settings(
         algorithms=("espl",),
-        espl={"instruction": "Think.", **(espl or {})},
+        plugins={"espl": {"instruction": "Think.", **(espl or {})}},
         reflection={"function": teacher},
         **{name: more.pop(name) for name in ("seed",) if name in more},
     )
@@ -398,14 +398,16 @@ def test_it_starts_from_the_datasets_system_message() -> None:
     settings = Settings(algorithms=("espl",), reflection={"function": Teacher()})
     engine = Coevolution.from_settings(settings, system_message=lambda: "Be exact.")
     assert engine.evaluation_instruction().text == "Be exact."
-    with pytest.raises(SettingsError, match=r"set espl\.instruction"):
+    with pytest.raises(SettingsError, match=r"set plugins\.espl\.instruction"):
         Coevolution.from_settings(settings)
 
 
 def test_settings_that_cannot_be_meant_are_refused() -> None:
-    with pytest.raises(SettingsError, match=r"espl\.at_once = 5 cannot be greater"):
-        Settings(algorithms=("espl",), espl={"at_once": 5, "population_size": 4})
-    with pytest.raises(SettingsError, match=r"espl\.crossover has no effect"):
-        Settings(algorithms=("espl",), espl={"crossover": "mine", "crossover_share": 0.0})
+    with pytest.raises(SettingsError, match=r"plugins\.espl\.at_once = 5 cannot be greater"):
+        Settings(algorithms=("espl",), plugins={"espl": {"at_once": 5, "population_size": 4}})
+    with pytest.raises(SettingsError, match=r"plugins\.espl\.crossover has no effect"):
+        Settings(
+            algorithms=("espl",), plugins={"espl": {"crossover": "mine", "crossover_share": 0.0}}
+        )
     with pytest.raises(SettingsError, match="there is no such proposer"):
         engine_of(Teacher(), {"mutation": "nobody"})

@@ -16,7 +16,12 @@ GROUP = 4
 
 def engine_of(policy: Any, hints: dict[str, Any] | None = None, **settings: Any) -> Coevolution:
     engine = Coevolution.from_settings(
-        Settings(algorithms=("hints",), row_columns=("solution",), hints=hints or {}, **settings)
+        Settings(
+            algorithms=("hints",),
+            row_columns=("solution",),
+            plugins={"hints": hints or {}},
+            **settings,
+        )
     )
     engine.begin(policy)
     return engine
@@ -207,7 +212,9 @@ def test_the_column_must_be_one_that_the_doors_read(policy: Any) -> None:
 
 def test_settings_that_cannot_be_meant_are_refused() -> None:
     layout = "{{template}} {{question}}"
-    with pytest.raises(SettingsError, match=r"hints\.place has no effect with hints\.layout"):
-        Settings(algorithms=("hints",), hints={"layout": layout, "place": "before"})
+    with pytest.raises(
+        SettingsError, match=r"hints\.place has no effect with plugins\.hints\.layout"
+    ):
+        Settings(algorithms=("hints",), plugins={"hints": {"layout": layout, "place": "before"}})
     with pytest.raises(SettingsError, match="exactly once"):
-        Settings(algorithms=("hints",), hints={"layout": "{{question}}"})
+        Settings(algorithms=("hints",), plugins={"hints": {"layout": "{{question}}"}})

@@ -15,6 +15,7 @@ import pytest
 from prompt_coevo import Coevolution, Settings, registry
 from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.settings import setting_fields
 from prompt_coevo.settings.method import load_method
 
 ROOT = Path(__file__).parents[2]
@@ -46,14 +47,18 @@ def test_their_settings_are_settings_like_the_built_in_ones(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "run.toml"
-    file.write_text('algorithms = ["espl"]\n[espl]\ninstruction = "Think."\nat_once = 4\n')
-    monkeypatch.setenv("PROMPT_COEVO_ESPL__AT_ONCE", "2")
-    settings: Any = Settings(config_file=file)
-    assert (settings.espl.instruction, settings.espl.at_once) == ("Think.", 2)
-    with pytest.raises(SettingsError, match=r"espl\.at_onse"):
-        Settings(algorithms=("espl",), espl={"at_onse": 2})
-    with pytest.raises(SettingsError, match='no effect without "hints"'):
-        Settings(hints={"share": 0.2})
+    file.write_text('algorithms = ["espl"]\n[plugins.espl]\ninstruction = "Think."\nat_once = 4\n')
+    monkeypatch.setenv("PROMPT_COEVO_PLUGINS__ESPL__AT_ONCE", "2")
+    settings = Settings(config_file=file)
+    espl: Any = settings.section(load_method("espl").section)
+    assert (espl.instruction, espl.at_once) == ("Think.", 2)
+    assert "plugins.espl.at_once" in dict(setting_fields())
+    with pytest.raises(SettingsError, match=r"plugins\.espl\.at_onse; did you mean .*\.at_once\?"):
+        Settings(algorithms=("espl",), plugins={"espl": {"at_onse": 2}})
+    with pytest.raises(SettingsError, match='under plugins.hints have no effect without "hints"'):
+        Settings(plugins={"hints": {"share": 0.2}})
+    with pytest.raises(SettingsError, match=r"setting hints; did you mean plugins\.hints\?"):
+        Settings(algorithms=("hints",), hints={"share": 0.2})
 
 
 def test_the_command_line_shows_them_with_their_costs(site: Path) -> None:
@@ -65,7 +70,7 @@ def test_the_command_line_shows_them_with_their_costs(site: Path) -> None:
             "PYTHONPATH": ":".join([str(site), *sys.path]),
             "PROMPT_COEVO_ALGORITHMS": "espl,hints",
             "PROMPT_COEVO_ROW_COLUMNS": '["solution"]',
-            "PROMPT_COEVO_ESPL__INSTRUCTION": "Think.",
+            "PROMPT_COEVO_PLUGINS__ESPL__INSTRUCTION": "Think.",
         },
         capture_output=True,
         text=True,
@@ -126,8 +131,7 @@ def test_both_at_once_keep_out_of_each_others_way(policy: Any, round_of: Any) ->
     engine = Coevolution.from_settings(
         Settings(
             algorithms=("espl", "hints"),
-            espl={"instruction": "Think."},
-            hints={"fraction": 1.0},
+            plugins={"espl": {"instruction": "Think."}, "hints": {"fraction": 1.0}},
             row_columns=("solution",),
             reflection={"function": lambda prompt: "<ins_1>Think k9.</ins_1>"},
         )

@@ -74,7 +74,7 @@ def test_every_setting_is_a_key() -> None:
             if inner is not None:
                 check(block[name], inner)
 
-    check(config.coevo, keys(Settings.opened()))
+    check(config.coevo, keys(Settings))
 
 
 def test_values_reach_the_settings() -> None:

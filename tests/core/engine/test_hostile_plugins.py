@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -25,9 +24,11 @@ from prompt_coevo.candidates.leaks import LeakGuard
 from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable
 from prompt_coevo.candidates.trials import Trial
 from prompt_coevo.candidates.verification import verify
+from prompt_coevo.engine.identity import RunIdentity
 from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.errors import PluginError, SettingsError
 from prompt_coevo.proposals import Proposal, ProposalRequest, Reply
+from prompt_coevo.settings import setting_fields
 
 Offer = Callable[[registry.Kind, str, Any], None]
 
@@ -214,20 +215,27 @@ class Strength(Section):
     """How much."""
 
 
-def test_two_methods_have_two_sections(offer: Offer, caplog: pytest.LogCaptureFixture) -> None:
+def test_two_methods_have_two_sections(offer: Offer) -> None:
     offer("methods", "mine", Method("mine", plugin=object, section=Strength))
     offer("methods", "other", Method("other", plugin=object, section=Strength))
-    Settings()
-    assert "Strength is the section of 'mine', too" in caplog.text
+    assert Settings(algorithms="mine").section(Strength).strength == 1.0
+    with pytest.raises(SettingsError, match="several have the section Strength; give each"):
+        Settings(algorithms="mine,other")
 
 
 @pytest.mark.parametrize("name", ["seed", "plugins", "section", "model_dump", "_x"])
-def test_a_method_takes_no_name_of_the_settings(
-    offer: Offer, name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_method_may_have_any_name(offer: Offer, name: str) -> None:
     offer("methods", name, Method(name, plugin=object, section=Strength))
-    assert Settings(seed=3).seed == 3
-    assert f"the method {name!r} cannot be used" in caplog.text
+    settings = Settings(seed=3, algorithms=name, plugins={name: {"strength": 2.0}})
+    assert (settings.seed, settings.section(Strength).strength) == (3, 2.0)
+    identity = RunIdentity.of(settings, None, "a host")
+    assert (identity.meaning["seed"], identity.meaning[f"plugins.{name}.strength"]) == (3, 2.0)
+
+
+def test_a_method_calls_itself_by_its_name(offer: Offer) -> None:
+    offer("methods", "mine", Method("other", plugin=object, section=Strength))
+    with pytest.raises(PluginError, match="calls itself 'other'; register it under that name"):
+        Settings(algorithms="mine")
 
 
 def test_a_method_that_is_none_harms_nobody_else(
@@ -235,8 +243,9 @@ def test_a_method_that_is_none_harms_nobody_else(
 ) -> None:
     offer("methods", "broken", object())
     assert Settings().algorithms == ("p2o",)
+    assert "p2o.tau" in dict(setting_fields())
     assert "the method 'broken' cannot be used" in caplog.text
-    with pytest.raises((PluginError, SettingsError), match="broken"):
+    with pytest.raises(PluginError, match="broken"):
         Settings(algorithms="broken")
 
 
@@ -244,11 +253,3 @@ def test_settings_of_a_method_stand_in_one_place() -> None:
     function = {"function": str}
     with pytest.raises(SettingsError, match="plugins.p2o sets nothing: the settings of the method"):
         Coevolution.from_settings(Settings(reflection=function, plugins={"p2o": {"tau": 0.1}}))
-
-
-def test_settings_travel_to_a_process_with_more_methods(offer: Offer) -> None:
-    written = pickle.dumps(Settings(p2o={"tau": 0.1}))
-    offer("methods", "mine", Method("mine", plugin=object, section=Strength))
-    read = pickle.loads(written)
-    assert read.p2o.tau == 0.1
-    assert read.section(Strength).strength == 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,6 +23,8 @@ from prompt_coevo import (
     hookimpl,
     registry,
 )
+from prompt_coevo.doors.flags import Flags, help_text
+from prompt_coevo.engine.identity import RunIdentity
 from prompt_coevo.errors import PluginError, SettingsError
 from prompt_coevo.placement import Placement
 from prompt_coevo.proposals import Reply
@@ -95,7 +98,7 @@ def engine_of(settings: Settings, output_dir: Path | None = None, **plugins: obj
 
 @pytest.mark.usefixtures("loud")
 def test_a_method_plans_every_member_of_a_group() -> None:
-    engine = engine_of(Settings(algorithms="loud", loud={"volume": 3}))
+    engine = engine_of(Settings(algorithms="loud", plugins={"loud": {"volume": 3}}))
     first, second, third = engine.plan(["q"], 3)
     assert [one.instruction.text for one in (first, second, third)] == [
         "q 0!!!",
@@ -109,20 +112,80 @@ def test_a_method_plans_every_member_of_a_group() -> None:
 
 
 @pytest.mark.usefixtures("loud")
-def test_a_methods_section_is_like_a_built_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PROMPT_COEVO_LOUD__VOLUME", "7")
-    settings = Settings(algorithms="loud")
-    assert settings.section(LoudSettings).volume == 7
-    assert settings.model_dump()["loud"] == {"volume": 7, "places": 2}
-    assert pickle.loads(pickle.dumps(settings)) == settings
+def test_a_methods_section_comes_from_all_sources(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "a.toml").write_text("[plugins.loud]\nvolume = 5\nplaces = 5\n")
+    monkeypatch.setenv("PROMPT_COEVO_PLUGINS__LOUD__VOLUME", "7")
+    settings = Settings(algorithms="loud", config_file=tmp_path / "a.toml")
+    assert settings.section(LoudSettings) == LoudSettings(volume=7, places=5)
+    given = Settings(algorithms="loud", plugins={"loud": LoudSettings(places=4)})
+    assert given.section(LoudSettings) == LoudSettings(volume=7, places=4)
+    assert settings.resolved()["plugins"] == {"loud": {"volume": 7, "places": 5}}
     assert may_distil(settings)
-    with pytest.raises(
-        SettingsError, match=r"unknown setting loud\.volum; did you mean loud\.volume\?"
-    ):
-        Settings(algorithms="loud", loud={"volum": 1})
+
+
+@pytest.mark.usefixtures("loud")
+def test_mistakes_in_a_methods_section_are_told_like_all_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "a.toml").write_text("[plugins.loud]\nvolum = 5\n")
+    monkeypatch.setenv("PROMPT_COEVO_PLUGINS__LOUD__PLACES", "x")
+    monkeypatch.setenv("PROMPT_COEVO_LOUD__VOLUME", "1")
+    with pytest.raises(SettingsError) as raised:
+        Settings(algorithms="loud,p2", sede=1, loud={}, config_file=tmp_path / "a.toml")
+    wrong = (
+        "plugins.loud.places: input should be a valid integer, unable to parse string as an integer"
+    )
+    assert raised.value.problems == (
+        "the environment variable PROMPT_COEVO_LOUD__VOLUME sets nothing; did you mean plugins.loud?",
+        "unknown setting sede; did you mean seed?",
+        "unknown setting loud; did you mean plugins.loud?",
+        "algorithms = 'p2': there is no such method; did you mean p2o?",
+        f"{wrong} (got 'x') (in the environment)",
+        "unknown setting plugins.loud.volum; did you mean plugins.loud.volume? "
+        f"(in the file {tmp_path / 'a.toml'})",
+    )
+    monkeypatch.delenv("PROMPT_COEVO_PLUGINS__LOUD__PLACES")
     monkeypatch.delenv("PROMPT_COEVO_LOUD__VOLUME")
-    with pytest.raises(SettingsError, match="settings under loud have no effect"):
-        Settings(algorithms="p2o", loud={"volume": 1})
+    with pytest.raises(SettingsError, match=r"settings under plugins\.loud have no effect"):
+        Settings(algorithms="p2o", plugins={"loud": {"volume": 1}})
+
+
+@pytest.mark.usefixtures("loud")
+def test_settings_travel_to_processes_with_and_without_the_method() -> None:
+    settings = Settings(algorithms="loud", plugins={"loud": {"volume": 7}}, p2o={})
+    written = pickle.dumps(settings)
+    there = pickle.loads(written)
+    assert there == settings
+    assert there.section(LoudSettings).volume == 7
+    code = (
+        "import pickle, sys; settings = pickle.load(sys.stdin.buffer); "
+        "print(settings.algorithms, settings.plugins, settings.p2o.tau)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], input=written, capture_output=True, check=True
+    )
+    assert run.stdout.decode().strip() == "('loud',) {'loud': {'volume': 7}} 0.2"
+
+
+@pytest.mark.usefixtures("loud")
+def test_what_a_methods_section_says_belongs_to_the_run() -> None:
+    def identity(**values: Any) -> RunIdentity:
+        return RunIdentity.of(Settings(algorithms="loud", plugins={"loud": values}), None, "a host")
+
+    assert identity().digest == identity(volume=1).digest != identity(volume=2).digest
+    assert identity().meaning["plugins.loud.volume"] == 1
+
+
+@pytest.mark.usefixtures("loud")
+def test_a_methods_settings_are_flags() -> None:
+    assert (
+        "--coevo.plugins.loud.volume\n    How many exclamation marks. (default: 1)" in help_text()
+    )
+    flags = Flags.from_arguments(["--coevo.method", "loud", "--coevo.plugins.loud.volume", "7"])
+    assert flags.settings is not None
+    assert Settings(**flags.settings).section(LoudSettings).volume == 7
 
 
 def test_a_method_by_its_place(module: ModuleType) -> None:

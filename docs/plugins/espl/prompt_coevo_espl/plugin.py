@@ -163,8 +163,8 @@ def _first(context: Context) -> Candidate:
         text = context.system_message()
     if text is None:
         raise SettingsError(
-            "there is no instruction to start from: set espl.instruction, or give all prompts of the "
-            "dataset the same system message"
+            "there is no instruction to start from: set plugins.espl.instruction, or give all prompts of "
+            "the dataset the same system message"
         )
     return Candidate(text, "instruction")
 

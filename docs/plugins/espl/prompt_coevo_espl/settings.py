@@ -48,8 +48,8 @@ class EsplSettings(Section):
     def problems(self) -> Iterator[str]:
         if self.at_once > self.population_size:
             yield (
-                f"espl.at_once = {self.at_once} cannot be greater than espl.population_size = "
-                f"{self.population_size}"
+                f"plugins.espl.at_once = {self.at_once} cannot be greater than "
+                f"plugins.espl.population_size = {self.population_size}"
             )
         if "crossover" in self.model_fields_set and not self.crossover_share:
-            yield "espl.crossover has no effect with espl.crossover_share = 0; leave it out"
+            yield "plugins.espl.crossover has no effect with plugins.espl.crossover_share = 0; leave it out"

@@ -57,7 +57,7 @@ class HintSettings(Section):
     def _check_layout(cls, layout: str | None) -> str | None:
         if layout is not None:
             try:
-                check_layout(layout, ["template", "question"], "hints.layout")
+                check_layout(layout, ["template", "question"], "plugins.hints.layout")
             except SettingsError as error:
                 raise ValueError(str(error)) from None
         return layout
@@ -69,4 +69,4 @@ class HintSettings(Section):
 
     def problems(self) -> Iterator[str]:
         if self.layout is not None and "place" in self.model_fields_set:
-            yield "hints.place has no effect with hints.layout; leave one of them out"
+            yield "plugins.hints.place has no effect with plugins.hints.layout; leave one of them out"
