@@ -68,13 +68,11 @@ def search(events: Recorder) -> Any:
         proposals: int = 1,
         **p2o: Any,
     ) -> SearchResult:
-        engine = engine_of(
-            reply,
-            output_dir=output_dir,
-            plugins={"events": events, **(plugins or {})},
+        settings = Settings(
             seed=seed,
             algorithms="p2o,gepa",
-            gepa={"proposals": proposals},
+            reflection={"function": reply},
+            plugins={"gepa": {"proposals": proposals}},
             p2o={
                 "search_backend": "waves",
                 "minibatch_size": MINIBATCH,
@@ -82,6 +80,9 @@ def search(events: Recorder) -> Any:
                 "search_budget": 100,
             }
             | p2o,
+        )
+        engine = Coevolution.from_settings(
+            settings, output_dir=output_dir, plugins={"events": events, **(plugins or {})}
         )
         ids = tuple(sorted(policy.questions))[:hard]
         request = SearchRequest(number, ids, policy)
