@@ -3,6 +3,7 @@
     python benchmarks/methods run TIER [--arms A,B] [--seeds N] [--draws N] [--jobs N] [--json FILE]
     python benchmarks/methods render            writes docs/results.md and its pictures
     python benchmarks/methods freeze TIER       writes down the hashes of the settings, before the runs
+    python benchmarks/methods replay TIER [--arms A,B]   proves that renamed settings mean the same
 
 TIER is `tabular` (tabular.py) or `transformer` (transformer.py, needs TRL). Every arm may use the same
 number of rollouts: training's, a search's and a verification's. A run whose settings are not the frozen
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -22,8 +24,12 @@ from typing import Any, Final
 
 HERE: Final = Path(__file__).resolve().parent
 FROZEN: Final = HERE / "frozen.json"
+REPLAYED: Final = HERE / "replayed.json"
+"""By tier, arm and older hash of settings: the hash of those that a replayed run proved to be the same."""
 RESULTS: Final = HERE.parent / "results"
 TIERS: Final = ("tabular", "transformer")
+UNLIKE: Final = ("seconds", "cpu_seconds")
+"""What differs between two runs of the same settings."""
 
 
 def digests(tier: Any) -> dict[str, str]:
@@ -46,6 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("freeze", help="write down the settings").add_argument(
         "tier", choices=TIERS
     )
+    again = commands.add_parser("replay", help="make a recorded run of each renamed arm again")
+    again.add_argument("tier", choices=TIERS)
+    again.add_argument("--arms", help="separated by commas; all by default")
     commands.add_parser("render", help="write the page")
     options = parser.parse_args(arguments)
     from store import ResultsError
@@ -55,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _run(options)
         elif options.command == "freeze":
             _freeze(options.tier)
+        elif options.command == "replay":
+            _replay(options.tier, options.arms.split(",") if options.arms else None)
         else:
             import page
 
@@ -73,7 +84,7 @@ def _store(name: str, file: Path | None = None) -> Any:
     from store import Store
 
     tier = importlib.import_module(name)
-    return Store(file or results_file(name), name, digests(tier))
+    return Store(file or results_file(name), name, digests(tier), _replayed().get(name))
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -100,6 +111,62 @@ def _run(options: argparse.Namespace) -> None:
 def _freeze(name: str) -> None:
     frozen = {**_frozen(), name: digests(importlib.import_module(name))}
     FROZEN.write_text(json.dumps(frozen, indent=1) + "\n", "utf-8")
+
+
+def _replay(name: str, arms: Sequence[str] | None) -> None:
+    """Make one recorded run again for each arm whose settings have another hash now.
+
+    Raises ResultsError if a run comes out otherwise than it was recorded.
+    """
+    from store import ResultsError
+
+    tier = importlib.import_module(name)
+    current = digests(tier)
+    proved: set[tuple[str, str]] = set()
+    for line in results_file(name).read_text("utf-8").splitlines():
+        run = json.loads(line)
+        arm, was = run.get("arm"), run.get("settings")
+        known = _replayed().get(name, {}).get(arm, {})
+        if arm not in current or (arms is not None and arm not in arms) or (arm, was) in proved:
+            continue
+        if current[arm] in (was, known.get(was)):
+            continue
+        found = json.loads(json.dumps(tier.run(run["world"], arm, run["seed"], run["draw"])))
+        different = [
+            key
+            for key, value in found.items()
+            if key not in UNLIKE and not _close(value, run.get(key))
+        ]
+        if different:
+            raise ResultsError(
+                f"{arm}, seed {run['seed']}: {', '.join(different)} came out otherwise than recorded, so "
+                "its settings do not mean the same; make its runs anew"
+            )
+        proved.add((arm, was))
+        whole = _replayed()
+        whole.setdefault(name, {}).setdefault(arm, {})[was] = current[arm]
+        REPLAYED.write_text(json.dumps(whole, indent=1) + "\n", "utf-8")
+        print(
+            f"{arm}: {was} is {current[arm]} (seed {run['seed']}, draw {run['draw']})", flush=True
+        )
+
+
+def _close(found: Any, recorded: Any) -> bool:
+    """Equal, with numbers that may differ in their last digits: other processors sum in another order."""
+    if isinstance(found, dict) and isinstance(recorded, dict):
+        keys = found.keys() | recorded.keys()
+        return all(_close(found.get(key), recorded.get(key)) for key in keys)
+    if isinstance(found, list) and isinstance(recorded, list):
+        pairs = zip(found, recorded, strict=False)
+        return len(found) == len(recorded) and all(_close(*pair) for pair in pairs)
+    if isinstance(found, float) and isinstance(recorded, int | float):
+        return math.isclose(found, recorded, rel_tol=1e-6, abs_tol=1e-9)
+    return bool(found == recorded)
+
+
+def _replayed() -> dict[str, dict[str, dict[str, str]]]:
+    replayed: dict[str, dict[str, dict[str, str]]] = json.loads(REPLAYED.read_text("utf-8"))
+    return replayed
 
 
 def _frozen() -> dict[str, dict[str, str]]:

@@ -1,8 +1,8 @@
 """Runs of a tier in a file of lines: appended one by one, never half believed.
 
 The first line says what the file is. Machines and runs follow, each in a line of its own, and a run that is
-in the file is not repeated. What was measured with other settings, or by another version of the package,
-is refused, and so is a file whose last line is cut off.
+in the file is not repeated. What was measured with other settings is refused, unless they were only
+written otherwise, which a replayed run proved (`replayed.json`). So is a file whose last line is cut off.
 """
 
 from __future__ import annotations
@@ -31,10 +31,21 @@ class ResultsError(Exception):
 
 
 class Store:
-    """The runs of one tier. `digests` has the hash of every arm's settings, as they are now."""
+    """The runs of one tier.
 
-    def __init__(self, file: Path, tier: str, digests: Mapping[str, str]) -> None:
+    `digests` has the hash of every arm's settings, as they are now; `replayed` has, by arm and older hash,
+    the hash that a replayed run proved to mean the same.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        tier: str,
+        digests: Mapping[str, str],
+        replayed: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
         self._file, self._tier, self._digests = file, tier, digests
+        self._replayed = replayed or {}
         self.runs: list[Run] = []
         self.keys: set[Key] = set()
         self._version = _installed("prompt-coevo") or "not installed"
@@ -129,15 +140,11 @@ class Store:
         wanted = self._digests.get(run["arm"])
         if wanted is None:
             raise ResultsError(f"{where}: there is no arm {run['arm']!r} any more; delete its runs")
-        if run["settings"] != wanted:
+        same = self._replayed.get(run["arm"], {})
+        if same.get(run["settings"], run["settings"]) != wanted:
             raise ResultsError(
                 f"{where}: {run['arm']} was run with other settings ({run['settings']}, now "
                 f"{wanted}); delete its runs or give another file"
-            )
-        if run["version"] != self._version:
-            raise ResultsError(
-                f"{where}: {run['arm']} was run with version {run['version']} of the package, this is "
-                f"{self._version}; run it again"
             )
         if key_of(run) in self.keys:
             raise ResultsError(f"{where}: the run {key_of(run)} is there twice; delete one")

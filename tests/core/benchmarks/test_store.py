@@ -51,11 +51,19 @@ def test_an_arm_that_is_gone_is_refused(file: Path) -> None:
         Store(file, "tabular", {"grpo": "aaa"})
 
 
-def test_another_version_is_refused(file: Path) -> None:
+def test_what_another_version_measured_counts(file: Path) -> None:
     found = json.loads(file.read_text().splitlines()[2])["version"]
     file.write_text(file.read_text().replace(f'"version":"{found}"', '"version":"0.0.0"'))
-    with pytest.raises(ResultsError, match="run with version 0.0.0 of the package, this is"):
-        opened(file)
+    assert len(opened(file).runs) == 2
+
+
+def test_settings_that_a_replayed_run_proved_to_be_the_same_count(file: Path) -> None:
+    digests = {**DIGESTS, "stream": "ccc"}
+    assert len(Store(file, "tabular", digests, {"stream": {"bbb": "ccc"}}).runs) == 2
+    with pytest.raises(ResultsError, match="with other settings"):
+        Store(file, "tabular", digests, {"stream": {"bbb": "ddd"}})
+    with pytest.raises(ResultsError, match="with other settings"):
+        Store(file, "tabular", digests, {"grpo": {"bbb": "ccc"}})
 
 
 @pytest.mark.parametrize("missing", [1, 30, 60])
