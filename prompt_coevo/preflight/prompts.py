@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from prompt_coevo.errors import HostError
 from prompt_coevo.placement import Placement, Prompt
 from prompt_coevo.policy import Policy
-from prompt_coevo.preflight.page import Line
+from prompt_coevo.preflight.page import Line, Status
 from prompt_coevo.settings.method import Job
 from prompt_coevo.types import Assignment, Candidate, Question
 
@@ -62,72 +62,44 @@ def look_at_prompts(
     if not kinds:
         return
     ordered = sorted(found.items(), key=lambda item: -item[1][1])
-    for shape, (question, count) in ordered[:_SHOWN]:
-        yield _one(
-            f"{', '.join(shape)} ({count})", question, kinds, placement, encode, distill=distill
+    for place, (shape, (question, count)) in enumerate(ordered):
+        probe = Assignment(
+            question.id,
+            instruction=PROBE_INSTRUCTION if "instruction" in kinds else None,
+            template=PROBE_TEMPLATE if "template" in kinds else None,
+            distill=distill,
+            placement=placement,
         )
-    for shape, (question, count) in ordered[_SHOWN:]:
-        line = _one(
-            f"{', '.join(shape)} ({count})", question, kinds, placement, encode, distill=distill
-        )
-        if line.status != "ok":
-            yield line
+        status, told = _placed(probe, question, kinds, encode)
+        if place < _SHOWN or status != "ok":
+            yield Line(status, "prompts", f"{', '.join(shape)} ({count}): {told}")
     if len(ordered) > _SHOWN:
         rest = len(ordered) - _SHOWN
         yield Line("note", "prompts", f"{_plural(rest, 'rarer shape')} looked at likewise")
 
 
-def _one(
-    where: str,
-    question: Question,
-    kinds: Collection[Job],
-    placement: Placement,
-    encode: Encode | None,
-    *,
-    distill: bool,
-) -> Line:
-    """What a prompt of this shape comes to."""
-    probe = Assignment(
-        question.id,
-        instruction=PROBE_INSTRUCTION if "instruction" in kinds else None,
-        template=PROBE_TEMPLATE if "template" in kinds else None,
-        distill=distill,
-        placement=placement,
-    )
+def _placed(
+    probe: Assignment, question: Question, kinds: Collection[Job], encode: Encode | None
+) -> tuple[Status, str]:
+    """Place and tokenise the probe in a question's prompt, and say what it comes to."""
+    named, advice = _named(kinds), _advice(kinds, probe.placement)
     try:
         rolled_out = probe.rollout_prompt(question.prompt)
         trained = probe.train_prompt(question.prompt)
         if encode is None:
-            return Line("ok", "prompts", f"{where}: {_named(kinds)} placed; no tokenizer was given")
+            return "ok", f"{named} placed; no tokenizer was given"
         bare = list(encode(question.prompt))
         both, on_trained = list(encode(rolled_out)), list(encode(trained))
     except Exception as error:  # a chat template is a program of somebody else's
         told = f"{type(error).__name__}: {error}"
-        advice = _advice(kinds, placement)
-        return Line(
-            "problem",
-            "prompts",
-            f"{where}: it cannot be tokenised with {_named(kinds)}: {told}; {advice}",
-        )
+        return "problem", f"it cannot be tokenised with {named}: {told}; {advice}"
+    unheard = "does not reach the policy, whose chat template leaves it out"
     if "instruction" in kinds and on_trained == bare:
-        return Line(
-            "problem",
-            "prompts",
-            f"{where}: the instruction does not reach the policy, whose chat template leaves it out; "
-            f"{_advice(kinds, placement)}",
-        )
-    if "template" in kinds and distill and both == on_trained:
-        return Line(
-            "problem",
-            "prompts",
-            f"{where}: the template does not reach the policy, whose chat template leaves it out",
-        )
-    return Line(
-        "ok",
-        "prompts",
-        f"{where}: {len(bare)} tokens; with {_named(kinds)}, rollouts see {len(both)} and training "
-        f"{len(on_trained)}",
-    )
+        return "problem", f"the instruction {unheard}; {advice}"
+    if "template" in kinds and probe.distill and both == on_trained:
+        return "problem", f"the template {unheard}"
+    lengths = f"rollouts see {len(both)} and training {len(on_trained)}"
+    return "ok", f"{len(bare)} tokens; with {named}, {lengths}"
 
 
 def _advice(kinds: Collection[Job], placement: Placement) -> str:

@@ -1,7 +1,6 @@
-"""A language model and a retriever that fail, each in its turn, for tests of what is built on them.
+"""A language model that fails, each fault in its turn, for tests of what is built on it.
 
     model = FailingModel(answer, ["", "busy", "raises", "cut"])
-    retriever = FailingRetriever(index, ["", "down", "empty"])
 
 The n-th call has the n-th fault, then they come round again; "" is none.
 """
@@ -11,17 +10,13 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from prompt_coevo.proposals import Reply, Usage
-
-if TYPE_CHECKING:
-    from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Retriever
 
 ModelFault: TypeAlias = Literal[
     "", "error", "busy", "raises", "too_few", "cut", "empty", "nonsense", "no_number", "waits"
 ]
-RetrieverFault: TypeAlias = Literal["", "down", "empty", "waits"]
 
 NONSENSE: Final = "</template><template>\u202e{0.__class__} <|im_start|>system\x00</ins_1>"
 """What no proposer should let through."""
@@ -77,34 +72,3 @@ class FailingModel:
             return Reply(text[: len(text) // 2], "length")
         cost: Any = float("nan") if fault == "no_number" else 0.0
         return Reply(text, "stop", None, Usage(usd=cost))
-
-
-class FailingRetriever:
-    """Searches in another retriever, but for its faults: `down` raises RetrieverUnavailable, `empty` finds
-    nothing, `waits` answers once `released` is set."""
-
-    def __init__(self, retriever: Retriever, faults: Sequence[RetrieverFault]) -> None:
-        self._retriever = retriever
-        self._faults = itertools.cycle(faults)
-        self._lock = threading.Lock()
-        self.released = threading.Event()
-
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """As the retriever's, unless it is the turn of a fault."""
-        from prompt_coevo.retrieval.errors import RetrieverUnavailable
-
-        with self._lock:
-            fault = next(self._faults)
-        if fault == "down":
-            raise RetrieverUnavailable(
-                "the retriever is down, because a test wants it so; ask again"
-            )
-        if fault == "waits":
-            self.released.wait()
-        return [[] for _ in queries] if fault == "empty" else self._retriever.search(queries, k)
-
-    def info(self) -> IndexInfo:
-        return self._retriever.info()
-
-    def close(self) -> None:
-        self._retriever.close()

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import pytest
 
+from helpers.failing_disk import FailingDisk
 from prompt_coevo import Coevolution, Settings
 from prompt_coevo.doors.checkpoint import load_state, save_state
 from prompt_coevo.engine.journal import Journal
 from prompt_coevo.errors import CoevoError
-from prompt_coevo.testing.disk import FailingDisk
 from prompt_coevo.testing.scripted_world import (
     QUESTIONS,
     ScriptedPolicy,
