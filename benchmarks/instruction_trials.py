@@ -1,6 +1,6 @@
 """INSPO's verifications side by side in worlds of facts: accuracy over all rollouts, joins, barriers.
 
-    python benchmarks/instruction_trials.py [--worlds 1,C,N,O] [--arms "blocking;in training"]
+    python benchmarks/instruction_trials.py [--worlds 1,C,N,O] [--arms "blocking;off"]
                                             [--seeds 10] [--json FILE]
 
 `end` is the accuracy on new questions under the best instruction when all rollouts of the world's budget
@@ -37,17 +37,9 @@ TRIED_IN: Final[Mapping[str, Knobs]] = {
 CLAUSES: Final = 10
 """So many fit into an instruction."""
 FIRST: Final = "remember note"
-IN_TRAINING: Final = {"verify": "in_training"}
 ARMS: Final[Mapping[str, Mapping[str, Any]]] = {
     "static": {"evolution": "off", "paraphrase": False},
     "blocking": {},
-    "in training": IN_TRAINING,
-    "in training, share 0.25": {**IN_TRAINING, "trial_share": 0.25},
-    "in training, share 1": {**IN_TRAINING, "trial_share": 1.0},
-    "in training, one round": {**IN_TRAINING, "rounds": 1},
-    "in training, half the evidence": {**IN_TRAINING, "verify_size": 64},
-    "in training, twice the evidence": {**IN_TRAINING, "verify_size": 256},
-    "in training, 4 x the evidence": {**IN_TRAINING, "verify_size": 512},
     "off": {"verify": "off"},
 }
 
@@ -97,7 +89,6 @@ def run(
         else:
             engine.epoch_end(policy)
     spent, accuracy = zip(*curve, strict=True)
-    metrics = engine.metrics()
     return {
         "world": world_name,
         "arm": arm_name,
@@ -115,7 +106,6 @@ def run(
         "gain of a join": statistics.mean(verdicts.joined) if verdicts.joined else 0.0,
         "training": trained,
         "outside": policy.rollouts,
-        "on trial": int(metrics.get("coevo/trial_rollouts", 0)),
         "barriers": policy.barriers,
         "calls": teacher.calls,
     }
@@ -147,7 +137,7 @@ def _accuracy(engine: Coevolution, policy: TabularPolicy) -> float:
 
 COLUMNS: Final = (
     *("end", "area", "without it", "tried", "better", "joined", "right", "gain of a join"),
-    *("error", "bias", "outside", "on trial", "barriers", "calls"),
+    *("error", "bias", "outside", "barriers", "calls"),
 )
 
 

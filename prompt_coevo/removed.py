@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 SETTINGS: Final[Mapping[str, str]] = {
+    "inspo.trial_share": 'it belonged to inspo.verify = "in_training"; use "blocking"',
+    "inspo.trial_steps": 'it belonged to inspo.verify = "in_training"; use "blocking"',
     "p2o.gepa_proposals": 'install docs/plugins/gepa and set algorithms = "p2o,gepa" and gepa.proposals',
     "p2o.overlap_waves": 'use algorithms = "stream", whose search never stops training',
     "p2o.likeness_column": "name a function of yours by p2o.likeness, as module:attribute",

@@ -145,8 +145,6 @@ RUNS = {
     "core-inspo-history": Run(inspo(proposer="history", parents=2, child_weight="zero")),
     "core-inspo-overlapped": Run(OVERLAPPED),
     "core-inspo-overlapped-resumed": Run(OVERLAPPED, steps=KILLED),
-    "core-inspo-in-training": Run(inspo(verify="in_training")),
-    "core-inspo-in-training-resumed": Run(inspo(verify="in_training"), steps=KILLED),
     "core-inspo-before": Run(inspo(evolution="before")),
     "core-inspo-after": Run(inspo(evolution="after")),
     "core-inspo-no-prune-no-verify": Run(inspo(prune=False, verify="off", population_size=9)),

@@ -27,7 +27,7 @@ from prompt_coevo.report.run import (
 )
 from prompt_coevo.types import EMPTY_TEMPLATE
 
-_QUIET: Final = frozenset({"state_saved", "trial_begun", "reflection_awaited"})
+_QUIET: Final = frozenset({"state_saved", "reflection_awaited"})
 _MOST_NOTES: Final = 1_000
 _LONGEST_NOTE: Final = 2_000
 

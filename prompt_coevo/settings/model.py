@@ -182,7 +182,6 @@ class Settings(BaseSettings):
             problems += [*self._idle_sections(), *self._of_methods(methods)]
         problems += [
             *self._of_distillation(),
-            *self._of_trials(methods),
             *self._of_overlap(),
             *registry.unknown("sinks", self.sinks, "sinks"),
         ]
@@ -254,17 +253,6 @@ class Settings(BaseSettings):
             yield from section_mistakes(
                 method.section, f"plugins.{name}", self.plugins.get(name, {}), own
             )
-
-    def _of_trials(self, methods: Mapping[str, Method]) -> Iterator[str]:
-        if "inspo" not in self.algorithms or self.inspo.verify != "in_training":
-            return
-        for name, method in methods.items():
-            if "template" in method.provides:
-                yield (
-                    f'inspo.verify = "in_training" cannot go with {name}: rollouts under its templates say '
-                    "nothing about an instruction, so candidates would be judged by the questions that are "
-                    'not hard; set inspo.verify = "blocking"'
-                )
 
     def _of_overlap(self) -> Iterator[str]:
         overlapped = "inspo" in self.algorithms and self.inspo.reflection == "overlapped"

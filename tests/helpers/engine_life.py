@@ -65,10 +65,6 @@ SETTINGS: Final[dict[str, dict[str, Any]]] = {
         "algorithms": "inspo",
         "inspo": {**_INSPO, "evolve_every": 3, "reflection": "overlapped", "overlap_steps": 2},
     },
-    "in training": {
-        "algorithms": "inspo",
-        "inspo": {**_INSPO, "evolve_every": 3, "verify": "in_training"},
-    },
     "both": {"algorithms": "inspo,p2o", "inspo": _INSPO, "p2o": _WAVES},
 }
 

@@ -118,8 +118,6 @@ DECISIONS = (
     "evolution_skipped",
     "population_not_full",
     "reflection_dropped",
-    "trial_begun",
-    "trial_dropped",
 )
 
 

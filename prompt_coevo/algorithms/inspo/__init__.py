@@ -68,12 +68,10 @@ def _dear(section: InspoSettings, workload: Workload) -> Iterator[str]:
     if rollouts > trained > 0:
         whose = "an epoch's training" if workload.epochs is None else "training"
         fitting = max(1, section.verify_size * trained // rollouts)
-        online = section.evolution == "online"
-        others = 'inspo.verify = "in_training" makes none, and ' if online else ""
         yield (
             f"candidates may be verified by {rollouts} rollouts in the whole run, "
-            f"{rollouts / trained:.1f} times the {trained} of {whose}; {others}inspo.verify_size = "
-            f"{fitting} makes about as many"
+            f"{rollouts / trained:.1f} times the {trained} of {whose}; inspo.verify_size = {fitting} "
+            "makes about as many"
         )
 
 

@@ -3,8 +3,7 @@
 Rounds of generating and verifying until the population is full again, or `rounds` of them are over.
 The paper's line 18 tests the size of a set that line 22 does not fill, and does not say what joins: here
 the parents and the new instructions fill the population together, and a child joins only if it does at
-least as well as its parent on the same questions under the same weights (or in training's own groups,
-`in_training.py`).
+least as well as its parent on the same questions under the same weights.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Every group of rollouts runs under one instruction of a population; its rewards say what the instruction
 is worth. The worse half is pruned from time to time, and new instructions are written by a reflection
-model that sees failed trajectories, and verified by rollouts of the current policy (`evolution.py`), or
-in training's own groups (`in_training.py`).
+model that sees failed trajectories, and verified by rollouts of the current policy (`evolution.py`).
 
 Deviations: `t` counts the weight updates that used a new generation round, so that every step adds
 window entries; weights after an evolution as in `population.py`; an instruction search before or after
@@ -66,7 +65,7 @@ class Inspo:
         self._evolver = Evolver(context, self._population, self._buffer)
         self._schedule = EvolutionSchedule(context, self._evolver)
         self._begun = self._new_round = False
-        self._step = self._unfit_rollouts = self._trial_rollouts = 0
+        self._step = self._unfit_rollouts = 0
         self._rewards: dict[str, list[float]] = {}
         self._best: Candidate = first[0]
         self._published: str | None = None
@@ -107,32 +106,23 @@ class Inspo:
 
     @hookimpl
     def coevo_plan_group(self, round: int, group: int, group_size: int) -> Sequence[MemberPlan]:
-        """Line 5: `I ~ p(. | W; P)`, for every question anew; or what is on trial."""
+        """Line 5: `I ~ p(. | W; P)`, for every question anew."""
         if not self._begun:
             raise HostError("a round was planned before training began; call begin(policy) first")
         rng = counter_rng(self._context.settings.seed, "inspo/instruction", round, group)
-        tried = self._schedule.plan(round, group)
-        instruction = tried or self._population.draw(rng.random())
+        instruction = self._population.draw(rng.random())
         return [MemberPlan(instruction=instruction)] * group_size
 
     @hookimpl
     def coevo_observe(self, groups: Sequence[Group]) -> None:
-        """Lines 7 and 15. Templated rollouts and unfit ones say nothing about an instruction.
-
-        As rollouts of a verification, those of a candidate without a verdict enter neither windows nor
-        buffer.
-        """
+        """Lines 7 and 15. Templated rollouts and unfit ones say nothing about an instruction."""
         self._new_round = True
-        self._schedule.observe(groups)
         experienced = []
         for rollout in (rollout for group in groups for rollout in group.rollouts):
             instruction = rollout.assignment.instruction
             if instruction is None or rollout.assignment.templated:
                 continue
-            if self._schedule.tries(instruction):
-                self._trial_rollouts += 1
-                self._unfit_rollouts += not rollout.fit
-            elif rollout.fit:
+            if rollout.fit:
                 self._rewards.setdefault(instruction.id, []).append(rollout.reward)
                 experienced.append(rollout)
             else:
@@ -321,7 +311,6 @@ class Inspo:
             "history": list(self._evolver.history.items()),  # a host may sort the names of a dict
             "verify_rollouts": self._evolver.rollouts,
             "unfit_rollouts": self._unfit_rollouts,
-            "trial_rollouts": self._trial_rollouts,
             "schedule": self._schedule.to_json(),
             "joined": self._joined,
         }
@@ -336,18 +325,14 @@ class Inspo:
         self._evolver.history = dict(state["history"])
         self._evolver.rollouts = state["verify_rollouts"]
         self._unfit_rollouts = state["unfit_rollouts"]
-        self._trial_rollouts = state.get(
-            "trial_rollouts", 0
-        )  # states of earlier versions have none
         self._schedule.load(state["schedule"])
-        members = self._population.members
-        self._joined = state.get("joined", sum(one.origin not in _FIRST for one in members))
+        self._joined = state["joined"]
         self._update_choice()
 
     @hookimpl
     def coevo_metrics(self) -> dict[str, float]:
         weights = [self._population.weight(member.id) for member in self._population.members]
-        numbers = {
+        return {
             "population": float(len(weights)),
             "best_instruction_weight": self._population.weight(self._best.id),
             "mean_instruction_weight": sum(weights) / len(weights),
@@ -355,6 +340,3 @@ class Inspo:
             "verify_rollouts": float(self._evolver.rollouts),
             "unfit_rollouts": float(self._unfit_rollouts),
         }
-        if self._settings.verify == "in_training":
-            numbers["trial_rollouts"] = float(self._trial_rollouts)
-        return numbers

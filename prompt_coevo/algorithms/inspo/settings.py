@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
 from prompt_coevo.settings.section import Section
-
-TRIAL_SHARE: Final = 0.5
-"""The default of `trial_share`."""
 
 
 class InspoSettings(Section):
@@ -52,19 +49,11 @@ class InspoSettings(Section):
     """Candidates that one call is asked for."""
     rounds: int = Field(default=5, ge=1)
     """Rounds of generating and verifying that one evolution may take."""
-    verify: Literal["blocking", "in_training", "off"] = "blocking"
-    """How candidates are verified: by rollouts that training waits for (the paper), or in training's own
-    groups; `off`: every candidate that passes the gates joins while there is room, an ablation. `true` is
-    `blocking` and `false` is `off`."""
+    verify: Literal["blocking", "off"] = "blocking"
+    """How candidates are verified: by rollouts that training waits for (the paper); `off`: every candidate
+    that passes the gates joins while there is room, an ablation. `true` is `blocking`, `false` is `off`."""
     verify_size: int = Field(default=200, ge=1)
-    """`|D_B|`: questions on which candidates are verified; `in_training`, the rollouts of each candidate
-    that are enough for a verdict."""
-    trial_share: float | None = Field(default=None, ge=0.01, le=1.0)
-    """With `in_training`: the share of the groups that run under candidates and their parent while there
-    are candidates on trial. Default: 0.5."""
-    trial_steps: int | None = Field(default=None, ge=1)
-    """With `in_training`: the verdict falls after so many steps at the latest, and before the next
-    evolution. Default: `evolve_every`."""
+    """`|D_B|`: questions on which candidates are verified."""
     top_n: int = Field(default=3, ge=1)
     """At most so many verified candidates join in one round (the paper gives no number)."""
     child_weight: Literal["verified", "zero"] = "verified"
@@ -88,7 +77,9 @@ class InspoSettings(Section):
     @field_validator("verify", mode="before")
     @classmethod
     def _verify_as_a_switch(cls, value: Any) -> Any:
-        """YAML reads `off` as false; and it was a switch once."""
+        """YAML reads `off` as false."""
+        if value == "in_training":
+            raise ValueError('"in_training" was removed: its verdicts were worse; use "blocking"')
         return {"true": "blocking", "false": "off"}.get(str(value).lower(), value)
 
     def problems(self) -> Iterator[str]:
@@ -106,7 +97,6 @@ class InspoSettings(Section):
                 f"{self.evolve_every} there is never an evolution; raise evolve_until, or set "
                 'inspo.evolution = "off"'
             )
-        yield from self._of_the_trial()
         if self.reflection == "overlapped":
             yield from self._of_the_overlap()
         elif self.overlap_steps is not None:
@@ -139,24 +129,6 @@ class InspoSettings(Section):
             full = len(self.initial_population) == self.population_size
             return "the instructions of inspo.initial_population" if full else ""
         return "the paraphrases" if self.paraphrase else ""
-
-    def _of_the_trial(self) -> Iterator[str]:
-        if self.verify != "in_training":
-            for name in ("trial_share", "trial_steps"):
-                if getattr(self, name) is not None:
-                    yield f'inspo.{name} has no effect unless inspo.verify = "in_training"'
-            return
-        if self.evolution != "online":
-            yield (
-                'inspo.verify = "in_training" tries candidates in the groups of training, and with '
-                f'inspo.evolution = "{self.evolution}" there are no candidates then; set inspo.verify = '
-                '"blocking"'
-            )
-        if self.trial_steps is not None and self.trial_steps > self.evolve_every:
-            yield (
-                f"inspo.trial_steps = {self.trial_steps} must not be larger than inspo.evolve_every = "
-                f"{self.evolve_every}, since the next evolution ends a trial"
-            )
 
     def _of_the_overlap(self) -> Iterator[str]:
         if self.evolution != "online":

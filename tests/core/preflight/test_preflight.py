@@ -466,7 +466,7 @@ def test_verification_next_to_training() -> None:
     # Two evolutions, each of five rounds with six candidates, and the parent once: 62 times 200.
     assert warning.text == (
         "inspo: candidates may be verified by 12400 rollouts in the whole run, 3.1 times the 4000 of "
-        'training; inspo.verify = "in_training" makes none, and inspo.verify_size = 64 makes about as many'
+        "training; inspo.verify_size = 64 makes about as many"
     )
     costs = (
         "inspo: 2 searches in this run; in the whole run at most 12400 rollouts outside training"
@@ -474,12 +474,10 @@ def test_verification_next_to_training() -> None:
     text = " ".join(page.text().split())
     assert costs in text
     assert "and 10 reflection calls" in text
-    for fitting in ({"verify_size": 64}, {"verify": "in_training"}, {"verify": "off"}):
+    for fitting in ({"verify_size": 64}, {"verify": "off"}):
         assert not inspo_page(length, **fitting).of("warning")
     (warning,) = inspo_page({}).of("warning")
     assert "times the 800 of an epoch's training" in warning.text
-    (warning,) = inspo_page(length, evolution="before").of("warning")
-    assert "in_training" not in warning.text
 
 
 def test_tokens_and_dollars_where_litellm_knows_a_price() -> None:

@@ -142,31 +142,13 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
             {"inspo": {"reflection": "overlapped", "evolve_every": 1}},
             "inspo.overlap_steps = 1 must be smaller than inspo.evolve_every = 1",
         ),
-        *(
-            (
-                {"inspo": {"verify": "in_training", "evolution": evolution}},
-                f'and with inspo.evolution = "{evolution}" there are no candidates then; set '
-                'inspo.verify = "blocking"',
-            )
-            for evolution in ("before", "after", "off")
-        ),
         (
-            {"inspo": {"trial_share": 0.5}},
-            'inspo.trial_share has no effect unless inspo.verify = "in_training"',
+            {"inspo": {"verify": "in_training"}},
+            'inspo.verify "in_training" was removed: its verdicts were worse; use "blocking"',
         ),
-        (
-            {"inspo": {"trial_steps": 3, "verify": "off"}},
-            'inspo.trial_steps has no effect unless inspo.verify = "in_training"',
-        ),
-        (
-            {"inspo": {"trial_steps": 16, "verify": "in_training"}},
-            "inspo.trial_steps = 16 must not be larger than inspo.evolve_every = 15",
-        ),
-        ({"inspo": {"trial_share": 1.1, "verify": "in_training"}}, "inspo.trial_share"),
-        ({"inspo": {"trial_share": 0.0, "verify": "in_training"}}, "inspo.trial_share"),
         (
             {"inspo": {"verify": "sometimes"}},
-            "inspo.verify: input should be 'blocking', 'in_training' or 'off'",
+            "inspo.verify: input should be 'blocking' or 'off'",
         ),
         (
             {"algorithms": "inspo", "inspo": {"evolve_every": 20, "evolve_until": 20}},

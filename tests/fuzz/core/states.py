@@ -43,7 +43,6 @@ SETTINGS: Final[dict[str, dict[str, Any]]] = {
         "algorithms": "inspo",
         "inspo": {**_INSPO, "evolve_every": 2, "reflection": "overlapped"},
     },
-    "in_training": {"algorithms": "inspo", "inspo": {**_INSPO, "verify": "in_training"}},
 }
 """One for each way in which a method keeps its state."""
 

@@ -72,16 +72,6 @@ class TestInspoOverlapped(AlgorithmLaws):
     settings = inspo(reflection="overlapped", overlap_steps=2)
 
 
-class TestInspoInTraining(AlgorithmLaws):
-    settings = inspo(verify="in_training")
-
-
-class TestInspoInTrainingOverlapped(AlgorithmLaws):
-    settings = inspo(
-        verify="in_training", trial_share=1.0, reflection="overlapped", parents=2, evolve_every=4
-    )
-
-
 class TestInspoWithParaphrases(AlgorithmLaws):
     settings = inspo(initial_population=(), instruction="Think.", proposer="history", parents=2)
 
