@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from prompt_coevo.preflight.page import Line
+from prompt_coevo.preflight.page import Line, plural
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import Cost, Foresight, Method, Workload
 
@@ -49,7 +49,7 @@ def _training(workload: Workload) -> str:
     if workload.epochs is not None:
         length.append(f"{workload.epochs:.3g} epoch{'' if workload.epochs == 1 else 's'}")
     if workload.steps is not None:
-        length.append(f"{workload.steps} step{'' if workload.steps == 1 else 's'}")
+        length.append(plural(workload.steps, "step"))
     return f"{epoch}; the run has {', '.join(length)}" if length else epoch
 
 

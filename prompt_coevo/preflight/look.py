@@ -9,12 +9,7 @@ from prompt_coevo.errors import HostError, OutOfStep
 from prompt_coevo.policy import Policy
 from prompt_coevo.preflight.forecast import forecast
 from prompt_coevo.preflight.page import Line
-from prompt_coevo.preflight.prompts import (
-    PROBE_INSTRUCTION,
-    PROBE_TEMPLATE,
-    Encode,
-    look_at_prompts,
-)
+from prompt_coevo.preflight.prompts import Encode, look_at_prompts, probe_of
 from prompt_coevo.preflight.reflection_call import Answer, look_at_reflection
 from prompt_coevo.reflection.paid_replies import PaidReplies
 from prompt_coevo.settings import Settings, may_distil
@@ -71,14 +66,8 @@ class Looking:
         size = workload.group_size if workload is not None else _ROLLED_OUT
         question_id = policy.question_ids()[0]
         placement = self.settings.placement.build()
-        probe = Assignment(
-            question_id,
-            instruction=PROBE_INSTRUCTION if "instruction" in self._kinds else None,
-            template=PROBE_TEMPLATE if "template" in self._kinds else None,
-            placement=placement,
-        )
         bare = Assignment(question_id, placement=placement)
-        plan = [*[bare] * max(1, size - 1), probe]
+        plan = [*[bare] * max(1, size - 1), probe_of(question_id, self._kinds, placement)]
         try:
             rollouts = list(policy.rollout([RolloutRequest(one, Sampling()) for one in plan]))
             if len(rollouts) != len(plan):

@@ -71,9 +71,10 @@ class Page:
     def _verdict(self) -> str:
         problems, warnings = len(self.of("problem")), len(self.of("warning"))
         if problems:
-            return f"{_count(problems, 'problem')}, {_count(warnings, 'warning')}"
-        return f"no problem, {_count(warnings, 'warning')}"
+            return f"{plural(problems, 'problem')}, {plural(warnings, 'warning')}"
+        return f"no problem, {plural(warnings, 'warning')}"
 
 
-def _count(number: int, noun: str) -> str:
+def plural(number: int, noun: str) -> str:
+    """Write a number with its noun: `1 call`, `2 calls`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

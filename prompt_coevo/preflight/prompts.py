@@ -8,14 +8,12 @@ from typing import Final, TypeAlias
 from prompt_coevo.errors import HostError
 from prompt_coevo.placement import Placement, Prompt
 from prompt_coevo.policy import Policy
-from prompt_coevo.preflight.page import Line, Status
+from prompt_coevo.preflight.page import Line, Status, plural
 from prompt_coevo.settings.method import Job
 from prompt_coevo.types import Assignment, Candidate, Question
 
-PROBE_TEMPLATE: Final = Candidate("Think of what you know, step by step.", "template", "probe")
-PROBE_INSTRUCTION: Final = Candidate(
-    "Answer the question as well as you can.", "instruction", "probe"
-)
+_TEMPLATE: Final = Candidate("Think of what you know, step by step.", "template", "probe")
+_INSTRUCTION: Final = Candidate("Answer the question as well as you can.", "instruction", "probe")
 LOOKED_AT: Final = 10_000
 """Questions whose shape is looked at, at most, evenly spaced."""
 _SHOWN: Final = 6
@@ -46,6 +44,19 @@ def shapes(policy: Policy) -> tuple[dict[Shape, tuple[Question, int]], int]:
     return found, len(looked_at)
 
 
+def probe_of(
+    question_id: str, kinds: Collection[Job], placement: Placement, *, distill: bool = True
+) -> Assignment:
+    """Put a question under a made-up candidate of each kind that the run brings in."""
+    return Assignment(
+        question_id,
+        instruction=_INSTRUCTION if "instruction" in kinds else None,
+        template=_TEMPLATE if "template" in kinds else None,
+        distill=distill,
+        placement=placement,
+    )
+
+
 def look_at_prompts(
     policy: Policy,
     kinds: Collection[Job],
@@ -58,24 +69,18 @@ def look_at_prompts(
     found, looked_at = shapes(policy)
     total = len(policy.question_ids())
     some = "" if looked_at == total else f", {looked_at} of them looked at"
-    yield Line("ok", "questions", f"{total} questions in {_plural(len(found), 'shape')}{some}")
+    yield Line("ok", "questions", f"{total} questions in {plural(len(found), 'shape')}{some}")
     if not kinds:
         return
     ordered = sorted(found.items(), key=lambda item: -item[1][1])
     for place, (shape, (question, count)) in enumerate(ordered):
-        probe = Assignment(
-            question.id,
-            instruction=PROBE_INSTRUCTION if "instruction" in kinds else None,
-            template=PROBE_TEMPLATE if "template" in kinds else None,
-            distill=distill,
-            placement=placement,
-        )
+        probe = probe_of(question.id, kinds, placement, distill=distill)
         status, told = _placed(probe, question, kinds, encode)
         if place < _SHOWN or status != "ok":
             yield Line(status, "prompts", f"{', '.join(shape)} ({count}): {told}")
     if len(ordered) > _SHOWN:
         rest = len(ordered) - _SHOWN
-        yield Line("note", "prompts", f"{_plural(rest, 'rarer shape')} looked at likewise")
+        yield Line("note", "prompts", f"{plural(rest, 'rarer shape')} looked at likewise")
 
 
 def _placed(
@@ -124,7 +129,3 @@ def _shape(prompt: Prompt) -> Shape:
 def _named(kinds: Collection[Job]) -> str:
     articles = {"instruction": "an instruction", "template": "a template"}
     return " and ".join(articles[kind] for kind in sorted(kinds))
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

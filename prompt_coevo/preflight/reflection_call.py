@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from prompt_coevo.preflight.page import Line, Status
+from prompt_coevo.preflight.page import Line, Status, plural
 from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.redact import redact
 from prompt_coevo.reflection.paid_replies import PaidReplies
@@ -112,7 +112,7 @@ def name_of(settings: ReflectionSettings) -> str:
 
 def _line(settings: ReflectionSettings, answer: Answer, near: str | None) -> Line:
     name = name_of(settings)
-    calls = f"{answer.calls} call{'' if answer.calls == 1 else 's'} outside of the budgets"
+    calls = f"{plural(answer.calls, 'call')} outside of the budgets"
     if answer.alive:
         return Line("ok", _TOPIC, f"{name} answered in {answer.seconds:.1f} s ({calls})")
     said = _ASIDE.split(answer.reply.error or "")[0]
