@@ -67,8 +67,8 @@ def _live(path: Path, *, resumed: bool) -> None:
     except StateError:
         return
     _check(ledger)
-    reply = ledger.earlier_reply("r1")
-    assert reply is None or isinstance(reply.text, str)
+    earlier = ledger.earlier_answer("r1")
+    assert earlier is None or isinstance(earlier[1].text, str)
     ledger.carry_over({"calls": 5, "usd": 1.0})
     call = ledger.asked("r2", (ledger.position, 0), Usage(1, 1, 0.1))
     ledger.answered(call, Reply("yes", usage=Usage(1, 1, 0.1)), 0.5)
@@ -78,9 +78,9 @@ def _live(path: Path, *, resumed: bool) -> None:
     again.open("a run", continues="a run")
     assert again.position >= ledger.position
     assert all(again.totals[name] >= before[name] - 1e-6 * before[name] for name in before)
-    found = again.earlier_reply("r2")
+    found = again.earlier_answer("r2")
     assert found is not None
-    assert found.text == "yes"
+    assert found[1].text == "yes"
 
 
 def _check(ledger: Ledger) -> None:
