@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import logging
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -24,14 +23,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Report = Callable[[str, str, Exception], None]
 
-_MARK: Final = f"{PROJECT}_impl"
-
 # A gate that cannot answer must not let anything through, so its error is the caller's.
 _RAISES: Final = frozenset({"coevo_check_candidate"})
 
 
 class Plugins:
-    """Loads plugins and calls their hooks, in pluggy's way: the last one registered is asked first.
+    """Loads plugins and calls their hooks, in pluggy's order: the last one registered is asked first.
 
     A hook is named by its specification, `plugins.first(hookspecs.coevo_propose, requests=...)`, so
     that a type checker knows its arguments and its result. A plugin that raises is reported through
@@ -41,13 +38,11 @@ class Plugins:
     """
 
     def __init__(self, on_error: Report | None = None, *, secrets: Sequence[str] = ()) -> None:
-        self._manager = pluggy.PluginManager(PROJECT)
+        self._manager = _Manager(PROJECT)
         self._manager.add_hookspecs(hookspecs)
         self._on_error = on_error
         self._secrets = tuple(secrets)
         self._given: dict[str, object] = {}
-        self._answering = ""
-        self._answered: list[str] = []
 
     def register(self, plugin: object, name: str) -> None:
         """Add a plugin.
@@ -70,7 +65,7 @@ class Plugins:
                 f"the plugin {name!r} cannot be registered: {gone[0]} was removed: {removed.HOOKS[gone[0]]}"
             )
         try:
-            self._manager.register(_Guarded(plugin, name, self), name)
+            self._manager.register(plugin, name)
             self._manager.check_pending()
         except (TypeError, ValueError, pluggy.PluginValidationError) as error:
             if self._manager.has_plugin(name):
@@ -93,57 +88,33 @@ class Plugins:
 
     def first(self, hook: Callable[P, R | None], *args: P.args, **kwargs: P.kwargs) -> R | None:
         """The first result that is not None, of a hook that one provider answers."""
-        result: R | None = self._call(hook, kwargs)
-        return result
+        return next((result for _, result in self._answers(hook, kwargs)), None)
 
     def each(self, hook: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
         """Call all plugins that implement the hook."""
-        self._call(hook, kwargs)
+        for _ in self._answers(hook, kwargs):
+            pass
 
     def by_plugin(
         self, hook: Callable[P, R | None], *args: P.args, **kwargs: P.kwargs
     ) -> dict[str, R]:
-        """The results by plugin name, in the order of asking, of those that answer and do not raise.
-
-        Raises PluginError if a hook wrapper answers with another number of results than it got.
-        """
-        self._answering, self._answered = hook.__name__, []
-        results: Sequence[R] | None = self._call(hook, kwargs)
-        if results is None:  # a wrapper raised; what the plugins say must not be lost with it
-            return self._without_wrappers(hook.__name__, kwargs)
-        if len(results) != len(self._answered):
-            raise PluginError(
-                f"a wrapper of {hook.__name__} answers {len(results)} results for those of "
-                f"{len(self._answered)} plugins; it must answer one each, in their order"
-            )
-        return dict(zip(self._answered, results, strict=True))
-
-    def _without_wrappers(self, hook: str, arguments: Mapping[str, object]) -> dict[str, Any]:
-        caller: pluggy.HookCaller = getattr(self._manager.hook, hook)
-        found = {}
-        for one in reversed(caller.get_hookimpls()):
-            if not (one.wrapper or one.hookwrapper):
-                result = one.function(**{name: arguments[name] for name in one.argnames})
-                if result is not None:
-                    found[one.plugin_name] = result
-        return found
+        """The results by plugin name, in the order of asking, of those that answer and do not raise."""
+        return dict(self._answers(hook, kwargs))
 
     def only(
         self, name: str, hook: Callable[P, R | None], *args: P.args, **kwargs: P.kwargs
     ) -> R | None:
         """The result of one plugin's hook, None if it does not implement it. Errors pass through."""
-        caller: pluggy.HookCaller = getattr(self._manager.hook, hook.__name__)
-        for one in caller.get_hookimpls():
-            if one.plugin_name == name and not (one.wrapper or one.hookwrapper):
-                guarded: Any = one.function
-                result: R = guarded.__wrapped__(**{name: kwargs[name] for name in one.argnames})
+        for one in self._implementations(hook):
+            if one.plugin_name == name:
+                function: Any = one.function
+                result: R | None = function(**{name: kwargs[name] for name in one.argnames})
                 return result
         return None
 
     def implements(self, name: str, hook: Callable[..., object]) -> bool:
         """Whether the plugin of this name has the hook."""
-        caller: pluggy.HookCaller = getattr(self._manager.hook, hook.__name__)
-        return any(one.plugin_name == name for one in caller.get_hookimpls())
+        return any(one.plugin_name == name for one in self._implementations(hook))
 
     def report(self, plugin: str, hook: str, error: Exception) -> None:
         """Say in the log and to `on_error` that a plugin raised."""
@@ -153,73 +124,39 @@ class Plugins:
         if self._on_error is not None:
             self._on_error(plugin, hook, error)
 
-    def answered(self, plugin: str, hook: str) -> None:
-        """A plugin has answered; pluggy's results alone do not say which."""
-        if hook == self._answering:
-            self._answered.append(plugin)
+    def _implementations(self, hook: Callable[..., object]) -> list[pluggy.HookImpl]:
+        """In the order of asking."""
+        caller: pluggy.HookCaller = getattr(self._manager.hook, hook.__name__)
+        return caller.get_hookimpls()[::-1]
 
-    def _call(self, hook: Callable[..., object], arguments: Mapping[str, object]) -> Any:
-        try:
-            return getattr(self._manager.hook, hook.__name__)(**arguments)
-        except CoevoError:
-            raise
-        except Exception as error:
-            if hook.__name__ in _RAISES:
+    def _answers(
+        self, hook: Callable[..., object], arguments: Mapping[str, object]
+    ) -> Iterator[tuple[str, Any]]:
+        """Ask one plugin after the other, as long as the caller wants more."""
+        for one in self._implementations(hook):
+            wanted = {name: arguments[name] for name in one.argnames}
+            try:
+                result = one.function(**wanted)
+            except CoevoError:
                 raise
-            self.report("a hook wrapper", hook.__name__, error)  # plugins are guarded one by one
-            return None
+            except Exception as error:
+                if hook.__name__ in _RAISES:
+                    raise
+                self.report(one.plugin_name, hook.__name__, error)
+            else:
+                if result is not None:
+                    yield one.plugin_name, result
 
 
-class _Guarded:
-    """A plugin whose hooks report what they raise and answer None.
-
-    pluggy sees this in the plugin's place, so that order, first results and wrappers are its own.
-    """
-
-    def __init__(self, plugin: object, name: str, manager: Plugins) -> None:
-        for attribute in dir(plugin):
-            if isinstance(inspect.getattr_static(plugin, attribute, None), property):
-                continue  # looking at it would run it
-            method = getattr(plugin, attribute, None)
-            options = getattr(method, _MARK, None)
-            if callable(method) and isinstance(options, dict):
-                hook = options.get("specname") or attribute
-                setattr(self, attribute, _guarded(method, hook, options, (name, manager)))
-
-
-def _guarded(
-    method: Callable[..., Any],
-    hook: str,
-    options: Mapping[str, Any],
-    owner: tuple[str, Plugins],
-) -> Callable[..., Any]:
-    name, manager = owner
-    if options.get("wrapper") or options.get("hookwrapper"):
-        if not inspect.isgeneratorfunction(method):
-            raise TypeError(f"the wrapper of {hook} has no yield")
-
-        @functools.wraps(method)
-        def around(*args: Any, **kwargs: Any) -> Any:
-            return (yield from method(*args, **kwargs))
-
-        return around
-
-    @functools.wraps(method)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
-        try:
-            result = method(*args, **kwargs)
-        except CoevoError:
-            raise
-        except Exception as error:
-            if hook in _RAISES:
-                raise
-            manager.report(name, hook, error)
-            return None
-        if result is not None:
-            manager.answered(name, hook)
-        return result
-
-    return guarded
+class _Manager(pluggy.PluginManager):
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
+        """Find a plugin's hook. Raise TypeError for a wrapper."""
+        if isinstance(inspect.getattr_static(plugin, name, None), property):
+            return None  # older versions of pluggy would run it
+        options = super().parse_hookimpl_opts(plugin, name)
+        if options and (options.get("wrapper") or options.get("hookwrapper")):
+            raise TypeError(f"{name} is a hook wrapper, which are not called; make it a hook")
+        return options
 
 
 def _loaded(entry: EntryPoint) -> object:

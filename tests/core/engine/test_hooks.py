@@ -164,31 +164,35 @@ def test_a_proposer_that_does_not_answer_ends_the_search(
     assert any(event["event"] == "plugin_error" for event in events) == (answer is not None)
 
 
-def test_a_hook_wrapper_runs_once_per_call() -> None:
-    runs = []
+def test_the_answers_have_the_names_of_their_plugins_in_the_order_of_asking() -> None:
+    class Answers:
+        def __init__(self, answer: Any) -> None:
+            self.answer = answer
 
-    class Doubler:
-        @hookimpl(wrapper=True)
-        def coevo_metrics(self) -> Any:
-            results = yield
-            runs.append(len(results))
-            return [{name: 2 * value for name, value in values.items()} for values in results]
-
-    class One:
         @hookimpl
-        def coevo_metrics(self) -> dict[str, float]:
-            return {"one": 1.0}
+        def coevo_state(self) -> Any:
+            if isinstance(self.answer, Exception):
+                raise self.answer
+            return self.answer
 
-    class Two:
-        @hookimpl
-        def coevo_metrics(self) -> dict[str, float]:
-            return {"two": 2.0}
+    class Early(Answers):
+        @hookimpl(tryfirst=True)
+        def coevo_state(self) -> Any:
+            return self.answer
 
+    given = {"early": Early(0), "one": Answers(1), "none": Answers(None), "two": Answers(2)}
     engine = Coevolution.from_settings(
-        Settings(algorithms=()), plugins={"doubler": Doubler(), "one": One(), "two": Two()}
+        Settings(algorithms=()), plugins={**given, "bad": Answers(RuntimeError("not today"))}
     )
-    assert engine.metrics() == {"coevo/one": 2.0, "coevo/two": 4.0}
-    assert runs == [2]
+    plugins = engine.desk.plugins
+    assert list(plugins.by_plugin(hookspecs.coevo_state).items()) == [
+        ("early", 0),
+        ("two", 2),
+        ("one", 1),
+    ]
+    assert plugins.first(hookspecs.coevo_state) == 0
+    with pytest.raises(RuntimeError, match="not today"):
+        plugins.only("bad", hookspecs.coevo_state)
 
 
 class Curriculum:

@@ -25,7 +25,6 @@ from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable
 from prompt_coevo.candidates.trials import Trial
 from prompt_coevo.candidates.verification import verify
 from prompt_coevo.engine.identity import RunIdentity
-from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.errors import PluginError, SettingsError
 from prompt_coevo.proposals import Proposal, ProposalRequest, Reply
 from prompt_coevo.settings import setting_fields
@@ -116,23 +115,17 @@ def test_metrics_that_are_no_numbers_are_left_out(answer: Any) -> None:
     assert "coevo/hard_samples" in engine_of(odd=Odd()).metrics()
 
 
-def test_a_wrapper_without_a_yield_is_refused() -> None:
+@pytest.mark.parametrize("kind", ["wrapper", "hookwrapper"])
+def test_a_hook_wrapper_is_refused(kind: str) -> None:
     class Odd:
-        @hookimpl(wrapper=True)
-        def coevo_observe(self, groups: Any) -> None: ...
-
-    with pytest.raises(PluginError, match="the wrapper of coevo_observe has no yield"):
-        engine_of(odd=Odd())
-
-
-def test_a_wrapper_that_raises_costs_no_state() -> None:
-    class Odd:
-        @hookimpl(wrapper=True)
-        def coevo_state(self) -> Any:
-            raise RuntimeError("not today")
+        @hookimpl(**{kind: True})  # type: ignore[call-overload]
+        def coevo_observe(self, groups: Any) -> Any:
             yield
 
-    assert "p2o" in plugin_states(engine_of(odd=Odd()).state_dict())
+    with pytest.raises(
+        PluginError, match="'odd' cannot be registered: coevo_observe is a hook wrapper"
+    ):
+        engine_of(odd=Odd())
 
 
 @pytest.mark.parametrize(
