@@ -16,7 +16,7 @@ _KEY = f"{ENV_PREFIX}REFLECTION__API_KEY"
 def sent(settings: Settings) -> dict[str, Any]:
     """What was set, wherever that was, as JSON. Without the key, because hosts print their arguments."""
     left_out: dict[str, Any] = {"preset": True, "config_file": True, "reflection": {"api_key"}}
-    return settings.model_dump(mode="json", exclude_unset=True, exclude=left_out)
+    return settings.resolved(exclude_unset=True, exclude=left_out)
 
 
 def received(values: Mapping[str, Any]) -> Settings:

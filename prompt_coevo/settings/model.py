@@ -163,15 +163,15 @@ class Settings(BaseSettings):
         return method.name if own else f"plugins.{method.name}"
 
     def resolved(self, **options: Any) -> dict[str, Any]:
-        """Dump all values as JSON, those of outside methods with their defaults.
+        """Dump all values as JSON, those of outside methods as their sections do: whole, and without keys.
 
         `options` are those of `model_dump`.
         """
         values = self.model_dump(mode="json", **options)
-        fallback = options.get("fallback")
+        common = {name: value for name, value in options.items() if name != "exclude"}
         for method in self._outside(methods_of(self).values()):
-            section = self.section(method.section)
-            values["plugins"][method.name] = section.model_dump(mode="json", fallback=fallback)
+            dumped = self.section(method.section).model_dump(mode="json", **common)
+            values["plugins"] = {**values.get("plugins", {}), method.name: dumped}
         return values
 
     @model_validator(mode="after")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
+from prompt_coevo import Method, Section
 from prompt_coevo.doors.sent_settings import received, sent
 from prompt_coevo.settings import Settings
 
@@ -34,3 +37,16 @@ def test_actors_get_what_the_environment_and_files_say_here_but_no_key(
     assert there.reflection.api_key is not None
     assert there.reflection.api_key.get_secret_value() == "sk-2"
     assert (there.p2o, there.seed, there.gates) == (settings.p2o, 7, settings.gates)
+
+
+def test_a_key_in_a_methods_section_is_not_sent(offer: Any) -> None:
+    class Own(Section):
+        token: SecretStr | None = None
+        size: int = 1
+
+    offer("methods", "mine", Method("mine", plugin=object, section=Own))
+    own = {"token": "sk-1", "size": 2}
+    settings = Settings(algorithms="mine", plugins={"mine": own})
+    assert "sk-1" not in json.dumps(sent(settings)) + repr(settings)
+    assert sent(settings)["plugins"]["mine"]["size"] == 2
+    assert sent(Settings(algorithms="mine"))["plugins"] == {"mine": {}}

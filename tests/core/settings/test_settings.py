@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict
 
+from prompt_coevo import registry
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import Settings, parse_section
+from prompt_coevo.settings.method import load_method
 from prompt_coevo.settings.presets import preset_names, preset_text
 
 
@@ -309,3 +311,10 @@ def test_a_variable_that_nests_too_deep(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("PROMPT_COEVO_DISTILL_BAND", "[" * 3000)
     with pytest.raises(SettingsError, match="too deep to be read"):
         Settings()
+
+
+def test_every_built_in_method_has_a_field_of_its_section() -> None:
+    built_in = [name for name in registry.names("methods") if registry.is_built_in("methods", name)]
+    for name in built_in:
+        assert Settings.model_fields[name].annotation is load_method(name).section
+        assert Settings().place(load_method(name)) == name
