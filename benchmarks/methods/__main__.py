@@ -55,6 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     again = commands.add_parser("replay", help="make a recorded run of each renamed arm again")
     again.add_argument("tier", choices=TIERS)
     again.add_argument("--arms", help="separated by commas; all by default")
+    again.add_argument(
+        "--runs",
+        type=Path,
+        help="runs that the older code made on this machine, with `run --json`; the published ones by "
+        "default, whose last digits another processor may not give",
+    )
     commands.add_parser("render", help="write the page")
     options = parser.parse_args(arguments)
     from store import ResultsError
@@ -65,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif options.command == "freeze":
             _freeze(options.tier)
         elif options.command == "replay":
-            _replay(options.tier, options.arms.split(",") if options.arms else None)
+            arms = options.arms.split(",") if options.arms else None
+            _replay(options.tier, arms, options.runs or results_file(options.tier))
         else:
             import page
 
@@ -113,8 +120,8 @@ def _freeze(name: str) -> None:
     FROZEN.write_text(json.dumps(frozen, indent=1) + "\n", "utf-8")
 
 
-def _replay(name: str, arms: Sequence[str] | None) -> None:
-    """Make one recorded run again for each arm whose settings have another hash now.
+def _replay(name: str, arms: Sequence[str] | None, runs: Path) -> None:
+    """Make one of the runs again for each arm whose settings have another hash now.
 
     Raises ResultsError if a run comes out otherwise than it was recorded.
     """
@@ -123,7 +130,7 @@ def _replay(name: str, arms: Sequence[str] | None) -> None:
     tier = importlib.import_module(name)
     current = digests(tier)
     proved: set[tuple[str, str]] = set()
-    for line in results_file(name).read_text("utf-8").splitlines():
+    for line in runs.read_text("utf-8").splitlines():
         run = json.loads(line)
         arm, was = run.get("arm"), run.get("settings")
         known = _replayed().get(name, {}).get(arm, {})

@@ -1,0 +1,178 @@
+"""What the house looks like in numbers, as JSON: `python tools/count_house.py [CHECKOUT]`.
+
+Rooms are folders; an arrow is a pair of rooms of which one imports the other, when it is loaded or
+later. The two walks are counted with Python's profiler, on the package that is installed: calls of
+its functions in all, calls from one of its files into another one, and the files that are entered.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+ROOTS = (
+    ("prompt_coevo", "prompt_coevo"),
+    ("adapters", "prompt_coevo.adapters"),
+    ("retrieval", "prompt_coevo.retrieval"),
+)
+DOORS = ("trl", "verl", "openrlhf")
+SMALL = 30
+
+
+def main(arguments: list[str]) -> None:
+    checkout = Path(arguments[0] if arguments else Path(__file__).parents[1]).resolve()
+    print(json.dumps({**counts(checkout), "walks": walks()}, indent=1))
+
+
+def counts(checkout: Path) -> dict[str, Any]:
+    """What can be counted without running anything."""
+    modules = dict(_modules(checkout))
+    lines = {name: len(path.read_text("utf-8").splitlines()) for name, path in modules.items()}
+    imports = {name: _imports(path, set(modules)) for name, path in modules.items()}
+    rooms = {name: _room(name, path) for name, path in modules.items()}
+    arrows = {
+        (rooms[name], rooms[other])
+        for name, others in imports.items()
+        for other in others
+        if rooms[name] != rooms[other]
+    }
+    readers = defaultdict(set)
+    for name, others in imports.items():
+        for other in others:
+            readers[other].add(name)
+    small = [
+        name
+        for name, size in lines.items()
+        if size < SMALL and len(readers[name]) == 1 and modules[name].name != "__init__.py"
+    ]
+    largest = max(lines, key=lambda name: lines[name])
+    return {
+        "files": len(modules),
+        "lines": sum(lines.values()),
+        "rooms": len(set(rooms.values())),
+        "arrows": len(arrows),
+        "circle of modules": _circle(imports),
+        "circle of rooms": _circle(_graph(arrows)),
+        "largest file": {largest: lines[largest]},
+        f"files under {SMALL} lines that one other file uses": sorted(small),
+        "Any per 1000 lines": {folder: _anys(checkout / folder) for folder, _ in ROOTS},
+        "lines a door": {
+            door: sum(lines[name] for name in modules if f".adapters.{door}" in name)
+            for door in DOORS
+        },
+    }
+
+
+def _modules(checkout: Path) -> Iterator[tuple[str, Path]]:
+    for folder, package in ROOTS:
+        for path in sorted((checkout / folder).rglob("*.py")):
+            parts = path.relative_to(checkout / folder).with_suffix("").parts
+            yield ".".join([package, *parts]).removesuffix(".__init__"), path
+
+
+def _imports(path: Path, known: set[str]) -> set[str]:
+    """The modules that a file imports when it is loaded; those for types alone do not count."""
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            node.body = []
+    names: set[str] = set()
+    for node in tree.body:
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Import):
+                names |= {alias.name for alias in inner.names}
+            elif isinstance(inner, ast.ImportFrom) and inner.module:
+                whole = {f"{inner.module}.{alias.name}" for alias in inner.names} & known
+                names |= whole or {inner.module}
+    return names & known
+
+
+def _room(name: str, path: Path) -> str:
+    return name if path.name == "__init__.py" else name.rpartition(".")[0]
+
+
+def _graph(arrows: set[tuple[str, str]]) -> dict[str, set[str]]:
+    graph: dict[str, set[str]] = defaultdict(set)
+    for start, end in arrows:
+        graph[start].add(end)
+    return graph
+
+
+def _circle(graph: dict[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def _anys(folder: Path) -> float:
+    texts = [path.read_text("utf-8") for path in folder.rglob("*.py")]
+    anys = sum(len(re.findall(r"\bAny\b", text)) for text in texts)
+    return round(1000 * anys / sum(len(text.splitlines()) for text in texts), 1)
+
+
+# The walks
+
+
+def walks() -> dict[str, dict[str, int]]:
+    """One question planned, and one reward on its way to a population's weight, both methods on."""
+    from prompt_coevo import Coevolution, Rollout, Settings
+
+    settings = Settings(
+        algorithms="inspo,p2o",
+        inspo={"instruction": "Think.", "paraphrase": False},
+        p2o={"search_backend": "waves"},
+        reflection={"function": str},
+    )
+    engine = Coevolution.from_settings(settings)
+    policy: Any = None
+    engine.begin(policy)
+    engine.observe([Rollout(one, "", 0.5) for one in engine.plan(["warm"], 1)])
+    engine.step_end(policy)
+    plan: list[Any] = []
+    planned = _calls(lambda: plan.extend(engine.plan(["q"], 1)))
+
+    def reward() -> None:
+        engine.observe([Rollout(plan[0], "", 1.0)])
+        engine.step_end(policy)
+
+    return {"one question planned": planned, "one reward to a weight": _calls(reward)}
+
+
+def _calls(walk: Callable[[], None]) -> dict[str, int]:
+    import prompt_coevo
+
+    home = str(Path(prompt_coevo.__file__).parent)
+    entered: Counter[str] = Counter()
+    crossing = 0
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        nonlocal crossing
+        if event != "call" or not frame.f_code.co_filename.startswith(home):
+            return
+        entered[frame.f_code.co_filename] += 1
+        caller = frame.f_back
+        while caller is not None and not caller.f_code.co_filename.startswith(home):
+            caller = caller.f_back  # through pluggy and the standard library
+        if caller is not None and caller.f_code.co_filename != frame.f_code.co_filename:
+            crossing += 1
+
+    sys.setprofile(look)
+    try:
+        walk()
+    finally:
+        sys.setprofile(None)
+    return {"calls": entered.total(), "calls into another file": crossing, "files": len(entered)}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
