@@ -1,8 +1,6 @@
-"""What the house looks like in numbers, as JSON: `python tools/count_house.py [CHECKOUT]`.
+"""Count files, lines, imports and settings, as JSON: `python tools/count_house.py [CHECKOUT]`.
 
-Rooms are folders; an arrow is a pair of rooms of which one imports the other, when it is loaded or
-later. The two walks are counted with Python's profiler, on the package that is installed: calls of
-its functions in all, calls from one of its files into another one, and the files that are entered.
+Rooms are folders; an arrow is a pair of rooms of which one imports the other, when it is loaded or later.
 """
 
 from __future__ import annotations
@@ -11,11 +9,11 @@ import ast
 import json
 import re
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 ROOTS = (
@@ -29,11 +27,11 @@ SMALL = 30
 
 def main(arguments: list[str]) -> None:
     checkout = Path(arguments[0] if arguments else Path(__file__).parents[1]).resolve()
-    print(json.dumps({**counts(checkout), "walks": walks()}, indent=1))
+    print(json.dumps(counts(checkout), indent=1))
 
 
 def counts(checkout: Path) -> dict[str, Any]:
-    """What can be counted without running anything."""
+    """Count what can be counted without running anything."""
     modules = dict(_modules(checkout))
     lines = {name: len(path.read_text("utf-8").splitlines()) for name, path in modules.items()}
     imports = {name: _imports(path, set(modules)) for name, path in modules.items()}
@@ -55,8 +53,12 @@ def counts(checkout: Path) -> dict[str, Any]:
     ]
     largest = max(lines, key=lambda name: lines[name])
     return {
+        **_interface(checkout),
         "files": len(modules),
-        "lines": sum(lines.values()),
+        "lines": {
+            folder: sum(lines[name] for name, path in modules.items() if path.is_relative_to(at))
+            for folder, at in ((folder, checkout / folder) for folder, _ in ROOTS)
+        },
         "rooms": len(set(rooms.values())),
         "arrows": len(arrows),
         "circle of modules": _circle(imports),
@@ -120,58 +122,18 @@ def _anys(folder: Path) -> float:
     return round(1000 * anys / sum(len(text.splitlines()) for text in texts), 1)
 
 
-# The walks
-
-
-def walks() -> dict[str, dict[str, int]]:
-    """One question planned, and one reward on its way to a population's weight, both methods on."""
-    from prompt_coevo import Coevolution, Rollout, Settings
-
-    settings = Settings(
-        algorithms="inspo,p2o",
-        inspo={"instruction": "Think.", "paraphrase": False},
-        p2o={"search_backend": "waves"},
-        reflection={"function": str},
-    )
-    engine = Coevolution.from_settings(settings)
-    policy: Any = None
-    engine.begin(policy)
-    engine.observe([Rollout(one, "", 0.5) for one in engine.plan(["warm"], 1)])
-    engine.step_end(policy)
-    plan: list[Any] = []
-    planned = _calls(lambda: plan.extend(engine.plan(["q"], 1)))
-
-    def reward() -> None:
-        engine.observe([Rollout(plan[0], "", 1.0)])
-        engine.step_end(policy)
-
-    return {"one question planned": planned, "one reward to a weight": _calls(reward)}
-
-
-def _calls(walk: Callable[[], None]) -> dict[str, int]:
-    import prompt_coevo
-
-    home = str(Path(prompt_coevo.__file__).parent)
-    entered: Counter[str] = Counter()
-    crossing = 0
-
-    def look(frame: FrameType, event: str, _: object) -> None:
-        nonlocal crossing
-        if event != "call" or not frame.f_code.co_filename.startswith(home):
-            return
-        entered[frame.f_code.co_filename] += 1
-        caller = frame.f_back
-        while caller is not None and not caller.f_code.co_filename.startswith(home):
-            caller = caller.f_back  # through pluggy and the standard library
-        if caller is not None and caller.f_code.co_filename != frame.f_code.co_filename:
-            crossing += 1
-
-    sys.setprofile(look)
-    try:
-        walk()
-    finally:
-        sys.setprofile(None)
-    return {"calls": entered.total(), "calls into another file": crossing, "files": len(entered)}
+def _interface(checkout: Path) -> dict[str, int]:
+    """Count what a user can meet: read from the files, so that any checkout can be counted."""
+    project = tomllib.loads((checkout / "pyproject.toml").read_text("utf-8"))["project"]
+    hooks = (checkout / "prompt_coevo" / "hookspecs.py").read_text("utf-8")
+    table = (checkout / "docs" / "settings.md").read_text("utf-8")
+    commands = (checkout / "docs" / "cli.md").read_text("utf-8")
+    return {
+        "settings": len(re.findall(r"^\| `[a-z_.0-9]+` \|", table, re.MULTILINE)),
+        "hooks": len(re.findall(r"^def coevo_", hooks, re.MULTILINE)),
+        "commands": len(re.findall(r"^#{2,4} `prompt-coevo [a-z ]+`", commands, re.MULTILINE)),
+        "extras": len(project["optional-dependencies"]),
+    }
 
 
 if __name__ == "__main__":
