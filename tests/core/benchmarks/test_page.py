@@ -19,11 +19,13 @@ TIERS = {"tabular": tabular, "transformer": transformer}
 
 @pytest.fixture(scope="module")
 def blocks() -> Any:
+    replayed = json.loads((ROOT / "benchmarks" / "methods" / "replayed.json").read_text())
     stores = {
         name: Store(
             ROOT / "benchmarks" / "results" / f"methods_{name}.jsonl",
             name,
             {arm: digest(values) for arm, values in tier.frozen().items()},
+            replayed.get(name),
         )
         for name, tier in TIERS.items()
     }
