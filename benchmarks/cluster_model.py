@@ -5,8 +5,7 @@
 Not a measurement. Responses are log-normal (median 2 000 tokens, cut at 12 000), a token takes 12 ms
 in an idle engine and 25 ms in a full one, a reflection call 20 to 60 s, eight at once. The waves are
 those of a real search with the preset p2o: 240 hard questions of 24 kinds, a policy and a teacher that are
-rules, the sizes of all batches one after the other. Riders stand behind a batch in the queue, and those
-that are under way when the batch is done are aborted. INSPO's verification is as its settings say.
+rules, the sizes of all batches one after the other. INSPO's verification is as its settings say.
 """
 
 from __future__ import annotations
@@ -117,20 +116,12 @@ def seconds_of(trace: Sequence[Event], cluster: Cluster, rng: np.random.Generato
     )
 
 
-def modelled(cluster: Cluster, trace: Sequence[Event], share: float) -> dict[str, Any]:
-    """Overheads in parts of an epoch: of a search in waves, and of riders."""
+def modelled(cluster: Cluster, trace: Sequence[Event]) -> dict[str, Any]:
+    """Overheads in parts of an epoch: of a search in waves, and of verifications."""
     rng = np.random.default_rng(0)
-    generation, waiting, aborting, finished = [], [], [], []
-    riders = math.ceil(share * cluster.batch)
-    for _ in range(DRAWS):
-        work = lengths(cluster.batch + riders, rng)
-        alone = float(ends(work[: cluster.batch], cluster.slots).max())
-        together = ends(work, cluster.slots)
-        batch_done = float(together[: cluster.batch].max())
-        generation.append(alone)
-        waiting.append(float(together.max()) - alone)
-        aborting.append(batch_done - alone)
-        finished.append(float((together[cluster.batch :] <= batch_done).mean()))
+    generation = [
+        float(ends(lengths(cluster.batch, rng), cluster.slots).max()) for _ in range(DRAWS)
+    ]
     step = float(np.mean(generation)) + cluster.update
     search = float(np.mean([seconds_of(trace, cluster, rng) for _ in range(DRAWS)]))
     asynchronous = max(float(np.mean(generation)), cluster.update) * cluster.steps
@@ -142,9 +133,6 @@ def modelled(cluster: Cluster, trace: Sequence[Event], share: float) -> dict[str
         "waves": search / (step * cluster.steps),
         "waves_asynchronous": search / asynchronous,
         "waves_slots_busy": rollouts * mean_s / (cluster.slots * search),
-        "stream_waiting_for_riders": float(np.mean(waiting)) / step,
-        "stream_aborting_riders": float(np.mean(aborting)) / step,
-        "riders_done": float(np.mean(finished)),
         "inspo_blocking": inspo(cluster, step, rng, overlapped=False),
         "inspo_overlapped": inspo(cluster, step, rng, overlapped=True),
     }
@@ -175,7 +163,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     trace = trace_of_waves()
-    rows = [modelled(cluster, trace, share=0.02) for cluster in clusters()]
+    rows = [modelled(cluster, trace) for cluster in clusters()]
     batches = [size for kind, size in trace if kind == "rollouts"]
     result = {
         "trace": {

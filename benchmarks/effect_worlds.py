@@ -100,7 +100,6 @@ WORLDS: Final[Mapping[str, EffectWorld]] = {
         learning_rate=FACTS_LEARNING_RATE,
         arms={
             "grpo": None,
-            "stream_riders": stream(riders=0.02),
             "waves": WAVES,
             "stream": stream(),
         },

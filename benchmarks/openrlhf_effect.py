@@ -2,7 +2,7 @@
 
     python benchmarks/openrlhf_effect.py --seeds 3 --json benchmarks/results/openrlhf_effect.json
 
-    [--world facts] [--arms grpo stream_riders] [--epochs 8] [--mode async]
+    [--world facts] [--arms grpo stream] [--epochs 8] [--mode async]
 
 All arms of a world (`effect_worlds.py`) have the same data, seeds, training rollouts and OpenRLHF
 settings; `grpo` is OpenRLHF's own command, the others are the wrapper with settings of the package. The

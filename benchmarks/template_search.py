@@ -44,7 +44,6 @@ ARMS: Final[Mapping[str, Arm]] = {
     "waves, capped": Arm({**WAVES, "calls_per_hard": 1.0}),
     "waves, bare": Arm({**WAVES, "hardness": "bare"}),
     "stream": Arm(STREAM),
-    "stream, riders": Arm({**STREAM, "riders": 0.05}),
     "stream, no proof": Arm({**STREAM, "proof": False}),
     "stream, no likeness": Arm({**STREAM, "likeness": "none"}),
     "stream, first sight": Arm({**STREAM, "first_sight": True}),
@@ -70,9 +69,7 @@ def run(world_name: str, arm_name: str, seed: int, draw: int) -> dict[str, Any]:
         for start in range(0, len(ids), knobs.batch):
             plan = engine.plan(shuffled[start : start + knobs.batch], knobs.group)
             policy.version = engine.policy_version
-            riders = policy.sample(engine.wanted(len(plan)))
             engine.observe(policy.train(plan))
-            engine.observe(riders)
             engine.step_end(policy)
             trained += len(plan)
             curve.append((trained + policy.rollouts, policy.accuracies()[2]))

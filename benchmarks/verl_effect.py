@@ -2,7 +2,7 @@
 
     python benchmarks/verl_effect.py --seeds 3 --json benchmarks/results/verl_effect.json
 
-    [--world facts] [--arms grpo stream_riders] [--epochs 8] [--mode colocate_async]
+    [--world facts] [--arms grpo stream] [--epochs 8] [--mode colocate_async]
 
 All arms of a world (`effect_worlds.py`) have the same data, seeds, training rollouts and VeRL settings;
 all but `grpo` have the flag and settings of the package. The reflection model is the world's teacher

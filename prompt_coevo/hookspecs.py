@@ -27,8 +27,6 @@ if TYPE_CHECKING:
         Candidate,
         Group,
         MemberPlan,
-        Rollout,
-        RolloutRequest,
         Summary,
     )
 
@@ -119,19 +117,6 @@ def coevo_questions_in_use() -> Collection[str] | None:
 @hookspec
 def coevo_observe(groups: Sequence[Group]) -> None:
     """The groups of one generation round, with their rewards."""
-
-
-@hookspec
-def coevo_wanted(capacity: int) -> Sequence[RolloutRequest] | None:
-    """Rollouts to ride along with the next generation round of training: at most `capacity`.
-
-    The engine numbers them; what comes back is told by `coevo_observe_riders`.
-    """
-
-
-@hookspec
-def coevo_observe_riders(rollouts: Sequence[Rollout]) -> None:
-    """Riders that came back, those of all plugins: late, some of them, some never."""
 
 
 @hookspec

@@ -10,6 +10,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "inspo.trial_steps": 'it belonged to inspo.verify = "in_training"; use "blocking"',
     "p2o.gepa_proposals": 'install docs/plugins/gepa and set algorithms = "p2o,gepa" and gepa.proposals',
     "p2o.overlap_waves": 'use algorithms = "stream", whose search never stops training',
+    "p2o.riders": "templates on trial are tried by members of the training groups; leave it out",
     "p2o.likeness_column": "name a function of yours by p2o.likeness, as module:attribute",
     "p2o.likeness_encoder": "name a function of yours by p2o.likeness, as module:attribute",
 }
@@ -17,6 +18,8 @@ SETTINGS: Final[Mapping[str, str]] = {
 
 HOOKS: Final[Mapping[str, str]] = {
     "coevo_before_candidates_proposed": "coevo_propose gets the same requests",
+    "coevo_wanted": "ask the policy for rollouts between two steps, by Policy.rollout in coevo_step_end",
+    "coevo_observe_riders": "rollouts outside training are what Policy.rollout returns",
 }
 """By the hook's name."""
 

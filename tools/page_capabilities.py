@@ -27,7 +27,6 @@ _WORDS: Final = {
     "late rollouts": "rollouts of a round may come after the next one was planned",
     "rollouts in parts": "a group may come in parts",
     "rewards of none": "a reward may be missing",
-    "riders": "riders, rollouts of a search beside training's batch (`p2o.riders`)",
     "evaluation": "its evaluation runs under the best instruction",
     "log-probs": "log-probs of distilled rows are on the question",
     "live greedy": "a search's rollouts are by the current weights",

@@ -22,7 +22,7 @@ from prompt_coevo.adapters.openrlhf.groups import TAG, Asked, dispatch_groups
 from prompt_coevo.adapters.openrlhf.host import Reference, Response
 from prompt_coevo.adapters.openrlhf.late_texts import BatchTexts
 from prompt_coevo.adapters.openrlhf.lent import LentTokenizer
-from prompt_coevo.adapters.openrlhf.policy import OpenRLHFPolicy, Sent, while_engines_live
+from prompt_coevo.adapters.openrlhf.policy import OpenRLHFPolicy, while_engines_live
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.ratio import DISTILLED
 from prompt_coevo.adapters.openrlhf.second_pass import ROLLED_OUT, entry
@@ -84,7 +84,6 @@ class CoevoSamplesGenerator(SamplesGenerator):
         """Of each rollout under way: what it runs under, the prompt that it is trained on, and its row's
         own, as OpenRLHF renders them."""
         self._observed: dict[int, Rollout] = {}
-        self._riders: list[Sent] = []
         self._texts = BatchTexts(self.tokenizer)
         self._prompt_ids = PromptIds(self.tokenizer)
 
@@ -156,12 +155,11 @@ class CoevoSamplesGenerator(SamplesGenerator):
         # OpenRLHF has woken the engines.
         with while_engines_live(), swapped(self._policy, "asleep", False):
             result: tuple[list[Experience], int, bool] = super()._generate_vllm(*args, **kwargs)
-            riders = self._policy.collect(self._riders)
         # Responses come back in any order, and decisions must not depend on it.
         rollouts = [self._observed[number] for number in sorted(self._observed)]
-        self.engine.observe([*rollouts, *riders])
-        self._asked, self._observed, self._riders = [], {}, []
-        del rollouts, riders  # else all of them were held, and their texts decoded
+        self.engine.observe(rollouts)
+        self._asked, self._observed = [], {}
+        del rollouts  # else all of them were held, and their texts decoded
         self._texts.close()
         self._prompt_ids.clear()
         return result
@@ -194,10 +192,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
             self._prompt_ids.ahead([*texts, *(trained for _, trained, _ in self._asked[first:])])
         # Our prompts are texts; groups have no images (see checks.py).
         kwargs.pop("images", None)
-        references = dispatch_groups(self._dispatched, texts, labels, kwargs, first)
-        if best is None and not first:  # later ones only replace groups that were filtered out
-            self._riders = self._policy.send(self.engine.wanted(len(plan)))
-        return references
+        return dispatch_groups(self._dispatched, texts, labels, kwargs, first)
 
     def _dispatched(
         self, prompts: Sequence[str | Asked], labels: Sequence[object], **kwargs: Any

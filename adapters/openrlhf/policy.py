@@ -62,27 +62,10 @@ class OpenRLHFPolicy(DoorPolicy):
             if self.asleep:
                 batch_vllm_engine_call(self._host.vllm_engines, "wake_up")
             try:
-                return not_all_aborted(self.collect(self.send(requests)))
+                return not_all_aborted(self._collected(sampled_alike(requests, self._sent)))
             finally:
                 if self.asleep:
                     batch_vllm_engine_call(self._host.vllm_engines, "sleep")
-
-    def send(self, requests: Sequence[RolloutRequest]) -> list[Sent]:
-        """Have requests sampled, behind whatever is being sampled."""
-        return sampled_alike(requests, self._sent)
-
-    def collect(self, sent: Sequence[Sent]) -> list[Rollout]:
-        """What was sent, as rollouts, as soon as all of it is there."""
-        failed: list[str] = []
-        rollouts = [self.scored(one, _result(reference, failed)) for one, reference in sent]
-        if failed:
-            logger.warning(
-                "%d of %d rollouts outside training failed, the first with: %s",
-                len(failed),
-                len(sent),
-                failed[0],
-            )
-        return rollouts
 
     def scored(
         self, assignment: Assignment, response: Response | None, late: LateText | None = None
@@ -102,6 +85,19 @@ class OpenRLHFPolicy(DoorPolicy):
         reward = float(given)
         failed = float((response.get("extra_logs") or {}).get(TOOL_ERROR, 0.0)) > 0
         return Rollout.scored(assignment, text, reward, version, "tool_error" if failed else None)
+
+    def _collected(self, sent: Sequence[Sent]) -> list[Rollout]:
+        """Wait for all that was sent. Those that failed are in the log."""
+        failed: list[str] = []
+        rollouts = [self.scored(one, _result(reference, failed)) for one, reference in sent]
+        if failed:
+            logger.warning(
+                "%d of %d rollouts outside training failed, the first with: %s",
+                len(failed),
+                len(sent),
+                failed[0],
+            )
+        return rollouts
 
     def _decoded(self, response: Response) -> str:
         own = response["observation_tokens"][begins(response) :]

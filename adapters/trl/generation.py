@@ -98,7 +98,6 @@ class GenerationDoor:
                     self._ratio.apply(output, self._rolled_out, self._trained, distilled)
             finally:
                 self._ratio.forget()
-        self._policy.take_along(current.riders)
         return output
 
     def _around_generate(

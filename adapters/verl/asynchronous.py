@@ -14,21 +14,17 @@ from typing import Any, Final
 import transfer_queue as tq
 from omegaconf import OmegaConf
 from verl.trainer.ppo.v1 import (
-    AgentLoopManagerTQ,
     PPOTrainerColocateAsync,
     PPOTrainerSeparateAsync,
     register_trainer,
 )
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
-from prompt_coevo.adapters.verl import policy
 from prompt_coevo.adapters.verl.contract import check_telling
 from prompt_coevo.adapters.verl.harvest import OVER, tags_of
 from prompt_coevo.adapters.verl.launch import TRAINERS
-from prompt_coevo.adapters.verl.policy import Planned
 from prompt_coevo.adapters.verl.trainer import TRAIN, Coevolving
 from prompt_coevo.doors.plans import plans_from_json, plans_to_json
-from prompt_coevo.doors.policy import observe_riders
 from prompt_coevo.engine.state import read_state, write_json
 from prompt_coevo.errors import StateError
 from prompt_coevo.markers import PROJECT
@@ -41,8 +37,7 @@ PLANS_FILE: Final = "coevo_plans.json"
 class Asynchronous(Coevolving):
     """What the asynchronous trainers have in common.
 
-    A search in waves runs when a step begins, beside what is sampled ahead. Riders are never waited for but
-    before a validation, which reads the same partition.
+    A search in waves runs when a step begins, beside what is sampled ahead.
     """
 
     def _build_replay_buffer(self) -> ReplayBuffer:
@@ -51,10 +46,6 @@ class Asynchronous(Coevolving):
         if not OmegaConf.select(self.config, "algorithm.filter_groups.enable"):
             self._watch_dropping(buffer)  # groups that are too old, and those that failed
         return buffer
-
-    def fit(self, agent_loop_manager: AgentLoopManagerTQ) -> None:
-        self._riders: Planned = {}
-        super().fit(agent_loop_manager)
 
     # Moments
 
@@ -66,32 +57,6 @@ class Asynchronous(Coevolving):
             self._due.settle(self._engine, self._policy)
         count: int = super()._reissue_inflight_prompts(*args, **kwargs)
         return count
-
-    def on_validate_begin(self) -> None:
-        super().on_validate_begin()
-        rows = self._policy.wait(self._riders)
-        if not self._has_ended:
-            self._observe_riders(self._riders, rows)
-        elif self._riders:  # the engine has ended, and nobody asks for them any more
-            policy.forget_all()
-            self._riders = {}
-
-    def on_sample_begin(self) -> None:
-        super().on_sample_begin()
-        # A step may be of several parts; what is sent in the last might come back after the engine's end.
-        if not self.local_trigger_step and not self._is_last_step():
-            rollouts = self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n
-            self._riders |= self._policy.send(self._engine.wanted(rollouts))
-
-    def on_sample_end(self) -> None:
-        finished = self._policy.finished(self._riders)
-        rows = self._policy.rows(finished)
-        super().on_sample_end()
-        self._observe_riders(finished, rows)
-
-    def _observe_riders(self, finished: Planned, rows: tq.KVBatchMeta | None) -> None:
-        observe_riders(self._engine, lambda: self._policy.collect(rows, finished))
-        self._riders = {uid: plan for uid, plan in self._riders.items() if uid not in finished}
 
     def _about_to_drop(self, uids: set[str], finished: set[str]) -> None:
         super()._about_to_drop(uids, finished)
@@ -129,7 +94,6 @@ class Asynchronous(Coevolving):
         super()._load_checkpoint()
         if not self.global_steps:
             return
-        policy.forget_all()
         held = _held()
         if self._due.step_due:  # our state was there
             plans = _read_plans(self._checkpoint() / PLANS_FILE)

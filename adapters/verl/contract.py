@@ -37,13 +37,11 @@ _COMMON: Final = (
     "_load_checkpoint",
     "_save_checkpoint",
     "fit",
-    "on_sample_begin",
-    "on_sample_end",
     "on_step_begin",
     "on_step_end",
     "on_train_end",
 )
-_AHEAD: Final = (*_COMMON, "_reissue_inflight_prompts", "on_validate_begin")
+_AHEAD: Final = (*_COMMON, "_reissue_inflight_prompts")
 LEANT_ON: Final[Mapping[str, tuple[type, Sequence[str]]]] = {
     "sync": (PPOTrainerSync, _COMMON),
     "colocate_async": (PPOTrainerColocateAsync, _AHEAD),

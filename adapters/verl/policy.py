@@ -29,17 +29,8 @@ _POLL_S: Final = 0.2  # VeRL looks every two seconds, which adds up over the wav
 _LIVING_S: Final = 5.0  # how often whoever samples is asked for a sign of life
 
 
-def forget_all() -> None:
-    """Clear what a checkpoint of an asynchronous trainer holds of riders.
-
-    Nobody waits for them any more, and VeRL's next validation would take them for its own.
-    """
-    if keys := list(tags_of(_PARTITION)):
-        tq.kv_clear(keys=keys, partition_id=_PARTITION)
-
-
 class VerlPolicy(DoorPolicy):
-    """`prompt_coevo.policy.Policy` over a trainer of VeRL's, between two of its steps, and riders.
+    """`prompt_coevo.policy.Policy` over a trainer of VeRL's, between two of its steps.
 
     The way of the trainer's own validation: rows of a partition of their own, through the agent loop
     manager, scored by the reward loop; the training partition, dataloader and metrics see nothing.
@@ -70,7 +61,7 @@ class VerlPolicy(DoorPolicy):
         """
         if not requests:
             return []
-        sent = self.send(requests)
+        sent = self._send(requests)
         rows = self.wait(sent)
         if not self._rewards_come_later:
             return not_all_aborted(self.collect(rows, sent))
@@ -82,56 +73,30 @@ class VerlPolicy(DoorPolicy):
             manager.update_weights()
         return not_all_aborted(rollouts)
 
-    def send(self, requests: Sequence[RolloutRequest]) -> Planned:
-        """Have requests sampled, behind whatever is being sampled."""
-        if not requests:
-            return {}
-        uids = [str(uuid.uuid4()) for _ in requests]
-        tag = {"is_prompt": True, "status": "pending", "global_steps": self._trainer.global_steps}
-        tq.kv_batch_put(keys=uids, partition_id=_PARTITION, tags=[dict(tag) for _ in uids])
-        self._dispatcher.send(self._batch(requests, uids), requests)
-        return {uid: [one.assignment] for uid, one in zip(uids, requests, strict=True)}
-
-    def wait(self, sent: Planned) -> tq.KVBatchMeta | None:
-        """The rows of all that was sent; None if that was nothing.
+    def wait(self, sent: Planned) -> tq.KVBatchMeta:
+        """Take the rows of all that was sent.
 
         Raises HostError if what samples them has died: VeRL goes on sending to it.
         """
-        if not sent:
-            return None
         buffer = self._trainer.replay_buffer
         often = min(getattr(buffer, "poll_interval", _POLL_S), _POLL_S)
         looked = time.monotonic()
-        while len(self.finished(sent)) < len(sent):
+        while not sent.keys() <= _over(tags := tags_of(_PARTITION)):
             time.sleep(often)
             if time.monotonic() - looked > _LIVING_S:
                 self._living.check()
                 looked = time.monotonic()
-        tags = tags_of(_PARTITION)
         if any(tags[uid]["status"] == "failure" for uid in sent):
             self.check_living()
-        return self.rows(sent)
-
-    def finished(self, sent: Planned) -> Planned:
-        """What of it is over, well or not. VeRL's own wait would take whatever is in the partition."""
-        tags = tags_of(_PARTITION)
-        return {uid: plan for uid, plan in sent.items() if tags.get(uid, {}).get("status") in OVER}
-
-    def rows(self, finished: Planned) -> tq.KVBatchMeta | None:
-        """Take the rows of rollouts that are over; None if there are no rollouts."""
-        if not finished:
-            return None
-        found = {key: tag for key, tag in tags_of(_PARTITION).items() if _uid(key, tag) in finished}
-        tq.kv_clear(keys=list(finished), partition_id=_PARTITION)
+        found = {key: tag for key, tag in tags.items() if _uid(key, tag) in sent}
+        tq.kv_clear(keys=list(sent), partition_id=_PARTITION)
         return tq.KVBatchMeta(partition_id=_PARTITION, keys=list(found), tags=list(found.values()))
 
-    def collect(self, rows: tq.KVBatchMeta | None, sent: Planned) -> list[Rollout]:
+    def collect(self, rows: tq.KVBatchMeta, sent: Planned) -> list[Rollout]:
         """What `wait` gave, as rollouts in the order in which they were sent.
 
         A reward model on the rollout's devices needs the replicas asleep.
         """
-        if rows is None:
-            return []
         keys = rows.keys  # where all failed there are none
         try:
             if keys and self._rewards_come_later:
@@ -146,6 +111,13 @@ class VerlPolicy(DoorPolicy):
             if keys:
                 tq.kv_clear(keys=keys, partition_id=_PARTITION)
 
+    def _send(self, requests: Sequence[RolloutRequest]) -> Planned:
+        uids = [str(uuid.uuid4()) for _ in requests]
+        tag = {"is_prompt": True, "status": "pending", "global_steps": self._trainer.global_steps}
+        tq.kv_batch_put(keys=uids, partition_id=_PARTITION, tags=[dict(tag) for _ in uids])
+        self._dispatcher.send(self._batch(requests, uids), requests)
+        return {uid: [one.assignment] for uid, one in zip(uids, requests, strict=True)}
+
     def _batch(self, requests: Sequence[RolloutRequest], uids: list[str]) -> TensorDict:
         columns = collate_fn([self._questions.row(one.assignment.question_id) for one in requests])
         columns["uid"] = np.array(uids, dtype=object)
@@ -159,6 +131,11 @@ class VerlPolicy(DoorPolicy):
     def _rewards_come_later(self) -> bool:
         """Whether a reward model shares the rollout's devices; else rewards come with the rows."""
         return self._trainer.reward_loop_manager.reward_loop_worker_handles is None
+
+
+def _over(tags: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """The keys of what is over, well or not."""
+    return {key for key, tag in tags.items() if tag.get("status") in OVER}
 
 
 def _uid(key: str, tag: Mapping[str, Any]) -> str | None:

@@ -31,7 +31,6 @@ from prompt_coevo.doors.hydra_group import read_settings
 from prompt_coevo.doors.late_texts import LateTexts
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.patching import swapped, wrap
-from prompt_coevo.doors.policy import observe_riders
 from prompt_coevo.doors.trackers.texts import Texts, Writing
 from prompt_coevo.errors import CoevoError, HostError
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout
@@ -290,16 +289,6 @@ class CoevoTrainer(Coevolving, PPOTrainerSync):
     way when its step ends."""
 
     mode = "sync"
-
-    def on_sample_begin(self) -> None:
-        super().on_sample_begin()
-        rollouts = self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n
-        self._riders = self._policy.send(self._engine.wanted(rollouts))
-
-    def on_sample_end(self) -> None:
-        rows = self._policy.wait(self._riders)
-        super().on_sample_end()  # which puts the replicas to sleep
-        observe_riders(self._engine, lambda: self._policy.collect(rows, self._riders))
 
     def _observe(self, keys: list[str], metrics: dict[str, Any]) -> None:
         super()._observe(keys, metrics)

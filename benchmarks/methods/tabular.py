@@ -1,7 +1,7 @@
 """Tier 1: methods side by side in worlds of facts whose policy is a table, at equal cost.
 
-`run` trains one arm until all rollouts of the world's budget are spent, training's, a search's, a
-verification's and riders' together, and says what the policy can do at points of the budget, on new
+`run` trains one arm until all rollouts of the world's budget are spent, training's, a search's and a
+verification's together, and says what the policy can do at points of the budget, on new
 questions, greedy, without any template, and under the method's evaluation instruction where it has one.
 """
 
@@ -362,9 +362,7 @@ class _Run:
                 return False
             plan = engine.plan(shuffled[start : start + knobs.batch], knobs.group)
             policy.version = engine.policy_version
-            riders = policy.sample(engine.wanted(len(plan)))
             engine.observe(policy.train(plan))
-            engine.observe(riders)
             engine.step_end(policy)
         return policy.spent < until
 

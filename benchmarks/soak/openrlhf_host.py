@@ -20,7 +20,7 @@ SAVED_EVERY: Final = 2
 BATCH: Final = 4
 _STREAM: Final = (
     *("--coevo.p2o.search_backend", "stream", "--coevo.p2o.tau", "2.0"),
-    *("--coevo.p2o.riders", "0.25", "--coevo.p2o.reply_steps", "1"),
+    *("--coevo.p2o.reply_steps", "1"),
 )
 _WAVES: Final = (
     *("--coevo.p2o.search_backend", "waves", "--coevo.p2o.tau", "2.0"),

@@ -22,7 +22,7 @@ QUESTIONS: Final = 12
 GROUP: Final = 4
 EPOCH: Final = 3
 """Steps of an epoch."""
-STREAM = {"search_backend": "stream", "tau": 0.5, "riders": 0.25, "reply_steps": 2}
+STREAM = {"search_backend": "stream", "tau": 0.5, "reply_steps": 2}
 WAVES = {
     "search_backend": "waves",
     "tau": 0.5,

@@ -23,7 +23,6 @@ from torch import Tensor
 from own_trainer import Config, OwnTrainer, Row
 from prompt_coevo import Assignment, Coevolution, Question, Rollout, RolloutRequest, Settings
 from prompt_coevo.doors.columns import index_columns
-from prompt_coevo.doors.policy import observe_riders
 from prompt_coevo.errors import HostError
 
 logger = logging.getLogger("own_door")
@@ -71,8 +70,6 @@ class OwnDoor(OwnTrainer):
         finished = self.sample([self.placed(one) for one in plan], self.config.temperature)
         self.score(finished)
         self.observe(finished)
-        if riders := self.engine.wanted(len(plan)):
-            observe_riders(self.engine, lambda: self.rollout(riders))
         for row in finished:
             row.prompt_ids = self.encode(row.assignment.train_prompt(row.question["prompt"]))
         return finished

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.engine.coevolution import Coevolution
-from prompt_coevo.errors import CoevoError
-from prompt_coevo.markers import PROJECT
 from prompt_coevo.types import (
     Assignment,
     PolicyVersion,
@@ -21,7 +17,6 @@ from prompt_coevo.types import (
 )
 
 _Sampled = TypeVar("_Sampled")
-logger = logging.getLogger(PROJECT)
 
 
 class RolloutsFailed(Exception):
@@ -75,20 +70,3 @@ def not_all_aborted(rollouts: Sequence[Rollout]) -> list[Rollout]:
             "each time, which is in the host's log"
         )
     return list(rollouts)
-
-
-def observe_riders(engine: Coevolution, sample: Callable[[], Sequence[Rollout]]) -> None:
-    """Observe what rode along; if it cannot be had, that is noted, and training goes on.
-
-    What stops the host (CoevoError) passes.
-    """
-    try:
-        riders = sample()
-    except CoevoError:
-        raise
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        logger.warning("rollouts that rode along with a batch failed: %s", reason)
-        engine.desk.note("riders_failed", reason=reason)
-        return
-    engine.observe(riders)

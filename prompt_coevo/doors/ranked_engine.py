@@ -9,16 +9,15 @@ from prompt_coevo.doors.evaluation import evaluation_assignment
 from prompt_coevo.doors.ranks import Ranks
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
-from prompt_coevo.types import Assignment, PolicyVersion, Rollout, RolloutRequest
+from prompt_coevo.types import Assignment, PolicyVersion, Rollout
 
 
 @dataclass(frozen=True)
 class RankedPlan:
-    """A round's plan for all ranks' rows, this rank's part of it, and what is to ride along."""
+    """A round's plan for all ranks' rows, and this rank's part of it."""
 
     whole: list[Assignment]
     mine: list[Assignment]
-    riders: list[RolloutRequest]
 
     @property
     def distilled_somewhere(self) -> bool:
@@ -55,13 +54,9 @@ class RankedEngine:
         """
         ids = self.ranks.gather(list(question_ids))
         groups = _one_per_group(ids, group_size, size_name)
-        decided = None
-        if self.engine is not None:
-            plan = self.engine.plan(groups, group_size)
-            decided = plan, self.engine.wanted(len(plan))
-        whole, riders = self.ranks.broadcast(decided)
+        whole = self.ranks.broadcast(self.engine.plan(groups, group_size) if self.engine else None)
         start = self.ranks.rank * len(question_ids)
-        return RankedPlan(whole, whole[start : start + len(question_ids)], riders)
+        return RankedPlan(whole, whole[start : start + len(question_ids)])
 
     def observe(
         self, mine: list[tuple[Assignment, str, str | None]], rewards: Sequence[float]

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from prompt_coevo.doors.policy import DoorPolicy, RolloutsFailed, observe_riders, sampled_alike
+from prompt_coevo.doors.policy import DoorPolicy, RolloutsFailed, sampled_alike
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.ranked_engine import RankedEngine
 from prompt_coevo.engine.coevolution import Coevolution
@@ -87,11 +87,6 @@ class RankedPolicy(DoorPolicy, ABC):
             self._release(f"{type(error).__name__}: {error}")
             raise
         self._release()
-
-    def take_along(self, riders: Sequence[RolloutRequest]) -> None:
-        """Sample riders behind a batch, by the weights that sampled it. Every rank calls this."""
-        if riders:
-            self.lead(lambda engine: observe_riders(engine, lambda: self.rollout(riders)))
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
         """One scored completion per request, by the current weights. For rank 0.

@@ -17,18 +17,17 @@ from prompt_coevo.engine.identity import Dataset, RunIdentity, digest_of
 from prompt_coevo.engine.journal import FORMAT
 from prompt_coevo.engine.metrics import Metrics
 from prompt_coevo.engine.planning import Planner, check_claims
-from prompt_coevo.engine.riders import Riders, check_wanted
 from prompt_coevo.engine.rounds import OpenRounds
 from prompt_coevo.engine.state import seal, unseal, write_view
 from prompt_coevo.engine.summary import tell_what_came_of_it
-from prompt_coevo.errors import HostError, StateError
+from prompt_coevo.errors import StateError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.policy import Policy
 from prompt_coevo.preflight.page import Page
 from prompt_coevo.preflight.prompts import Encode
 from prompt_coevo.settings import Settings, may_distil
 from prompt_coevo.settings.method import Workload
-from prompt_coevo.types import Assignment, Candidate, PolicyVersion, Rollout, RolloutRequest
+from prompt_coevo.types import Assignment, Candidate, PolicyVersion, Rollout
 
 logger = logging.getLogger(PROJECT)
 
@@ -58,7 +57,6 @@ class Coevolution:
         self.epochs = 0
         """Epochs that `epoch_end` has closed."""
         self._rounds = OpenRounds()
-        self._riders = Riders(desk.policy_version.attempt)
         self._metrics = Metrics(self._plugins, desk)
 
     @classmethod
@@ -203,36 +201,12 @@ class Coevolution:
         """
         self._rounds.open_again(plan, self._round)
 
-    def wanted(self, capacity: int) -> list[RolloutRequest]:
-        """Rollouts that would help a search, to be sampled behind a generation round of training.
-
-        `capacity` is the number of rollouts in the round; at most as many are wanted, as a rule a few in
-        a hundred, or none. They are no part of the batch: they must not reach the loss, the metrics or a
-        buffer, and are handed to `observe` like others, now or later, any of them or none. Call it
-        before each round, or never. Raises HostError for a capacity below 0.
-        """
-        if capacity < 0:
-            raise HostError(f"wanted({capacity}): the capacity for riders cannot be below 0")
-        hook = hookspecs.coevo_wanted
-        plugins = [name for name in self._plugins.names if self._plugins.implements(name, hook)]
-        share = capacity // max(1, len(plugins))
-        found: list[RolloutRequest] = []
-        if share:
-            for name, wanted in self._plugins.by_plugin(hook, capacity=share).items():
-                check_wanted(name, wanted, share)
-                found += wanted
-        return self._riders.send(found)
-
     def observe(self, rollouts: Sequence[Rollout]) -> None:
         """Take in scored rollouts, in any order; a group counts once its last rollout is there.
 
-        Riders that are not out (any more) are left out. Raises HostError if the assignment of another
-        rollout is not one that was planned, or comes a second time.
+        Raises HostError if the assignment of a rollout is not one that was planned, or comes a second
+        time.
         """
-        if riders := [rollout for rollout in rollouts if rollout.assignment.round < 0]:
-            rollouts = [rollout for rollout in rollouts if rollout.assignment.round >= 0]
-            if back := self._riders.take(riders):
-                self._plugins.each(hookspecs.coevo_observe_riders, rollouts=back)
         groups = self._rounds.close(rollouts)
         if groups:
             self._plugins.each(hookspecs.coevo_observe, groups=groups)
@@ -281,7 +255,6 @@ class Coevolution:
         self._round = saved.round
         self.epochs = saved.epochs
         self._rounds.clear()
-        self._riders = Riders(attempt)
         run = digest_of(saved.run)
         self._open_ledger(continues=run, since=saved.ledger, under_way=saved.under_way)
         self._carry_over(saved.reflection)

@@ -59,7 +59,6 @@ _INSPO: Final = {
 SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "waves": {"algorithms": "p2o", "p2o": _WAVES},
     "stream": {"algorithms": "p2o", "p2o": _STREAM},
-    "stream with riders": {"algorithms": "p2o", "p2o": {**_STREAM, "riders": 0.3}},
     "inspo": {"algorithms": "inspo", "inspo": _INSPO},
     "overlapped": {
         "algorithms": "inspo",
@@ -127,12 +126,6 @@ class Run:
         with self._asked() as requests:
             self.engine.epoch_end(self.policy)
         return requests
-
-    def ride(self) -> Any:
-        """Riders that come back at once."""
-        wanted = self.engine.wanted(8)
-        self.engine.observe([self._rollout(one.assignment) for one in wanted])
-        return [(one.assignment.question_id, *texts_of(one.assignment)) for one in wanted]
 
     def save(self) -> str:
         return json.dumps(self.engine.state_dict())
@@ -204,7 +197,6 @@ class EngineLife(RuleBasedStateMachine):
         if max_calls is not None:
             settings["reflection"] = {"max_calls": max_calls}
         self._max_calls = max_calls
-        self._rides = "riders" in kind
 
         def outcome(prompt: str) -> Outcome:
             return outcomes[digest(salt, prompt) % len(outcomes)]
@@ -254,18 +246,11 @@ class EngineLife(RuleBasedStateMachine):
 
     @rule()
     def step(self) -> None:
-        if self._rides:
-            self._do(Run.ride)
         self._do(Run.step)
 
     @rule()
     def epoch(self) -> None:
         self._do(Run.epoch)
-
-    @precondition(lambda self: self.run and self._rides)
-    @rule()
-    def ride(self) -> None:
-        self._do(Run.ride)
 
     @rule(finish=st.booleans())
     def save(self, finish: bool) -> None:

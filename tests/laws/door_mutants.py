@@ -695,69 +695,6 @@ def begun_before_the_state_is_loaded(door: Door) -> Door:
     return Mutant
 
 
-# Riders
-
-
-@fault("riders draw from the training's random numbers")
-def riders_draw_from_training(door: Door) -> Door:
-    class Mutant(door):
-        def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
-            if requests and requests[0].assignment.round >= 0:
-                return super().rollout(requests)
-            own = self.aside_random
-            self.aside_random = torch.get_rng_state()
-            try:
-                return super().rollout(requests)
-            finally:
-                torch.set_rng_state(self.aside_random)
-                self.aside_random = own
-
-    return Mutant
-
-
-@fault("riders are trained on with their round")
-def riders_trained_on(door: Door) -> Door:
-    class Mutant(door):
-        rode: tuple[PlannedRow, ...] = ()
-
-        def placed(self, assignment: Assignment) -> PlannedRow:
-            row = super().placed(assignment)
-            if assignment.round < 0:
-                self.rode += (row,)
-            return row
-
-        def round(self, questions: Sequence[dict[str, Any]]) -> Sequence[Row]:
-            finished = super().round(questions)
-            rode, self.rode = self.rode, ()
-            return [*finished, *rode]
-
-    return Mutant
-
-
-@fault("riders are placed without their template")
-def riders_placed_bare(door: Door) -> Door:
-    class Mutant(door):
-        def placed(self, assignment: Assignment) -> PlannedRow:
-            if assignment.round >= 0:
-                return super().placed(assignment)
-            return replace(
-                super().placed(replace(assignment, template=None)), assignment=assignment
-            )
-
-    return Mutant
-
-
-@fault("riders are sampled at the training's temperature, whatever they are wanted at")
-def riders_at_one_temperature(door: Door) -> Door:
-    class Mutant(door):
-        def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
-            if requests and requests[0].assignment.round < 0:
-                requests = [replace(one, sampling=Sampling()) for one in requests]
-            return super().rollout(requests)
-
-    return Mutant
-
-
 # Failures
 
 
@@ -782,20 +719,6 @@ def failing_reward_is_a_failure(door: Door) -> Door:
             except RuntimeError:
                 version = self.engine.policy_version
                 return [Rollout.scored(one.assignment, "", 0.0, version) for one in requests]
-
-    return Mutant
-
-
-@fault("what a reward raises for riders ends the run")
-def failing_riders_end_the_run(door: Door) -> Door:
-    class Mutant(door):
-        def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
-            try:
-                return super().rollout(requests)
-            except RuntimeError as error:
-                if requests[0].assignment.round < 0:
-                    raise HostError(f"riders failed: {error}") from error
-                raise
 
     return Mutant
 

@@ -90,8 +90,7 @@ def test_weights_are_broadcast_while_the_reflection_model_writes(tmp_path: Path)
 
 
 def test_the_search_that_never_stops_training_and_instructions(tmp_path: Path) -> None:
-    """Both methods at once, with riders."""
-    stream = ("--coevo.p2o.search_backend=stream", "--coevo.p2o.tau=0.5", "--coevo.p2o.riders=0.25")
+    stream = ("--coevo.p2o.search_backend=stream", "--coevo.p2o.tau=0.5")
     with openai_server(teach) as server:
         result = run_openrlhf(
             tmp_path,

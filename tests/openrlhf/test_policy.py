@@ -35,7 +35,7 @@ class Policy(policy.OpenRLHFPolicy):
         dataset = SimpleNamespace(tokenizer=TOKENIZER)
         super().__init__(host, dataset, None, weights.Weights(engine), None)
 
-    def send(self, requests: Any) -> list[Any]:
+    def _sent(self, requests: Any, sampling: Any) -> list[Any]:
         return [(one.assignment, one.assignment.question_id) for one in requests]
 
 

@@ -1,4 +1,4 @@
-"""The search that never stops training in the unmodified train_ppo_ray, with riders."""
+"""The search that never stops training in the unmodified train_ppo_ray."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import pytest
 from helpers.openrlhf_run import TASKS, Result, run_openrlhf
 from helpers.openrlhf_world import events, prompt_of, reflection, response_of, teach, tokens
 from helpers.ray_run import read_json_lines
-from helpers.riders import Sample, count_riders
+from helpers.streamed import Sample, check_trained_as_sampled
 from standins.openai_server import openai_server
 
 BATCH = 16
-RIDERS = 4
-"""At most, with a batch."""
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +22,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
             overrides=[
                 *("--coevo.method", "p2o", "--coevo.p2o.search_backend", "stream"),
                 *("--coevo.p2o.tau", "0.5", *reflection(server.base), "--train.num_episodes=3"),
-                f"--coevo.p2o.riders={RIDERS / BATCH}",
             ],
             env={"OPENAI_API_KEY": "sk-test"},
         )
@@ -53,10 +50,8 @@ def test_what_is_in_use_goes_to_the_hosts_tracker(run: Result) -> None:
     assert any("in its trial" in line["text"] for line in texts)
 
 
-def test_riders_are_sampled_and_not_trained_on(run: Result) -> None:
-    """See `helpers.riders`."""
+def test_what_is_sampled_is_trained_on_without_its_template(run: Result) -> None:
     questions = [tokens(task.question) for task in TASKS]
-    riders = 0
     assert sorted(run.metrics) == [1, 2, 3, 4, 5, 6]
     for step, metrics in run.metrics.items():
         generated = [
@@ -69,10 +64,7 @@ def test_riders_are_sampled_and_not_trained_on(run: Result) -> None:
             for row in run.actor
             if row["step"] == step
         ]
-        found = count_riders(
+        assert len(trained) == BATCH
+        check_trained_as_sampled(
             generated, trained, questions, metrics["train/coevo/templated_fraction"]
         )
-        assert len(trained) == BATCH
-        assert 0 <= found <= RIDERS
-        riders += found
-    assert riders >= run.metrics[6]["train/coevo/search_rollouts"] > 0

@@ -67,7 +67,7 @@ def test_the_papers_search_revisits_questions_that_came_in_training(
 
 def test_late_questions_are_helped_by_the_search_that_never_stops(make_trainer: Any) -> None:
     trainer = make_trainer(**PASSES, dataset=stream())
-    callback = attach(trainer, settings(p2o={**STREAM, "riders": 0.5}))
+    callback = attach(trainer, settings(p2o=STREAM))
     planned: list[Any] = []
     plan = callback._door._engine.plan
 

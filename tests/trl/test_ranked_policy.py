@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -139,23 +138,3 @@ def test_a_question_that_is_not_there_is_found_before_the_ranks_begin() -> None:
         return policy.shares
 
     assert ThreadRanks.run(2, act) == [[], []]
-
-
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_riders_that_cannot_be_had_are_noted_and_cost_nothing(
-    ranks: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    def act(own: Ranks) -> Any:
-        policy = Naming(own, fails_on=0, folder=tmp_path)
-        policy.take_along(REQUESTS)
-
-    if ranks == 1:
-        act(Ranks(0, 1, timedelta(minutes=1)))
-    else:
-        ThreadRanks.run(2, act)
-    (path,) = tmp_path.rglob("events.jsonl")
-    told = [json.loads(line) for line in path.read_text().splitlines()]
-    (event,) = [line for line in told if line["event"] == "riders_failed"]
-    assert event["reason"].endswith("RuntimeError: out of memory")
-    warnings = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
-    assert sum("rollouts that rode along with a batch failed" in one for one in warnings) == 1

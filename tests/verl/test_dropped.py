@@ -9,12 +9,10 @@ import pytest
 from omegaconf import OmegaConf
 from tensordict import NonTensorStack, TensorDict
 from transfer_queue.storage.managers.simple_storage_manager import AsyncSimpleStorageManager
-from verl.trainer.ppo.v1 import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.replay_buffer import ReplayBufferAsync
 
 from prompt_coevo.adapters.verl import asynchronous, generation, harvest, policy, trainer
 from prompt_coevo.adapters.verl.asynchronous import CoevoColocateAsync
-from prompt_coevo.doors.due import Due
 
 
 class UnderWay:
@@ -134,104 +132,3 @@ def test_only_what_was_planned_is_taken_up_from_a_checkpoint(
     left = {"planned", "planned_0_0", "running"} if has_state else {"running"}
     assert set(store.tags) == left
     assert made._restored_tq_prompt_count == (2 if has_state else 1)
-
-
-class Riders:
-    """In the policy's place: whatever is sent comes back."""
-
-    def __init__(self) -> None:
-        self.sent: list[Any] = []
-        self.collected: list[Any] = []
-
-    def send(self, requests: Any) -> dict[str, Any]:
-        self.sent.append(requests)
-        return {"uid": [requests]}
-
-    def wait(self, sent: dict[str, Any]) -> list[str] | None:
-        return list(sent) or None
-
-    def collect(self, rows: Any, sent: Any) -> list[Any]:
-        self.collected.append(rows)
-        return []
-
-
-def with_riders(monkeypatch: pytest.MonkeyPatch, step: int) -> tuple[Any, Riders]:
-    """A trainer in this one of its six steps."""
-    for name in ("on_sample_begin", "on_validate_begin"):
-        monkeypatch.setattr(PPOTrainerColocateAsync, name, lambda _: None)
-    made = object.__new__(CoevoColocateAsync)
-    riders = made._policy = Riders()
-    made._riders, made._has_ended, made.local_trigger_step = {}, False, 0
-    made._engine = SimpleNamespace(wanted=lambda rollouts: rollouts, observe=lambda _: None)
-    rollout = {"rollout": {"n": 4}}
-    made.config = OmegaConf.create(
-        {
-            "trainer": {"total_epochs": 3},
-            "data": {"train_batch_size": 8},
-            "actor_rollout_ref": rollout,
-        }
-    )
-    made.global_steps, made.steps_per_epoch, made.total_training_steps = step, 2, 6
-    return made, riders
-
-
-@pytest.mark.parametrize(("step", "sent"), [(5, [32]), (6, [])])
-def test_no_riders_are_sent_in_the_last_step(
-    monkeypatch: pytest.MonkeyPatch, step: int, sent: list[int]
-) -> None:
-    made, riders = with_riders(monkeypatch, step)
-    made.on_sample_begin()
-    assert riders.sent == sent
-
-
-@pytest.mark.parametrize("has_ended", [True, False])
-def test_riders_that_come_after_the_end_are_observed_by_nobody(
-    monkeypatch: pytest.MonkeyPatch, has_ended: bool
-) -> None:
-    """And are in no validation either."""
-    forgotten: list[str] = []
-    monkeypatch.setattr(asynchronous.policy, "forget_all", lambda: forgotten.append("all"))
-    made, riders = with_riders(monkeypatch, 5)
-    made.on_sample_begin()
-    made._has_ended = has_ended
-    made.on_validate_begin()
-    assert riders.collected == ([] if has_ended else [["uid"]])
-    assert forgotten == (["all"] if has_ended else [])
-    assert made._riders == {}
-
-
-class Engine:
-    """What the engine is told of the ends of steps."""
-
-    def __init__(self) -> None:
-        self.told: list[Any] = []
-
-    def step_end(self, policy: Any, *, last: bool = False) -> None:
-        self.told.append(("step_end", last))
-
-    def epoch_end(self, policy: Any) -> None:
-        self.told.append("epoch_end")
-
-    def end(self, policy: Any) -> None:
-        self.told.append("end")
-
-
-@pytest.mark.parametrize("is_over", [True, False])
-def test_a_finished_run_that_is_started_again_pays_for_no_search(
-    monkeypatch: pytest.MonkeyPatch, is_over: bool
-) -> None:
-    """Its checkpoint owes the end of its last step."""
-    monkeypatch.setattr(PPOTrainerColocateAsync, "_reissue_inflight_prompts", lambda _: 0)
-    made = object.__new__(CoevoColocateAsync)
-    engine = made._engine = Engine()
-    made._policy, made._due, made._resumed, made._has_ended = None, Due(True, True), {}, False
-    made._dispatcher = SimpleNamespace(under_way=SimpleNamespace(resume=lambda _: None))
-    made.config = OmegaConf.create({"trainer": {"total_epochs": 3}})
-    made.steps_per_epoch, made.total_training_steps = 2, 6
-    made.global_steps = 7 if is_over else 5  # VeRL counts on before
-    made._reissue_inflight_prompts()
-    if not is_over:
-        assert engine.told == [("step_end", False), "epoch_end"]
-        return
-    made.on_train_end()
-    assert engine.told == [("step_end", True), "end"]

@@ -37,17 +37,16 @@ def test_rollouts_that_all_failed_are_aborted_and_end_nothing(
     )
     dispatcher = SimpleNamespace(questions=None)
     verl_policy = policy.VerlPolicy(trainer, dispatcher, sampled_by)
-    rider = Assignment("q1", round=-1)
+    asked = Assignment("q1")
     nothing = KVBatchMeta(partition_id="val", keys=[], tags=[])
-    (found,) = verl_policy.collect(nothing, {"uid": [rider]})
-    assert (found.assignment, found.status) == (rider, "aborted")
+    (found,) = verl_policy.collect(nothing, {"uid": [asked]})
+    assert (found.assignment, found.status) == (asked, "aborted")
     assert found.policy_version == PolicyVersion(0, 3)
 
 
 def test_for_no_requests_nobody_is_woken() -> None:
     verl_policy = policy.VerlPolicy(SimpleNamespace(), SimpleNamespace(questions=None), sampled_by)
     assert verl_policy.rollout([]) == []
-    assert verl_policy.collect(verl_policy.wait(verl_policy.send([])), {}) == []
 
 
 class Asleep(Exception):
@@ -79,7 +78,7 @@ def test_rollouts_none_of_which_came_back_fail_and_leave_the_replicas_awake(
     verl_policy = policy.VerlPolicy(trainer, dispatcher, sampled_by)
     monkeypatch.setattr(policy.tq, "kv_clear", lambda keys, partition_id: done.append(keys))
     rows = KVBatchMeta(partition_id="val", keys=["uid_0_0"], tags=[{}])
-    monkeypatch.setattr(verl_policy, "send", lambda _: {"uid": [Assignment("q1")]})
+    monkeypatch.setattr(verl_policy, "_send", lambda _: {"uid": [Assignment("q1")]})
     monkeypatch.setattr(verl_policy, "wait", lambda _: rows)
     with pytest.raises(Asleep if raises else RolloutsFailed):
         verl_policy.rollout([RolloutRequest(Assignment("q1"), Sampling())])
@@ -109,20 +108,17 @@ class Partition:
 def test_rollouts_of_others_in_the_same_partition_are_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An asynchronous trainer's riders are out while a search asks for its own."""
     partition = Partition(mine="finished", failed="failure", late="running", other="finished")
     for module in (harvest, policy):
         monkeypatch.setattr(module, "tq", partition)
     monkeypatch.setattr(
         partition, "KVBatchMeta", lambda **fields: SimpleNamespace(**fields), raising=False
     )
-    verl_policy = policy.VerlPolicy(SimpleNamespace(), SimpleNamespace(questions=None), sampled_by)
-    sent = {name: [Assignment("q1")] for name in ("mine", "failed", "late")}
-    finished = verl_policy.finished(sent)
-    assert list(finished) == ["mine", "failed"]
-    rows = verl_policy.rows(finished)
-    assert rows is not None
+    trainer = SimpleNamespace(replay_buffer=SimpleNamespace(poll_interval=0.01))
+    verl_policy = policy.VerlPolicy(trainer, SimpleNamespace(questions=None), sampled_by)
+    looked: list[str] = []
+    monkeypatch.setattr(verl_policy, "check_living", lambda: looked.append("who lives?"))
+    rows = verl_policy.wait({name: [Assignment("q1")] for name in ("mine", "failed")})
     assert rows.keys == ["mine_0_0"]
     assert partition.cleared == ["mine", "failed"]
-    policy.forget_all()  # what a checkpoint brought back
-    assert partition.tags == {}
+    assert looked == ["who lives?"]

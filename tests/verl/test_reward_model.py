@@ -7,7 +7,6 @@ router and the requests are VeRL's.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -16,9 +15,9 @@ import pytest
 
 from helpers import verl_reward
 from helpers.verl_run import TASKS, Result, rows, run_verl
-from helpers.verl_world import MANY, P2O, TOKENIZER, by_group, reflection, sampled, teach, tokens
+from helpers.verl_world import P2O, TOKENIZER, by_group, reflection, sampled, teach, tokens
 from prompt_coevo.demo.model import base_policy_path
-from prompt_coevo.demo.world import Task, reward, spell
+from prompt_coevo.demo.world import reward, spell
 from standins.openai_server import openai_server
 
 pytestmark = pytest.mark.long
@@ -44,27 +43,19 @@ OWN_DEVICES = (
 
 SEARCH = (*P2O, "coevo.p2o.dev_size=4", "trainer.total_epochs=2")
 STEPS_OF_SEARCH = 4
-RIDERS = (
-    *("coevo.p2o.search_backend=stream", "coevo.p2o.tau=0.5", "coevo.p2o.riders=0.125"),
-    *("trainer.total_epochs=3", "data.train_batch_size=8"),
-    "actor_rollout_ref.actor.ppo_mini_batch_size=8",
-)
-STEPS_OF_RIDERS = 6
 
 
-def run(
-    folder: Path, *overrides: str, tasks: Sequence[Task] = TASKS, steps: int, gpus: int = 1
-) -> Result:
+def run(folder: Path, *overrides: str, steps: int, gpus: int = 1) -> Result:
     """With a validation, of two questions, after each second step."""
     folder.mkdir(exist_ok=True)
     answers = folder / "answers.json"
-    answers.write_text(json.dumps({task.question: spell(task.answer) for task in tasks}))
+    answers.write_text(json.dumps({task.question: spell(task.answer) for task in TASKS}))
     with openai_server(teach) as server:
         result = run_verl(
             folder,
             train=[
                 {**row, "extra_info": {"question": task.question}}
-                for task, row in zip(tasks, rows(tasks), strict=True)
+                for task, row in zip(TASKS, rows(TASKS), strict=True)
             ],
             overrides=[
                 *("+coevo=p2o", *reflection(server.base), "trainer.test_freq=2"),
@@ -75,7 +66,7 @@ def run(
         )
     assert result.returncode == 0, result.tail
     assert sorted(result.metrics) == list(range(1, steps + 1))
-    check_rewards(result, tasks)
+    check_rewards(result)
     return result
 
 
@@ -89,12 +80,7 @@ def test_on_devices_of_its_own(tmp_path: Path) -> None:
     check_search(run(tmp_path, *SEARCH, *OWN_DEVICES, steps=STEPS_OF_SEARCH, gpus=2))
 
 
-def test_it_judges_riders_too(tmp_path: Path) -> None:
-    result = run(tmp_path, *RIDERS, tasks=MANY, steps=STEPS_OF_RIDERS)
-    check_one_at_a_time(result, STEPS_OF_RIDERS + 3)
-
-
-def check_rewards(result: Result, tasks: Sequence[Task]) -> None:
+def check_rewards(result: Result) -> None:
     """They are the reward model's, which reads the question and never a template."""
     judged = [event for event in result.server if event["event"] == "judged"]
     steps = max(result.metrics)
@@ -102,17 +88,17 @@ def check_rewards(result: Result, tasks: Sequence[Task]) -> None:
     assert last["coevo/search_rollouts"] > 0
     assert len(judged) == last["coevo/train_rollouts"] + last["coevo/search_rollouts"] + validations
     assert {event["text"].split(" <end>")[0] for event in judged} == {
-        f"<user> {task.question}" for task in tasks
+        f"<user> {task.question}" for task in TASKS
     }
     for step, metrics in result.metrics.items():
         groups = by_group(result.actor).items()
-        scores = [score(row, tasks) for (at, _), group in groups if at == step for row in group]
+        scores = [score(row) for (at, _), group in groups if at == step for row in group]
         assert metrics["critic/score/mean"] == pytest.approx(mean(scores))
 
 
-def score(row: dict[str, Any], tasks: Sequence[Task]) -> float:
+def score(row: dict[str, Any]) -> float:
     """What the reward model says of a row, which is trained on a bare question."""
-    (answer,) = (spell(one.answer) for one in tasks if tokens(one.question) == row["prompts"])
+    (answer,) = (spell(one.answer) for one in TASKS if tokens(one.question) == row["prompts"])
     return reward(TOKENIZER.decode(row["responses"], skip_special_tokens=True), answer)
 
 
@@ -122,7 +108,7 @@ def check_search(result: Result) -> None:
     assert last["coevo/searches"] == 1
     assert last["coevo/reward_templated"] > 0
     under = [row for row in result.actor if is_templated(result, row)]
-    assert sum(score(row, TASKS) for row in under) > 0
+    assert sum(score(row) for row in under) > 0
 
 
 def is_templated(result: Result, row: dict[str, Any]) -> bool:

@@ -13,8 +13,7 @@ def _estimate(section: P2OSettings, workload: Workload) -> Cost:
     if section.search_backend == "stream":
         # A step trains on one question at least.
         calls = int(min(limit, section.calls_per_step * workload.questions))
-        riders = math.ceil(section.riders * workload.rollouts)
-        return Cost("in an epoch", riders, calls, f", if all questions are hard{_late(section)}")
+        return Cost("in an epoch", 0, calls, f", if all questions are hard{_late(section)}")
     budget = section.search_budget
     # An attempt costs B. Half of the hard questions are set aside, and B cannot exceed the others.
     enough = 2 * section.minibatch_size - 1

@@ -40,7 +40,6 @@ _OF_STREAM = {
     "likeness",
     "proof",
     "reply_steps",
-    "riders",
     "trial_members",
 }
 _IDLE: Mapping[str, set[str]] = {"waves": _OF_STREAM, "stream": _OF_WAVES}
@@ -55,7 +54,7 @@ def _search_with(setting: str) -> str:
 class P2OSettings(Section):
     """P2O (arXiv 2603.21877)."""
 
-    may_change = frozenset({"search_budget", "calls_per_hard", "calls_per_step", "riders"})
+    may_change = frozenset({"search_budget", "calls_per_hard", "calls_per_step"})
 
     proposer: str = "propose_improvement"
     """The name of a registered proposer."""
@@ -112,9 +111,6 @@ class P2OSettings(Section):
     first_sight: bool = False
     """`stream`: half of a group may run under templates although the question was not yet measured. A run
     of a single epoch learns nothing from templates without it, one of two epochs little."""
-    riders: float = Field(default=0.0, ge=0.0, le=1.0)
-    """`stream`: rollouts of templates on trial that ride along with training's, at most this share of
-    them, rounded up. 0: they are tried by members of the training groups alone."""
     library_size: int = Field(default=256, ge=1)
     """`stream`: templates in use, at most."""
     likeness: str = "words"

@@ -14,7 +14,6 @@ Capability: TypeAlias = Literal[
     "late rollouts",
     "rollouts in parts",
     "rewards of none",
-    "riders",
     "evaluation",
     "log-probs",
     "live greedy",
@@ -25,11 +24,13 @@ Capability: TypeAlias = Literal[
     "ranks",
     "failing rewards",
 ]
-"""What not every host has. "riders" are the rollouts of `Coevolution.wanted`. "live greedy", "host state",
-"temperatures" and "log-probs" are parts of a record; "exact resume" means that a resumed run of the host
-samples what the uninterrupted one did; "steps in checkpoints" that the end of a step is told before its
-checkpoint is written, and not after it, by a resumed run too; "failing rewards" that the harness can tell
-the reward function that a rollout is for the engine (`Job.failing`)."""
+"""What not every host has. "live greedy", "host state", "temperatures" and "log-probs" are parts of
+a record.
+
+"exact resume" means that a resumed run of the host samples what the uninterrupted one did; "steps in
+checkpoints" that the end of a step is told before its checkpoint is written, and not after it, by a resumed
+run too; "failing rewards" that the harness can tell the reward function that a rollout is for the engine
+(`Job.failing`)."""
 
 
 class DoorUnderTest(Protocol):

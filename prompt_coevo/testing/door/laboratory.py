@@ -39,12 +39,6 @@ class Laboratory:
         return self._once("silent", lambda: replace(self.job, settings=settings, saves=True))
 
     @property
-    def riding(self) -> Run:
-        """The same as the silent run, with three riders behind every round."""
-        settings = settings_for(self.door.material, asks=False, riders=3)
-        return self._once("riding", lambda: replace(self.job, settings=settings, saves=True))
-
-    @property
     def judged(self) -> Run:
         """One question always fails, one never does; one has no reward, one has some."""
         ids = [row["id"] for row in self.job.rows]
@@ -80,11 +74,8 @@ class Laboratory:
 
     @property
     def failing(self) -> Run:
-        """The riding run again, and it asks, but no rollout for the engine has a reward: this raises."""
-        settings = settings_for(self.door.material, riders=3)
-        return self._once(
-            "failing", lambda: replace(self.job, settings=settings, failing="everywhere")
-        )
+        """A run in which no rollout for the engine has a reward: this raises."""
+        return self._once("failing", lambda: replace(self.job, failing="everywhere"))
 
     @property
     def failing_on_a_rank(self) -> Run:

@@ -41,8 +41,6 @@ class ProbeSettings(Section):
     """A template that is longer than any completion."""
     asks: bool = True
     """Ask the policy for rollouts at every moment at which a method may."""
-    riders: int = 0
-    """How many rollouts are to ride along behind every generation round."""
 
 
 class Probe:
@@ -53,7 +51,6 @@ class Probe:
         self._settings = context.settings.section(ProbeSettings)
         self._groups = 0
         self._credit = {text: [0.0, 0.0] for text in self._settings.texts}
-        self._ids: list[str] = []
         self._tell("built")
 
     @hookimpl
@@ -84,31 +81,11 @@ class Probe:
         )
 
     @hookimpl
-    def coevo_wanted(self, capacity: int) -> list[RolloutRequest]:
-        """Under a template that no member of a group has, at three temperatures."""
-        template = self._template(" ".join(self._settings.texts[:2]))
-        riders = [
-            RolloutRequest(
-                self._assignment(self._ids[n % len(self._ids)], MemberPlan(template=template)),
-                Sampling((None, 0.0, 1.5)[n % 3]),
-            )
-            for n in range(min(self._settings.riders, capacity))
-        ]
-        if riders:
-            self._tell("wanted", requests=_written(riders))
-        return riders
-
-    @hookimpl
-    def coevo_observe_riders(self, rollouts: Sequence[Rollout]) -> None:
-        self._tell("rode", rollouts=_answers(rollouts))
-
-    @hookimpl
     def coevo_evaluation_instruction(self) -> Candidate:
         return self._instruction(self._favourite())
 
     @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
-        self._ids = sorted(policy.question_ids())
         self._tell("begun", questions=self._questions(policy))
         # Greedily only: a resumed run begins once more than an uninterrupted one, and must still draw
         # the same random numbers.

@@ -50,11 +50,10 @@ def test_the_cost_of_a_search_inside_training_is_estimated(
         "p2o, in an epoch: at most 0 rollouts outside training (0% of an epoch's) and 512 reflection "
         "calls, if all questions are hard; no template is used in the first epoch without p2o.first_sight",
     ]
-    monkeypatch.setenv("PROMPT_COEVO_P2O__RIDERS", "0.02")
     monkeypatch.setenv("PROMPT_COEVO_P2O__FIRST_SIGHT", "true")
     shown = run("settings", "--questions", "512", "--group-size", "6")
     assert shown.stderr.splitlines()[1] == (
-        "p2o, in an epoch: at most 62 rollouts outside training (2% of an epoch's) and 512 reflection "
+        "p2o, in an epoch: at most 0 rollouts outside training (0% of an epoch's) and 512 reflection "
         "calls, if all questions are hard"
     )
 

@@ -2,17 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from prompt_coevo import Coevolution, Settings
 from prompt_coevo.doors.policy import (
     DoorPolicy,
     RolloutsFailed,
     aborted,
     not_all_aborted,
-    observe_riders,
     sampled_alike,
 )
 from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout, RolloutRequest, Sampling
 
 
@@ -63,11 +60,3 @@ def test_a_call_has_failed_where_every_rollout_was_aborted() -> None:
         assert not_all_aborted(some) == some
     with pytest.raises(RolloutsFailed, match="none of 2 rollouts came back with a reward"):
         not_all_aborted([gone, gone])
-
-
-def test_riders_that_stop_the_host_stop_it() -> None:
-    def fails() -> list[Rollout]:
-        raise HostError("no such sampler")
-
-    with pytest.raises(HostError, match="no such sampler"):
-        observe_riders(Coevolution.from_settings(Settings(algorithms=())), fails)

@@ -23,7 +23,6 @@ OF_ITS_OWN = (
     "requests have their temperature",
     "sampled rollouts are drawn anew",
     "policy rollouts leave the host alone",
-    "a round with riders is trained on as one without",
     "the engines metrics reach the log",
     "every update is a step",
     "an epoch ends before the next one",

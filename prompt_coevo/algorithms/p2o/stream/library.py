@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate
@@ -32,12 +31,6 @@ class Template:
     solved: int = 0
     tried_unseen: int = 0
     solved_unseen: int = 0
-    waiting: deque[int] = field(default_factory=deque)
-    """Questions on which riders are to try it."""
-    under_way: int = 0
-    """Riders that have not come back."""
-    proving: bool = False
-    """Whether riders have been sent to questions that the proposer did not see."""
 
     def count(self, question: int, solved: bool) -> None:
         """A rollout of its trial."""
@@ -99,8 +92,7 @@ class Library:
         """How many more are in use than there should be."""
         return max(0, len(self.in_state("in use")) - 1 - self._size)
 
-    def to_json(self, ids: Sequence[str], lost: Callable[[str], Sequence[int]]) -> dict[str, Any]:
-        """What is out with a template, as `lost` says, waits again: a kill loses it."""
+    def to_json(self, ids: Sequence[str]) -> dict[str, Any]:
         templates = [
             {
                 "candidate": template.candidate.to_json(),
@@ -112,10 +104,6 @@ class Library:
                 "solved": template.solved,
                 "tried_unseen": template.tried_unseen,
                 "solved_unseen": template.solved_unseen,
-                "waiting": [
-                    ids[question] for question in (*lost(template.candidate.id), *template.waiting)
-                ],
-                "proving": template.proving,
             }
             for template in self
             if template.slot
@@ -124,14 +112,9 @@ class Library:
 
     def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
         """Take up what `to_json` gave; questions that are gone are left out."""
-
-        def known(names: Sequence[str]) -> list[int]:
-            return [numbers[name] for name in names if name in numbers]
-
         for line in state["templates"]:
             values = dict(line)
             candidate = Candidate.from_json(values.pop("candidate"))
-            values["shown"] = tuple(known(values["shown"]))
-            values["waiting"] = deque(known(values["waiting"]))
+            values["shown"] = tuple(numbers[one] for one in values["shown"] if one in numbers)
             self._templates[candidate.id] = Template(candidate, **values)
         self._dropped = dict.fromkeys(state["dropped"])

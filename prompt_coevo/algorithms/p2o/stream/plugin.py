@@ -25,29 +25,13 @@ from prompt_coevo.algorithms.p2o.stream.likeness import LikenessFactory
 from prompt_coevo.algorithms.p2o.stream.members import draw_members
 from prompt_coevo.algorithms.p2o.stream.numbered import Numbered
 from prompt_coevo.algorithms.p2o.stream.reflection import Reflection
-from prompt_coevo.algorithms.p2o.stream.riders import Riders
-from prompt_coevo.algorithms.p2o.stream.trial import (
-    RIDERS_SHOWN,
-    RIDERS_UNSEEN,
-    concerns,
-    unseen,
-    verdict,
-)
+from prompt_coevo.algorithms.p2o.stream.trial import concerns, unseen, verdict
 from prompt_coevo.context import Context
 from prompt_coevo.errors import HostError, StateError
 from prompt_coevo.markers import PROJECT, hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.rng import counter_rng
-from prompt_coevo.types import (
-    EMPTY_TEMPLATE,
-    Assignment,
-    Group,
-    MemberPlan,
-    Rollout,
-    RolloutRequest,
-    Sampling,
-    Summary,
-)
+from prompt_coevo.types import EMPTY_TEMPLATE, Group, MemberPlan, Rollout, Summary
 
 logger = logging.getLogger(PROJECT)
 
@@ -70,8 +54,7 @@ class Stream:
         self._questions = Numbered(context, make_likeness)
         self._hard = HardSet(self._settings.tau, self._settings.hardness_in_use)
         self._library = Library(self._settings.library_size)
-        self._riders = Riders(self._library, self._settings.riders)
-        self._rides = self._observed = self._warned = False
+        self._observed = self._warned = False
         self._failures = Failures()
         self._ids: Sequence[str] = ()
         self._numbers: Mapping[str, int] = {}
@@ -80,7 +63,6 @@ class Stream:
         self._instruction: str | None = None
         self._totals = {
             "train_rollouts": 0,
-            "search_rollouts": 0,
             "templates_joined": 0,
             "templates_dropped": 0,
         }
@@ -91,7 +73,6 @@ class Stream:
     def coevo_train_begin(self, policy: Policy) -> None:
         if self._ids and self._saved is None:  # the host trains a second time, and we go on
             self._saved = {**self.coevo_state(), "compared": None}
-            self._riders = Riders(self._library, self._settings.riders)
         self._evidence = self._questions.begin(policy, (self._saved or {}).get("compared"))
         self._ids, self._numbers = self._questions.ids, self._questions.numbers
         self._evidence.open(0, ())
@@ -110,14 +91,13 @@ class Stream:
 
     @hookimpl
     def coevo_questions_learned(self, policy: Policy) -> None:
-        if self._questions.learn(policy) and (self._settings.first_sight or self._settings.riders):
+        if self._questions.learn(policy) and self._settings.first_sight:
             self._epoch += 1
             self._reflection.try_again()
 
     @hookimpl
     def coevo_questions_in_use(self) -> set[str]:
-        waiting = {question for template in self._library for question in template.waiting}
-        numbers = self._hard_numbers | waiting | self._reflection.under_way
+        numbers = self._hard_numbers | self._reflection.under_way
         return {self._ids[number] for number in numbers}
 
     @hookimpl
@@ -168,55 +148,18 @@ class Stream:
         self._measured.update(self._numbers[group.question_id] for group in judged)
         self._groups_of_this_epoch += len(judged)
 
-    @hookimpl
-    def coevo_wanted(self, capacity: int) -> Sequence[RolloutRequest] | None:
-        """Templates on trial, on questions that their proposer saw and on others like them."""
-        if not self._settings.riders:
-            return None
-        self._rides = True
-        best = self._context.ask(hookspecs.coevo_best_instruction)
-        placement = self._context.settings.placement.build()
-        return [
-            RolloutRequest(
-                Assignment(
-                    self._ids[question],
-                    instruction=best,
-                    template=template.candidate,
-                    placement=placement,
-                ),
-                Sampling(),
-            )
-            for template, question in self._riders.next(capacity, self._hard_numbers, self._step)
-        ]
-
-    @hookimpl
-    def coevo_observe_riders(self, rollouts: Sequence[Rollout]) -> None:
-        useful = self._riders.came(rollouts, self._numbers)
-        self._totals["search_rollouts"] += len(useful)
-        for rollout in useful:
-            self._learn_from([rollout])
-        self._failures.settle()
-
     # Last, after INSPO has weighed: evidence rests on the best instruction of this step.
     @hookimpl(trylast=True)
     def coevo_step_end(self, policy: Policy, last: bool) -> None:
         if not self._ids:
             raise HostError("a step ended before training began; call begin(policy) first")
-        if self._settings.riders and self._observed and not self._rides:
-            raise HostError(
-                f"p2o.riders = {self._settings.riders:g} has no effect: this trainer takes no rollouts "
-                "along with its own; set it to 0"
-            )
         self._notice_the_instruction()
-        self._riders.expire(self._step)
         hard = self._hard_numbers
         self._judge_trials(hard)
         for candidate, shown in self._reflection.replies(self._step, policy):
             if not self._library.knows(candidate):
                 template = self._library.add(candidate, shown, self._epoch)
                 self._evidence.open(template.slot, shown)
-                if self._rides:
-                    template.waiting.extend(shown[:RIDERS_SHOWN])
         if not last:
             self._reflection.ask(self._step, hard, policy)
         if self._groups_of_this_epoch >= len(self._ids):
@@ -231,8 +174,7 @@ class Stream:
         return {
             "search_backend": "stream",
             "hard": self._hard.to_json(),
-            "library": self._library.to_json(self._ids, self._riders.lost),
-            "rides": self._rides,
+            "library": self._library.to_json(self._ids),
             "evidence": self._evidence.to_json(self._ids),
             "failures": self._failures.to_json(self._ids),
             "reflection": self._reflection.to_json(),
@@ -291,10 +233,6 @@ class Stream:
         for template in self._library:
             self._evidence.open(template.slot, template.shown)
         self._evidence.load(state["evidence"], self._numbers)
-        self._rides = state["rides"] and self._settings.riders > 0
-        if not self._rides:
-            for template in self._library:
-                template.waiting.clear()
         self._failures.load(state["failures"], self._numbers)
         self._reflection.load(state["reflection"], self._numbers)
         self._measured = {self._numbers[one] for one in state["measured"] if one in self._numbers}
@@ -345,10 +283,8 @@ class Stream:
         for template in self._library.in_state("trial"):
             others = unseen(template, hard, self._evidence) if self._settings.proof else []
             stale = self._epoch - template.since > _PATIENCE
-            joins = verdict(template, proof=bool(others), rides=self._rides, stale=stale)
-            if joins is None and self._rides and others and not template.proving:
-                self._prove(template, others)
-            elif joins:
+            joins = verdict(template, proof=bool(others), stale=stale)
+            if joins:
                 template.state = "in use"
                 self._totals["templates_joined"] += 1
                 self._note_verdict("template_joined", template)
@@ -368,12 +304,6 @@ class Stream:
             )
             self._context.note("no_room_for_templates", reason=reason)
             logger.warning("%s; lower it, or make the groups larger", reason)
-
-    def _prove(self, template: Template, others: Sequence[int]) -> None:
-        """It has solved what its proposer saw; now it is tried on what it did not see."""
-        if template.solved and not template.waiting and not template.under_way:
-            template.proving = True
-            template.waiting.extend(others[:RIDERS_UNSEEN])
 
     def _drop(self, template: Template, *, remember: bool = True) -> None:
         self._library.drop(template, remember=remember)

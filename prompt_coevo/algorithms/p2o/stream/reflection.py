@@ -160,9 +160,6 @@ class Reflection:
     def _targets(self, step: int, hard: Collection[int]) -> list[int]:
         """Hard questions to ask about: what failed is known, and nothing is expected to solve them."""
         busy = self.under_way
-        for template in self._library.in_state("trial"):
-            if template.waiting or template.under_way:
-                busy.update(template.shown)
         open_ones = [
             question
             for question in self._failures

@@ -9,9 +9,7 @@ from prompt_coevo.algorithms.p2o.stream.evidence import Evidence
 from prompt_coevo.algorithms.p2o.stream.library import Template
 
 _TRIES: Final = 4
-"""Rollouts without a success after which a template is given up; two do if riders have tried it."""
-RIDERS_SHOWN: Final = 2
-RIDERS_UNSEEN: Final = 4
+"""Rollouts without a success after which a template is given up."""
 
 
 def concerns(template: Template, question: int, evidence: Evidence) -> bool:
@@ -30,19 +28,15 @@ def unseen(template: Template, hard: Collection[int], evidence: Evidence) -> lis
     return [question for question in evidence.around(template.shown) if question in hard]
 
 
-def verdict(template: Template, *, proof: bool, rides: bool, stale: bool) -> bool | None:
+def verdict(template: Template, *, proof: bool, stale: bool) -> bool | None:
     """Whether the template comes into use; None: not known yet.
 
-    With `proof` it takes a success on a question that its proposer did not see. `rides`: riders try it,
-    two on questions that were shown and four on others. `stale`: it has been on trial for too long.
+    With `proof` it takes a success on a question that its proposer did not see. `stale`: it has been on
+    trial for too long.
     """
     if template.solved_unseen if proof else template.solved:
         return True
     if stale:
         return False
-    by_riders = rides and not template.waiting and not template.under_way
-    if not template.solved:
-        return False if template.tried >= (RIDERS_SHOWN if by_riders else _TRIES) else None
-    if not proof:
-        return None
-    return False if template.tried_unseen >= (RIDERS_UNSEEN if by_riders else _TRIES) else None
+    tries = template.tried_unseen if template.solved else template.tried
+    return False if tries >= _TRIES else None

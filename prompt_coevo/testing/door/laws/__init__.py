@@ -5,7 +5,6 @@
 from prompt_coevo.testing.door.laws import rollouts as rollouts
 from prompt_coevo.testing.door.laws import training as training
 from prompt_coevo.testing.door.laws import policy as policy
-from prompt_coevo.testing.door.laws import riders as riders
 from prompt_coevo.testing.door.laws import failures as failures
 from prompt_coevo.testing.door.laws import evaluation as evaluation
 from prompt_coevo.testing.door.laws import moments as moments

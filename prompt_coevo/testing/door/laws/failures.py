@@ -9,12 +9,10 @@ from prompt_coevo.testing.door.run import Run, expect
 
 @law("failing rewards")
 def a_reward_that_raises_ends_the_call_alone(laboratory: Laboratory) -> None:
-    """Where the reward raises in rollouts for the engine, every call for rollouts raises, riders do not
-    come back, and the host trains as one that was not asked."""
+    """Where the reward raises in rollouts for the engine, every call for rollouts raises, and the host
+    trains as one that was not asked."""
     run = laboratory.failing
     _check_calls(run)
-    fit = [one for line in run.told("rode") for one in line["rollouts"] if one["status"] == "ok"]
-    expect(not fit, f"{len(fit)} riders came back as ok, though their reward raised")
     _check_training(run, laboratory.silent)
 
 

@@ -1,4 +1,4 @@
-"""What the stream prefers: which template rides, stays, and is improved; and what it remembers of that."""
+"""What the stream prefers: which template stays, and is improved; and what it remembers of that."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from helpers.families import (
     texts,
 )
 from prompt_coevo import Coevolution, hookimpl
-from prompt_coevo.algorithms.p2o.stream.library import Library
-from prompt_coevo.algorithms.p2o.stream.riders import Riders
 from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.types import Assignment, Candidate, Rollout
 
@@ -29,28 +27,6 @@ from prompt_coevo.types import Assignment, Candidate, Rollout
 def in_use(engine: Coevolution) -> list[str]:
     templates = plugin_states(engine.state_dict())["p2o"]["library"]["templates"]
     return [one["candidate"]["text"] for one in templates if one["state"] == "in use"]
-
-
-# Riders
-
-
-def test_templates_that_have_solved_most_ride_first() -> None:
-    library = Library(8)
-    riders = Riders(library, share=1.0)
-    for text, solved, since in [("late", 0, 2), ("early", 0, 1), ("good", 1, 3), ("best", 2, 3)]:
-        one = library.add(Candidate(text, "template"), (), since)
-        one.solved = solved
-        one.waiting.extend([0, 1])
-    sent = riders.next(5, {0, 1}, step=0)
-    assert [(one.candidate.text, question) for one, question in sent] == [
-        ("best", 0),
-        ("best", 1),
-        ("good", 0),
-        ("good", 1),
-        ("early", 0),
-    ]
-    sent = riders.next(5, {0, 1}, step=1)
-    assert [one.candidate.text for one, _ in sent] == ["early", "late", "late"]
 
 
 # A full library

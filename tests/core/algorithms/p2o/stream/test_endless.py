@@ -24,9 +24,8 @@ def driven(engine: Coevolution, policy: Families, begin: int, end: int) -> list[
             policy.count = first + BATCH
             engine.questions_learned(policy)
         plan = engine.plan([f"q{n}" for n in range(first, first + BATCH)], GROUP)
-        riders = [one.assignment for one in engine.wanted(len(plan))]
-        decided.append(texts([*plan, *riders]))
-        engine.observe(policy.trained([*plan, *riders], engine.policy_version))
+        decided.append(texts(plan))
+        engine.observe(policy.trained(plan, engine.policy_version))
         engine.step_end(policy)
     return decided
 
@@ -56,9 +55,7 @@ def test_a_resumed_run_decides_as_the_whole_one() -> None:
         assert before + after == whole, f"killed after {kill} updates"
 
 
-@pytest.mark.parametrize(
-    ("p2o", "ends"), [({"first_sight": True}, 4), ({"riders": 0.1}, 4), ({}, 1)]
-)
+@pytest.mark.parametrize(("p2o", "ends"), [({"first_sight": True}, 4), ({}, 1)])
 def test_so_many_new_questions_are_an_epoch(
     monkeypatch: pytest.MonkeyPatch, p2o: dict[str, Any], ends: int
 ) -> None:

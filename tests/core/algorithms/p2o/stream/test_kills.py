@@ -1,8 +1,4 @@
-"""A stream that is killed at any moment, with calls under way, and resumed from its checkpoint.
-
-Riders come back within their step, as in TRL. Where they come later, those that a kill loses are asked for
-again, so that a resumed run tries its templates some steps later.
-"""
+"""A stream that is killed at any moment, with calls under way, and resumed from its checkpoint."""
 
 from __future__ import annotations
 
@@ -56,7 +52,7 @@ def teacher(prompt: str) -> str:
 
 
 def engine(folder: Path) -> Coevolution:
-    p2o = {"search_backend": "stream", "riders": 0.2, "reply_steps": 2}
+    p2o = {"search_backend": "stream", "reply_steps": 2}
     settings = Settings(p2o=p2o, reflection={"function": teacher})
     return Coevolution.from_settings(settings, output_dir=folder)
 
@@ -71,13 +67,9 @@ def moments(coevo: Coevolution, world: World, start: int, decided: dict[int, Any
         first = step * BATCH % COUNT
         plan = coevo.plan(order[first : first + BATCH], GROUP)
         yield None
-        riders = [one.assignment for one in coevo.wanted(len(plan))]
         decided[step] = [
-            (one.question_id, one.template.text if one.template else "") for one in [*plan, *riders]
+            (one.question_id, one.template.text if one.template else "") for one in plan
         ]
-        yield None
-        coevo.observe(world.sampled(riders, coevo))
-        yield None
         coevo.observe(world.sampled(plan, coevo))
         yield None
         coevo.step_end(world)

@@ -7,7 +7,7 @@ import logging
 import random
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -225,104 +225,6 @@ def test_first_sight_gives_unmeasured_questions_what_solved_their_like() -> None
     assert all(one.member >= GROUP // 2 for one in found[True])
 
 
-# Riders
-
-RIDING = {"riders": 0.25}
-
-
-def riding(
-    engine: Coevolution, policy: Families, epochs: int, back: Callable[[list[Rollout]], Any]
-) -> list[list[tuple[str, str]]]:
-    """Train with riders; `back` chooses which of those that are out come back after a batch."""
-    engine.begin(policy)
-    decided, out = [], []
-    for number in range(epochs):
-        ids = policy.question_ids()
-        random.Random(number).shuffle(ids)
-        for start in range(0, len(ids), BATCH):
-            plan = engine.plan(ids[start : start + BATCH], GROUP)
-            riders = engine.wanted(len(plan))
-            assert len(riders) <= len(plan) / 4
-            decided.append(texts([*plan, *(one.assignment for one in riders)]))
-            out += policy.trained([one.assignment for one in riders], engine.policy_version)
-            engine.observe(policy.trained(plan, engine.policy_version))
-            engine.observe(back(out))
-            engine.step_end(policy)
-    return decided
-
-
-def all_of(out: list[Rollout]) -> list[Rollout]:
-    chosen, out[:] = list(out), []
-    return chosen
-
-
-def test_a_host_that_takes_no_riders_is_asked_for_none() -> None:
-    assert engine_with().wanted(100) == []
-
-
-def test_riders_that_the_host_never_takes_are_refused() -> None:
-    engine, policy = engine_with(p2o=RIDING), Families()
-    engine.begin(policy)
-    with pytest.raises(
-        HostError, match=r"p2o\.riders = 0\.25 has no effect: this trainer takes no"
-    ):
-        list(epoch(engine, policy))
-
-
-def test_riders_try_templates_at_once() -> None:
-    engine, policy = engine_with(p2o=RIDING), Families()
-    decided = riding(engine, policy, 3, all_of)
-    first = next(n for n, plan in enumerate(decided) if len(plan) > BATCH * GROUP)
-    assert first == 2  # asked after the first step, here after the second
-    assert engine.metrics()["coevo/search_rollouts"] > 0
-    assert engine.metrics()["coevo/templates_in_use"] == 4
-
-
-def test_the_order_of_riders_decides_nothing() -> None:
-    def shuffled(out: list[Rollout]) -> list[Rollout]:
-        chosen = all_of(out)
-        random.Random(len(chosen)).shuffle(chosen)
-        return chosen
-
-    one = riding(engine_with(p2o=RIDING), Families(), 4, all_of)
-    assert riding(engine_with(p2o=RIDING), Families(), 4, shuffled) == one
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5])
-def test_riders_that_are_lost_hold_nothing_up(share: float) -> None:
-    rng = random.Random(0)
-
-    def some(out: list[Rollout]) -> list[Rollout]:
-        return [one for one in all_of(out) if rng.random() < share]
-
-    engine, policy = engine_with(p2o=RIDING), Families()
-    riding(engine, policy, 8, some)
-    assert engine.metrics()["coevo/templates_in_use"] == 4
-
-
-def test_lost_riders_of_useless_templates_do_not_stop_the_search() -> None:
-    """Once the templates stayed on trial, and their questions were never asked about again."""
-    calls = []
-    for riders in (0.0, 0.25):
-        teacher = Teacher(lambda prompt: f"<template>useless {hash(prompt)}</template>")
-        engine = engine_with(teacher, p2o={"riders": riders})
-        riding(engine, Families(), 16, lambda out: out.clear() or [])
-        assert engine.metrics()["coevo/templates_dropped"] > 20
-        calls.append(len(teacher.prompts))
-    assert calls[1] > calls[0] / 2
-
-
-def test_a_run_that_takes_no_riders_any_more_goes_on() -> None:
-    useless = Teacher(lambda prompt: f"<template>useless {len(prompt)}</template>")
-    engine, policy = engine_with(useless, p2o=RIDING), Families()
-    riding(engine, policy, 2, all_of)
-    teacher = Teacher(lambda prompt: f"<template>other {hash(prompt)}</template>")
-    again = resumed(engine, policy, teacher=teacher)
-    for number in range(10):
-        list(epoch(again, policy, number))
-    assert again.metrics()["coevo/templates_dropped"] > 20
-
-
 def test_a_question_that_the_policy_does_not_name_is_left_alone() -> None:
     engine, policy = engine_with(), Families()
     run(engine, policy, 2)
@@ -378,41 +280,9 @@ def test_a_model_that_wants_to_end_the_program_ends_a_call() -> None:
     assert engine.metrics()["coevo/templates_on_trial"] == 0
 
 
-def test_riders_that_come_late_twice_and_unfit_do_no_harm() -> None:
-    waiting: list[list[Rollout]] = []
-
-    def badly(out: list[Rollout]) -> list[Rollout]:
-        waiting.append(all_of(out))
-        late = waiting.pop(0) if len(waiting) > 6 else []
-        broken = [
-            Rollout(one.assignment, "", float("nan"), "tool_error")
-            for one in late
-            if one.reward == 0
-        ]
-        return [*late, *late, *broken]
-
-    engine, policy = engine_with(p2o=RIDING), Families()
-    riding(engine, policy, 12, badly)
-    assert engine.metrics()["coevo/templates_in_use"] == 4
-
-
-def test_riders_that_come_back_twice_count_once() -> None:
-    def twice(out: list[Rollout]) -> list[Rollout]:
-        chosen = all_of(out)
-        return [*chosen, *chosen]
-
-    decided, counted = [], []
-    for back in (all_of, twice):
-        engine = engine_with(p2o=RIDING)
-        decided.append(riding(engine, Families(), 4, back))
-        counted.append(engine.metrics()["coevo/search_rollouts"])
-    assert decided[0] == decided[1]
-    assert counted[0] == counted[1] > 0
-
-
 @pytest.mark.parametrize("step", [10**9, -(10**9)])
 @pytest.mark.parametrize("attempt", [0, 7, -1])
-def test_rollouts_and_riders_of_impossible_weights_do_no_harm(attempt: int, step: int) -> None:
+def test_rollouts_of_impossible_weights_do_no_harm(attempt: int, step: int) -> None:
     """A host may say anything of the weights that wrote a rollout."""
     version = PolicyVersion(attempt, step)
 
@@ -420,35 +290,17 @@ def test_rollouts_and_riders_of_impossible_weights_do_no_harm(attempt: int, step
         def trained(self, plan: Sequence[Assignment], _: PolicyVersion) -> list[Rollout]:
             return super().trained(plan, version)
 
-    engine = engine_with(p2o=RIDING)
-    riding(engine, Lying(), 8, all_of)
-    assert bool(engine.metrics()["coevo/search_rollouts"]) == (attempt == 0)
+    engine = engine_with()
+    run(engine, Lying(), 8)
     assert engine.metrics()["coevo/templates_in_use"] == 4
-    resumed(engine, Families(), p2o=RIDING)  # every number can be written down
-
-
-def test_an_absurd_capacity_asks_for_what_there_is_to_try() -> None:
-    engine, policy = engine_with(p2o=RIDING), Families()
-    engine.begin(policy)
-    asked: list[int] = []
-    for number in range(3):
-        ids = policy.question_ids()
-        random.Random(number).shuffle(ids)
-        for start in range(0, len(ids), BATCH):
-            plan = engine.plan(ids[start : start + BATCH], GROUP)
-            riders = [one.assignment for one in engine.wanted(10**9)]
-            asked.append(len(riders))
-            engine.observe(policy.trained([*plan, *riders], engine.policy_version))
-            engine.step_end(policy)
-    assert 0 < max(asked) < 4 * policy.count
-    assert engine.metrics()["coevo/templates_in_use"] == 4
+    resumed(engine, Families())  # every number can be written down
 
 
 # Resuming
 
 
 def driven(engine: Coevolution, policy: Families, begin: int, end: int) -> list[Any]:
-    """What is decided from one weight update to another; riders come back at once."""
+    """What is decided from one weight update to another."""
     decided = []
     steps = policy.count // BATCH
     for step in range(begin, end):
@@ -456,21 +308,16 @@ def driven(engine: Coevolution, policy: Families, begin: int, end: int) -> list[
         random.Random(step // steps).shuffle(ids)
         start = step % steps * BATCH
         plan = engine.plan(ids[start : start + BATCH], GROUP)
-        riders = engine.wanted(len(plan))
-        decided.append(texts([*plan, *(one.assignment for one in riders)]))
-        rollouts = policy.trained(
-            [*plan, *(one.assignment for one in riders)], engine.policy_version
-        )
-        engine.observe(rollouts)
+        decided.append(texts(plan))
+        engine.observe(policy.trained(plan, engine.policy_version))
         engine.step_end(policy)
     return decided
 
 
-@pytest.mark.parametrize("riders", [0.0, 0.25])
 @pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize("likeness", ["words", "none"])
-def test_a_resumed_run_decides_as_the_whole_one(steps: int, likeness: str, riders: float) -> None:
-    settings = {"p2o": {"reply_steps": steps, "likeness": likeness, "riders": riders}}
+def test_a_resumed_run_decides_as_the_whole_one(steps: int, likeness: str) -> None:
+    settings = {"p2o": {"reply_steps": steps, "likeness": likeness}}
     policy, length = Families(), 24
     whole_engine = engine_with(**settings)
     whole_engine.begin(policy)
@@ -483,10 +330,9 @@ def test_a_resumed_run_decides_as_the_whole_one(steps: int, likeness: str, rider
         assert before + after == whole, f"killed after {kill} updates"
 
 
-@pytest.mark.parametrize("riders", [0.0, 0.25])
-def test_a_second_training_goes_on_where_the_first_one_ended(riders: float) -> None:
+def test_a_second_training_goes_on_where_the_first_one_ended() -> None:
     policy, length = Families(), 24
-    whole_engine, engine = (engine_with(p2o={"riders": riders}) for _ in range(2))
+    whole_engine, engine = (engine_with() for _ in range(2))
     whole_engine.begin(policy)
     whole = driven(whole_engine, policy, 0, length)
     engine.begin(policy)
@@ -590,17 +436,6 @@ def test_an_environment_variable_may_choose_another_search_than_the_preset(
 ) -> None:
     monkeypatch.setenv("PROMPT_COEVO_P2O__SEARCH_BACKEND", "stream")
     assert Settings(preset="p2o").p2o.hardness_in_use == "bare"
-
-
-def test_a_step_that_a_resumed_host_owes_needs_no_riders_yet() -> None:
-    """VeRL and OpenRLHF end the checkpoint's step before they ask for riders again."""
-    engine, policy = engine_with(), Families()
-    run(engine, policy, 2)
-    again = resumed(engine, policy, p2o=RIDING)
-    again.step_end(policy)
-    again.observe([Rollout(one, "", 0.0) for one in again.plan(["q0"], GROUP)])
-    with pytest.raises(HostError, match="this trainer takes no rollouts along"):
-        again.step_end(policy)
 
 
 def test_a_host_that_never_begins_is_told_so() -> None:

@@ -12,9 +12,8 @@ from prompt_coevo.algorithms.p2o.stream.evidence import Belief, Evidence
 from prompt_coevo.algorithms.p2o.stream.library import Library, Template
 from prompt_coevo.algorithms.p2o.stream.likeness import Unlike
 from prompt_coevo.algorithms.p2o.stream.members import draw_members
-from prompt_coevo.algorithms.p2o.stream.riders import Riders
 from prompt_coevo.algorithms.p2o.stream.trial import concerns, unseen, verdict
-from prompt_coevo.types import Assignment, Candidate, Rollout
+from prompt_coevo.types import Candidate
 
 TOPICS = SharedValue(["a", "a", "a", "b", None])
 
@@ -42,9 +41,9 @@ def evidence(likeness: Any = TOPICS) -> Evidence:
 )
 def test_a_verdict(counts: dict[str, int], proof: bool, expected: bool | None) -> None:
     one = template(**counts)
-    assert verdict(one, proof=proof, rides=False, stale=False) is expected
+    assert verdict(one, proof=proof, stale=False) is expected
     if expected is None:
-        assert verdict(one, proof=proof, rides=False, stale=True) is False
+        assert verdict(one, proof=proof, stale=True) is False
 
 
 def test_what_a_proposer_saw_proves_nothing() -> None:
@@ -74,36 +73,6 @@ def test_where_nothing_is_alike_every_question_concerns_it_and_there_is_no_proof
     one = template("z", 0)
     assert all(concerns(one, question, evidence(Unlike())) for question in range(5))
     assert unseen(one, set(range(5)), evidence(Unlike())) == []
-
-
-def test_riders_that_are_out_hold_no_verdict_up() -> None:
-    out = template(tried=3, under_way=1)
-    assert verdict(out, proof=True, rides=True, stale=False) is None
-    assert verdict(out, proof=True, rides=True, stale=True) is False
-    out.count(3, False)
-    assert verdict(out, proof=True, rides=True, stale=False) is False  # by members of groups
-    out.count(3, True)
-    assert verdict(out, proof=True, rides=True, stale=False) is True
-    assert verdict(template(tried=2), proof=True, rides=True, stale=False) is False  # by riders
-
-
-def test_riders_that_are_unfit_are_asked_for_again_and_lost_ones_are_not() -> None:
-    library = Library(size=8)
-    one = library.add(Candidate("z", "template"), [0, 1], 0)
-    one.waiting.extend([0, 1, 2])
-    riders, hard = Riders(library, share=0.1), {0, 1}
-    assert riders.next(10, hard, step=0) == [(one, 0)]
-    assert riders.next(100, hard, step=1) == [(one, 1)]  # 2 is hard no more
-    assert list(riders.lost(one.candidate.id)) == [0, 1]
-    broken = Assignment("q0", template=one.candidate)
-    assert riders.came([Rollout(broken, "", 0.0, "aborted")], {"q0": 0}) == []
-    assert list(one.waiting) == [0]
-    riders.expire(step=41)
-    assert (list(one.waiting), one.under_way) == ([0], 1)
-    riders.expire(step=42)
-    assert (list(one.waiting), one.under_way) == ([0], 0)
-    late = Assignment("q1", template=one.candidate)
-    assert riders.came([Rollout(late, "", 1.0)], {"q1": 1}) == []  # nobody waits for it
 
 
 def test_members_are_bare_then_trying_then_in_use() -> None:

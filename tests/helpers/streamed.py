@@ -1,4 +1,4 @@
-"""What a server sampled in a step, parted into what was trained on and what rode along."""
+"""What a server sampled in a step of a streaming search, next to what was trained on."""
 
 from __future__ import annotations
 
@@ -14,21 +14,19 @@ class Sample(NamedTuple):
     response: list[int]
 
 
-def count_riders(
+def check_trained_as_sampled(
     generated: list[Sample], trained: list[Sample], questions: list[list[int]], templated: float
-) -> int:
-    """How many riders a step had, after checks. Requests may overtake each other on their way to a server,
-    so nothing rests on their order.
+) -> None:
+    """All that a step sampled is trained on. Requests may overtake each other on their way to a server, so
+    nothing rests on their order.
 
-    All rows that were trained on were generated. As many were under templates as the round was planned
-    with, a share `templated`, and all riders beside them. `questions` are the prompts without a template,
-    which are what is trained on.
+    As many were under templates as the round was planned with, a share `templated`. `questions` are the
+    prompts without a template, which are what is trained on.
     """
-    riders = len(generated) - len(trained)
+    assert len(generated) == len(trained)
     assert _all_were_sampled(trained, generated), "rows were trained on that nobody sampled"
     under_template = sum(sample.prompt not in questions for sample in generated)
-    assert under_template == templated * len(trained) + riders
-    return riders
+    assert under_template == templated * len(trained)
 
 
 def _all_were_sampled(trained: Iterable[Sample], generated: Iterable[Sample]) -> bool:
