@@ -41,6 +41,7 @@ _LIKENESS: Final = "prompt_coevo.algorithms.p2o.stream.likeness"
 _ANALYZERS: Final = "prompt_coevo.retrieval.bm25.analyzers"
 _BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
     "methods": {
+        "hints": "prompt_coevo.algorithms.hints:METHOD",
         "inspo": "prompt_coevo.algorithms.inspo:METHOD",
         "p2o": "prompt_coevo.algorithms.p2o:METHOD",
     },

@@ -41,7 +41,7 @@ class PolicyVersion(NamedTuple):
 class Question:
     """One dataset row `x`: its id, its prompt (string or chat) and its ground truth, if known.
 
-    `columns` holds the other columns of the row that the setting `row_columns` names.
+    `columns` holds the other columns of the row that `row_columns` or a method's settings name.
     """
 
     id: str

@@ -114,18 +114,15 @@ ARMS: Final[Mapping[str, Studied]] = {
                 "hints from the gold answer",
                 algorithms=["hints"],
                 row_columns=["solution"],
-                plugins={
-                    "hints": {
-                        "fraction": 1.0,
-                        "success_at": 2.0,  # never: the hint stays whole until it is not needed
-                        "share": 0.8,
-                        "layout": "{{template}} {{question}}",
-                    }
+                hints={
+                    "fraction": 1.0,
+                    "success_at": 2.0,  # never: the hint stays whole until it is not needed
+                    "share": 0.8,
+                    "layout": "{{template}} {{question}}",
                 },
             ),
             columns=solutions,
         ),
-        plugin="hints",
     ),
     "frozen": Studied(p2o_arm("P2O's search, the policy frozen"), "frozen"),
     "frozen-first": Studied(

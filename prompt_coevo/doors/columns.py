@@ -17,6 +17,7 @@ from prompt_coevo.doors.rows import Row
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.placement import Prompt
 from prompt_coevo.settings import Settings
+from prompt_coevo.settings.method import columns_read
 
 USUAL_TRUTHS: Final = ("ground_truth", "answer", "solution", "target", "label")
 """Columns that a right answer is looked for in, the first one first."""
@@ -54,8 +55,9 @@ def index_columns(
     id_column = settings.question_id_column
     if id_column is not None:
         require_column(id_column, columns, " (question_id_column)")
-    for name in settings.row_columns:
-        require_column(name, columns, " (row_columns)")
+    read_too = columns_read(settings)
+    for name, setting in read_too.items():
+        require_column(name, columns, f" ({setting})")
     truth = truth_column(settings.ground_truth_column, columns, usual_truths)
     others = [name for name in columns if name != "prompt"]
     if truth is None and content is None and prompt is None and others:
@@ -65,7 +67,7 @@ def index_columns(
             return content_id(read(row), None, {k: v for k, v in written.items() if v is not None})
 
     own = () if id_column is None else (id_column,)
-    needed = {*(() if prompt else ("prompt",)), *own, *settings.row_columns}
+    needed = {*(() if prompt else ("prompt",)), *own, *read_too}
 
     def check(row: Row, number: int) -> None:
         if not isinstance(row, Mapping) or not needed <= row.keys():
@@ -80,7 +82,7 @@ def index_columns(
         prompt=read,
         truth=lambda row: None if truth is None else row.get(truth),
         own_id=content if id_column is None else lambda row: row[id_column],
-        columns=lambda row: {name: row[name] for name in settings.row_columns},
+        columns=lambda row: {name: row[name] for name in read_too},
         check=check,
         streamed=streamed,
     )
@@ -102,6 +104,7 @@ def index_named(
     with `ground_truth_column = "auto"`. The rest, `scan` too, and what is raised, is QuestionIndex's.
     """
     own_id, truth = settings.question_id_column, settings.ground_truth_column
+    read_too = columns_read(settings)
 
     def read_truth(row: Row) -> object:
         if truth is None:
@@ -114,7 +117,7 @@ def index_named(
         truth=read_truth,
         own_id=None if own_id is None else lambda row: look_up(row, own_id, "question_id_column"),
         columns=lambda row: {
-            name: look_up(row, name, "row_columns") for name in settings.row_columns
+            name: look_up(row, name, setting) for name, setting in read_too.items()
         },
         check=check,
         scan=scan,

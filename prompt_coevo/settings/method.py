@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -80,9 +80,9 @@ class Method:
     `section` is its part of the settings, under its name if it is built in, else under `plugins.NAME`.
     `plugin(context)` makes the object with its hooks; as `module:attribute` it is imported when the
     method runs. `provides` are the parts of a plan that it gives; two methods of a run must not give the
-    same. `may_distil`: a prompt that is trained on may differ from the one rolled out. `estimate` says
-    what it costs, `foresee` what will become of it. `interface` is the version of the interface that it
-    was written for.
+    same. `may_distil`: a prompt that is trained on may differ from the one rolled out. `columns` are those
+    of the dataset that it reads, by the setting that names each. `estimate` says what it costs, `foresee`
+    what will become of it. `interface` is the version of the interface that it was written for.
     """
 
     name: str
@@ -90,6 +90,7 @@ class Method:
     section: type[Section] = Section
     provides: frozenset[Job] = frozenset()
     may_distil: bool = False
+    columns: Callable[[Any], Mapping[str, str]] = lambda section: {}
     estimate: Callable[[Any, Workload], Cost | None] = lambda section, workload: None
     foresee: Callable[[Any, Workload], Foresight] = lambda section, workload: Foresight()
     interface: int = INTERFACE
@@ -133,6 +134,15 @@ def installed_methods() -> Iterator[Method]:
                 yield load_method(name)
             except CoevoError as error:
                 logger.warning("the method %r cannot be used: %s", name, error)
+
+
+def columns_read(settings: Settings) -> dict[str, str]:
+    """The dataset's columns that this run's methods read, each with the setting that names it."""
+    read = dict.fromkeys(settings.row_columns, "row_columns")
+    for method in methods_of(settings).values():
+        for setting, column in method.columns(settings.section(method.section)).items():
+            read.setdefault(column, setting)
+    return read
 
 
 def may_distil(settings: Settings) -> bool:

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from prompt_coevo import registry
+from prompt_coevo.algorithms.hints.settings import HintSettings
 from prompt_coevo.algorithms.inspo.settings import InspoSettings
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.errors import SettingsError
@@ -68,7 +69,7 @@ class Settings(BaseSettings):
     """The column with the right answer; `auto` looks for a common name, None shows none to the
     reflection model."""
     row_columns: tuple[str, ...] = ()
-    """Further columns of the dataset that methods may read, such as a solution."""
+    """Further columns of the dataset that methods may read."""
     context_distillation: bool = True
     """Train on the question without its template (P2O eq. 5). Off is an ablation."""
     distill_ratio: Literal["clean", "band", "templated"] = "clean"
@@ -95,6 +96,7 @@ class Settings(BaseSettings):
     plugins: dict[str, dict[str, Any]] = Field(default={}, repr=False)
     """Settings of installed methods and plugins, by name; each checks its own."""
     # The built-in methods, under the names that `registry` knows them by.
+    hints: HintSettings = HintSettings()
     inspo: InspoSettings = InspoSettings()
     p2o: P2OSettings = P2OSettings()
 

@@ -56,10 +56,10 @@ TESTED_FILES: Final = (
     "docs/examples/trl_quickstart.py",
     "docs/examples/verl_quickstart.sh",
     "docs/examples/openrlhf_quickstart.sh",
-    "docs/plugins/hints/prompt_coevo_hints/__init__.py",
-    "docs/plugins/hints/prompt_coevo_hints/plugin.py",
-    "docs/plugins/hints/prompt_coevo_hints/settings.py",
-    "docs/plugins/hints/pyproject.toml",
+    "docs/plugins/espl/pyproject.toml",
+    "prompt_coevo/algorithms/hints/__init__.py",
+    "prompt_coevo/algorithms/hints/plugin.py",
+    "prompt_coevo/algorithms/hints/settings.py",
     "tests/laws/trl/test_door.py",
 )
 SHELL: Final = ("bash", "console")

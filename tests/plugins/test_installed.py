@@ -26,7 +26,7 @@ def answer(prompt: str) -> str:
 
 
 def test_no_line_of_the_package_names_them() -> None:
-    name = re.compile(r"e-?spl\b|prompt_coevo_hints|algorithms\.hints|\"hints\"", re.IGNORECASE)
+    name = re.compile(r"e-?spl\b", re.IGNORECASE)
     for folder in ("prompt_coevo", "adapters", "retrieval"):
         for path in (ROOT / folder).rglob("*.py"):
             assert not name.search(path.read_text("utf-8")), path
@@ -35,10 +35,10 @@ def test_no_line_of_the_package_names_them() -> None:
 def test_they_are_found_by_their_entry_points(site: Path) -> None:
     found = {entry.name: entry.dist.name for entry in entry_points(group="prompt_coevo.methods")}
     assert found["espl"] == "prompt-coevo-espl"
-    assert found["hints"] == "prompt-coevo-hints"
-    assert {"espl", "hints", "inspo", "p2o"} <= set(registry.names("methods"))
+    assert found["gepa"] == "prompt-coevo-gepa"
+    assert {"espl", "gepa", "hints", "inspo", "p2o"} <= set(registry.names("methods"))
     assert "espl_crossover" in registry.names("proposers")
-    for name in ("espl", "hints"):
+    for name in ("espl", "gepa"):
         module = sys.modules[type(load_method(name).section()).__module__]
         assert Path(str(module.__file__)).is_relative_to(site)
 
@@ -55,10 +55,10 @@ def test_their_settings_are_settings_like_the_built_in_ones(
     assert "plugins.espl.at_once" in dict(setting_fields())
     with pytest.raises(SettingsError, match=r"plugins\.espl\.at_onse; did you mean .*\.at_once\?"):
         Settings(algorithms=("espl",), plugins={"espl": {"at_onse": 2}})
-    with pytest.raises(SettingsError, match='under plugins.hints have no effect without "hints"'):
-        Settings(plugins={"hints": {"share": 0.2}})
-    with pytest.raises(SettingsError, match=r"setting hints; did you mean plugins\.hints\?"):
-        Settings(algorithms=("hints",), hints={"share": 0.2})
+    with pytest.raises(SettingsError, match='under plugins.espl have no effect without "espl"'):
+        Settings(plugins={"espl": {"at_once": 2}})
+    with pytest.raises(SettingsError, match=r"setting espl; did you mean plugins\.espl\?"):
+        Settings(algorithms=("espl",), espl={"at_once": 2})
 
 
 def test_the_command_line_shows_them_with_their_costs(site: Path) -> None:
@@ -69,7 +69,6 @@ def test_the_command_line_shows_them_with_their_costs(site: Path) -> None:
         env={
             "PYTHONPATH": ":".join([str(site), *sys.path]),
             "PROMPT_COEVO_ALGORITHMS": "espl,hints",
-            "PROMPT_COEVO_ROW_COLUMNS": '["solution"]',
             "PROMPT_COEVO_PLUGINS__ESPL__INSTRUCTION": "Think.",
         },
         capture_output=True,
@@ -90,7 +89,6 @@ def test_two_methods_that_give_the_same_part_are_refused(names: tuple[str, str],
             Settings(
                 algorithms=names,
                 reflection={"function": answer},
-                row_columns=("solution",),
             )
         )
 
@@ -131,8 +129,8 @@ def test_both_at_once_keep_out_of_each_others_way(policy: Any, round_of: Any) ->
     engine = Coevolution.from_settings(
         Settings(
             algorithms=("espl", "hints"),
-            plugins={"espl": {"instruction": "Think."}, "hints": {"fraction": 1.0}},
-            row_columns=("solution",),
+            plugins={"espl": {"instruction": "Think."}},
+            hints={"fraction": 1.0},
             reflection={"function": lambda prompt: "<ins_1>Think k9.</ins_1>"},
         )
     )

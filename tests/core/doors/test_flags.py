@@ -57,7 +57,10 @@ def test_the_last_of_two_flags_wins() -> None:
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["--coevo.method", "p3o"], "--coevo.method must be one of inspo, p2o, both, but is 'p3o'"),
+        (
+            ["--coevo.method", "p3o"],
+            "--coevo.method must be one of hints, inspo, p2o, both, but is 'p3o'",
+        ),
         (["--coevo.seed"], "--coevo.seed needs a value"),
         (["--coevo.p2o", "5", "--coevo.p2o.tau", "1"], "because --coevo.p2o has a value"),
         (
@@ -78,7 +81,7 @@ def test_all_that_is_wrong_with_flags_is_told_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
         Flags.from_arguments(line.split())
     assert [problem.partition(" (got")[0] for problem in caught.value.problems] == [
-        "--coevo.method must be one of inspo, p2o, both, but is 'p2'; did you mean p2o?",
+        "--coevo.method must be one of hints, inspo, p2o, both, but is 'p2'; did you mean p2o?",
         "--coevo.seed needs a value: --coevo.seed VALUE",
         "p2o.beam_width: input should be a valid integer, unable to parse string as an integer",
         "unknown setting tau; did you mean p2o.tau?",
@@ -92,7 +95,7 @@ def test_a_section_has_no_value_behind_its_settings_either() -> None:
 
 def test_the_help_lists_every_setting_but_the_key() -> None:
     text = help_text()
-    assert "--coevo.method {inspo,p2o,both}" in text
+    assert "--coevo.method {hints,inspo,p2o,both}" in text
     assert "--coevo.p2o.tau\n" in text
     assert "api_key" not in text
 

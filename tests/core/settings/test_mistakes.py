@@ -111,7 +111,7 @@ def test_a_contradiction_that_may_come_from_a_wrong_value_is_not_claimed() -> No
         ({"p2o": {"seed": 1}}, "unknown setting p2o.seed; did you mean seed?"),
         (
             {"p2o": {"max_tokens": 1}},
-            "unknown setting p2o.max_tokens; did you mean reflection.max_tokens?",
+            "unknown setting p2o.max_tokens; did you mean reflection.max_tokens or hints.max_tokens?",
         ),
         (
             {"solved_at": 1},

@@ -7,17 +7,22 @@ up and down with what the question's rollouts earn (`staircase.py`), and fades w
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from prompt_coevo import Candidate, MemberPlan, Policy, hookimpl
+from prompt_coevo.algorithms.hints.cut import beginning
+from prompt_coevo.algorithms.hints.settings import HintSettings
+from prompt_coevo.algorithms.hints.staircase import Staircase
+from prompt_coevo.candidates.shared_text import some_questions
 from prompt_coevo.context import Context
-from prompt_coevo.errors import DatasetError, HostError, SettingsError
-from prompt_coevo.types import EMPTY_TEMPLATE, Group
-from prompt_coevo_hints.cut import beginning
-from prompt_coevo_hints.settings import HintSettings
-from prompt_coevo_hints.staircase import Staircase
+from prompt_coevo.errors import DatasetError, HostError
+from prompt_coevo.markers import PROJECT, hookimpl
+from prompt_coevo.policy import Policy
+from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, Group, MemberPlan, Question
+
+logger = logging.getLogger(PROJECT)
 
 
 class Hints:
@@ -26,12 +31,6 @@ class Hints:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._settings = context.settings.section(HintSettings)
-        column, known = self._settings.column, context.settings.row_columns
-        if column not in known:
-            raise SettingsError(
-                f"hints.column = {column!r} is not among row_columns ({', '.join(known) or 'none'}), so "
-                "no door would read it; add it there"
-            )
         self._placement = replace(
             context.settings.placement.build(), template_layout=self._settings.template_layout
         )
@@ -41,7 +40,28 @@ class Hints:
 
     @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
+        """Raise DatasetError if the hints cannot help; look at 512 questions at most."""
         self._policy = policy
+        questions = some_questions(policy)
+        hints = [self._text(question) for question in questions]
+        where = f"the column {self._settings.column!r} (hints.column)"
+        if questions and not any(hints):
+            raise DatasetError(
+                f"{where} is empty in every row; name a column with solutions or hints"
+            )
+        told = [self._is_answer(*pair) for pair in zip(questions, hints, strict=True) if pair[1]]
+        if told and all(told):
+            raise DatasetError(
+                f"{where} holds the right answers themselves, so rollouts would copy them; name a column "
+                "with solutions or hints"
+            )
+        if any(told):
+            logger.warning(
+                "%s is the right answer itself in %d of %d rows; these questions get no hint",
+                where,
+                sum(told),
+                len(told),
+            )
 
     @hookimpl
     def coevo_plan_group(self, question_id: str, group_size: int) -> Sequence[MemberPlan] | None:
@@ -78,16 +98,25 @@ class Hints:
         return self._settings.fraction * max(left, 0.0)
 
     def _solution(self, question_id: str) -> str:
-        """Empty if the row has none."""
+        """Return the row's solution; empty if it has none, or only the right answer."""
         if self._policy is None:
             raise HostError("a round was planned before training began; call begin(policy) first")
-        solution = self._policy.question(question_id).columns.get(self._settings.column)
-        if not isinstance(solution, str | None):
+        question = self._policy.question(question_id)
+        text = self._text(question)
+        return "" if self._is_answer(question, text) else text
+
+    def _text(self, question: Question) -> str:
+        text = question.columns.get(self._settings.column)
+        if not isinstance(text, str | None):
             raise DatasetError(
-                f"the column {self._settings.column!r} of question {question_id!r} holds a "
-                f"{type(solution).__name__}; hints.column must name one with texts"
+                f"the column {self._settings.column!r} of question {question.id!r} holds a "
+                f"{type(text).__name__}; hints.column must name one with texts"
             )
-        return solution or ""
+        return (text or "").strip()
+
+    @staticmethod
+    def _is_answer(question: Question, text: str) -> bool:
+        return text == (question.ground_truth or "").strip()
 
     @hookimpl
     def coevo_observe(self, groups: Sequence[Group]) -> None:

@@ -7,9 +7,9 @@ from typing import Final, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
-from prompt_coevo import Section
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.placement import check_layout
+from prompt_coevo.settings.section import Section
 
 Place: TypeAlias = Literal["before", "after", "start"]
 
@@ -27,7 +27,7 @@ class HintSettings(Section):
     """A part of the solution for hard questions."""
 
     column: str = "solution"
-    """The column with the solution; it must be one of `row_columns`."""
+    """The dataset's column with the solution, or a hint."""
     threshold: float = Field(default=0.2, gt=0.0)
     """A question is hard if the mean reward of its bare rollouts is below this."""
     share: float = Field(default=0.5, gt=0.0, lt=1.0)
@@ -57,7 +57,7 @@ class HintSettings(Section):
     def _check_layout(cls, layout: str | None) -> str | None:
         if layout is not None:
             try:
-                check_layout(layout, ["template", "question"], "plugins.hints.layout")
+                check_layout(layout, ["template", "question"], "hints.layout")
             except SettingsError as error:
                 raise ValueError(str(error)) from None
         return layout
@@ -69,4 +69,4 @@ class HintSettings(Section):
 
     def problems(self) -> Iterator[str]:
         if self.layout is not None and "place" in self.model_fields_set:
-            yield "plugins.hints.place has no effect with plugins.hints.layout; leave one of them out"
+            yield "hints.place has no effect with hints.layout; leave one of them out"

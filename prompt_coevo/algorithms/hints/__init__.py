@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from prompt_coevo import Cost, Method, Workload
-from prompt_coevo_hints.settings import HintSettings
+from prompt_coevo.algorithms.hints.settings import HintSettings
+from prompt_coevo.settings.method import Cost, Method, Workload
 
 
 def _estimate(section: HintSettings, workload: Workload) -> Cost:
@@ -12,9 +12,10 @@ def _estimate(section: HintSettings, workload: Workload) -> Cost:
 
 METHOD: Final = Method(
     "hints",
-    plugin="prompt_coevo_hints.plugin:Hints",
+    plugin="prompt_coevo.algorithms.hints.plugin:Hints",
     section=HintSettings,
     provides=frozenset({"template"}),
     may_distil=True,
+    columns=lambda section: {"hints.column": section.column},
     estimate=_estimate,
 )

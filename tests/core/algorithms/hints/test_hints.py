@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from helpers.keyed_policy import KeyedPolicy
 from prompt_coevo import Coevolution, Settings
+from prompt_coevo.doors.columns import index_columns
 from prompt_coevo.errors import DatasetError, SettingsError
-from prompt_coevo.types import Assignment, Rollout
+from prompt_coevo.types import Assignment, Question, Rollout
 
 GROUP = 4
+
+
+@pytest.fixture
+def policy() -> KeyedPolicy:
+    return KeyedPolicy(
+        {
+            f"q{n}": Question(
+                f"q{n}", f"what is {n}?", f"answer {n}", {"solution": f"so take k{n % 4} for {n}"}
+            )
+            for n in range(12)
+        }
+    )
 
 
 def engine_of(policy: Any, hints: dict[str, Any] | None = None, **settings: Any) -> Coevolution:
     engine = Coevolution.from_settings(
         Settings(
             algorithms=("hints",),
-            row_columns=("solution",),
-            plugins={"hints": hints or {}},
+            hints=hints or {},
             **settings,
         )
     )
@@ -181,10 +196,8 @@ def test_a_question_without_a_solution_stays_bare(policy: Any, solution: Any) ->
 
 def test_a_solution_that_is_no_text_is_an_error(policy: Any) -> None:
     policy.questions["q1"] = replace(policy.questions["q1"], columns={"solution": ["a", "b"]})
-    engine = engine_of(policy)
-    play(engine, policy, bare=0.0, hinted=0.0)
     with pytest.raises(DatasetError, match="'solution' of question 'q1' holds a list"):
-        engine.plan(["q1"], GROUP)
+        engine_of(policy)
 
 
 def test_unfit_rollouts_say_nothing(policy: Any) -> None:
@@ -205,16 +218,73 @@ def test_a_resumed_run_hints_as_the_one_that_was_killed(policy: Any) -> None:
     assert resumed.metrics()["coevo/hints_shown"] == engine.metrics()["coevo/hints_shown"]
 
 
-def test_the_column_must_be_one_that_the_doors_read(policy: Any) -> None:
-    with pytest.raises(SettingsError, match="'proof' is not among row_columns"):
-        engine_of(policy, {"column": "proof"})
+def test_no_teacher_and_no_key_are_needed(policy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.endswith("_API_KEY")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr("socket.socket.connect", _no_network)
+    engine = engine_of(policy, {"fraction": 1.0})
+    for _ in range(3):
+        play(engine, policy, bare=0.0, hinted=1.0)
+    assert shown(engine)
+    assert not engine.metrics().get("coevo/reflection_calls")
+
+
+def _no_network(*_: object) -> None:
+    raise AssertionError("hints ask nobody")
+
+
+def test_the_column_is_read_without_row_columns() -> None:
+    settings = Settings(algorithms="hints", hints={"column": "steps"})
+    rows = [{"prompt": f"what is {n}?", "answer": str(n), "steps": f"so {n}"} for n in range(2)]
+    index = index_columns(rows, settings, usual_truths=("answer",))
+    assert [index.question(one).columns for one in index.ids()] == [
+        {"steps": "so 0"},
+        {"steps": "so 1"},
+    ]
+    with pytest.raises(DatasetError, match=r"no column 'steps' \(hints\.column\); it has: "):
+        index_columns([{"prompt": "what?", "answer": "1"}], settings, usual_truths=("answer",))
+
+
+def with_solutions(policy: Any, texts: Sequence[str | None]) -> Any:
+    ids = sorted(policy.questions)
+    for number, one in enumerate(ids):
+        text = texts[number % len(texts)]
+        columns = {"solution": policy.questions[one].ground_truth if text == "truth" else text}
+        policy.questions[one] = replace(policy.questions[one], columns=columns)
+    return policy
+
+
+def test_hints_that_are_all_empty_are_refused_before_training(policy: Any) -> None:
+    with pytest.raises(DatasetError, match=r"'solution' \(hints\.column\) is empty in every row; "):
+        engine_of(with_solutions(policy, ["", None, "  "]))
+
+
+def test_a_column_that_holds_the_answers_is_refused_before_training(policy: Any) -> None:
+    with pytest.raises(DatasetError, match="holds the right answers themselves"):
+        engine_of(with_solutions(policy, ["truth", ""]))
+
+
+def test_a_question_whose_hint_is_its_answer_stays_bare(
+    policy: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("WARNING", "prompt_coevo")
+    engine = engine_of(with_solutions(policy, ["so it is", "truth"]), {"fraction": 1.0})
+    assert "is the right answer itself in 6 of 12 rows" in caplog.text
+    play(engine, policy, bare=0.0, hinted=0.0)
+    assert bool(shown(engine)) == (policy.questions["q1"].columns["solution"] == "so it is")
+
+
+@pytest.mark.parametrize("other", ["p2o"])
+def test_another_method_with_templates_is_refused(other: str) -> None:
+    with pytest.raises(
+        SettingsError, match=f"'hints' and '{other}' both give every rollout its template"
+    ):
+        Coevolution.check(Settings(algorithms=("hints", other), reflection={"function": str}))
 
 
 def test_settings_that_cannot_be_meant_are_refused() -> None:
     layout = "{{template}} {{question}}"
-    with pytest.raises(
-        SettingsError, match=r"hints\.place has no effect with plugins\.hints\.layout"
-    ):
-        Settings(algorithms=("hints",), plugins={"hints": {"layout": layout, "place": "before"}})
+    with pytest.raises(SettingsError, match=r"hints\.place has no effect with hints\.layout"):
+        Settings(algorithms=("hints",), hints={"layout": layout, "place": "before"})
     with pytest.raises(SettingsError, match="exactly once"):
-        Settings(algorithms=("hints",), plugins={"hints": {"layout": "{{question}}"}})
+        Settings(algorithms=("hints",), hints={"layout": "{{question}}"})

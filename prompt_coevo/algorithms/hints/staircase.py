@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from prompt_coevo.algorithms.hints.settings import HintSettings
 from prompt_coevo.types import Group
-from prompt_coevo_hints.settings import HintSettings
 
 
 class Staircase:
