@@ -23,7 +23,6 @@ from prompt_coevo.retrieval.retriever import (
     checked_info,
 )
 from prompt_coevo.retrieval.server.body import Receive, read_body
-from prompt_coevo.retrieval.server.connections import Connections
 from prompt_coevo.retrieval.server.errors import NotReady, status_and_sentence
 from prompt_coevo.retrieval.server.metrics import Metrics
 from prompt_coevo.retrieval.server.settings import ServerSettings
@@ -65,7 +64,6 @@ class RetrievalService:
 
     def __init__(self, retriever: Retriever, settings: ServerSettings) -> None:
         self.settings = settings
-        self.connections = Connections(settings.max_connections, settings.read_timeout_s)
         self.metrics = Metrics()
         self.info: IndexInfo | None = None
         self.failure: Exception | None = None
@@ -125,7 +123,7 @@ class RetrievalService:
 
     def show_metrics(self) -> Answer:
         """Prometheus' text format."""
-        text = self.metrics.text(waiting=self._batcher.waiting, connections=len(self.connections))
+        text = self.metrics.text(waiting=self._batcher.waiting)
         return Answer(text.encode(), headers=[_TEXT])
 
     def close(self) -> None:
