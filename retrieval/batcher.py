@@ -238,5 +238,6 @@ class Batcher:
                 return work.result()
             self._worker.give_up(work)
             raise RetrieverUnavailable(
-                f"a search hangs: it was not done within {self._max_search_s:.3g} s (queries: {len(queries)})"
+                f"a search hangs: it was not done within {self._max_search_s:.3g} s "
+                f"(queries: {len(queries)})"
             ) from None

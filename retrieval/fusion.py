@@ -19,9 +19,9 @@ from prompt_coevo.retrieval.retriever import (
     Hit,
     IndexInfo,
     Retriever,
-    check_found,
     check_search,
     checked_info,
+    checked_search,
     no_limits,
     shown,
 )
@@ -103,7 +103,8 @@ class HybridRetriever:
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """As Retriever says. An outage of one of them is an outage."""
         check_search(queries, k, no_limits())
-        found = [self._found(retriever, queries, k) for retriever in self._retrievers]
+        depth = max(k, self._depth)
+        found = [checked_search(retriever, queries, depth) for retriever in self._retrievers]
         return [_fused(rankings, k) for rankings in zip(*found, strict=True)]
 
     def info(self) -> IndexInfo:
@@ -125,12 +126,6 @@ class HybridRetriever:
         with ExitStack() as stack:
             for retriever in self._retrievers:
                 stack.callback(retriever.close)
-
-    def _found(self, retriever: Retriever, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        depth = max(k, self._depth)
-        found = retriever.search(queries, depth)
-        check_found(found, queries, depth, retriever)
-        return found
 
 
 def _fused(rankings: Sequence[Sequence[Hit]], k: int) -> list[Hit]:

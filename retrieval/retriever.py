@@ -146,6 +146,13 @@ def ranked(rows: Iterable[tuple[Mapping[str, Any], float]]) -> list[Hit]:
     return hits
 
 
+def checked_search(retriever: Retriever, queries: Sequence[str], k: int) -> list[list[Hit]]:
+    """Search, and raise RetrieverError for an answer that a retriever may not give."""
+    found = retriever.search(queries, k)
+    check_found(found, queries, k, retriever)
+    return found
+
+
 def check_found(found: object, queries: Sequence[str], k: int, by: object) -> None:
     """Raise RetrieverError if `found` is no answer that a retriever, `by` name or itself, may give."""
     if (problem := _misfit(found, len(queries), k)) is not None:

@@ -29,7 +29,7 @@ from prompt_coevo.retrieval.errors import (
     is_outage,
 )
 from prompt_coevo.retrieval.outcomes import Attempt, Outage, Outcome, Refused, about_one
-from prompt_coevo.retrieval.retriever import Hit, Limits, Retriever, check_found, check_search
+from prompt_coevo.retrieval.retriever import Hit, Limits, Retriever, check_search, checked_search
 from prompt_coevo.retrieval.worker import Worker
 
 logger = logging.getLogger(PROJECT)
@@ -217,8 +217,7 @@ class _Embedded:
             return [error] * len(queries)
 
     def _found(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        found = self._retriever.search(queries, k)
-        check_found(found, queries, k, self._retriever)
+        found = checked_search(self._retriever, queries, k)
         self.has_answered = True
         return found
 

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from typing import Any
 
 from prompt_coevo.retrieval.server.entrance import Entrance
-from prompt_coevo.retrieval.server.errors import ForeignOrigin, NoToken, WrongHost
+from prompt_coevo.retrieval.server.errors import Refusal
 from prompt_coevo.retrieval.server.service import Answer, RetrievalService
 from prompt_coevo.retrieval.wire import write_error
 
@@ -61,7 +61,7 @@ class RetrievalApp:
             return
         try:
             self._entrance.check_sender(scope["headers"])
-        except (WrongHost, ForeignOrigin) as error:
+        except Refusal as error:
             await _send(self._service.turn_away(error), send)
         else:
             await self._inside(scope, receive, send)
@@ -88,7 +88,7 @@ class RetrievalApp:
     async def _answered(self, scope: Any, receive: Any) -> Answer:
         try:
             self._entrance.check_token(scope["headers"])
-        except NoToken as error:
+        except Refusal as error:
             return self._service.turn_away(error)
         match scope["method"], scope["path"]:
             case "POST", "/retrieve":
