@@ -25,7 +25,7 @@ from prompt_coevo.retrieval.retriever import (
     no_limits,
     shown,
 )
-from prompt_coevo.retrieval.shards import RowSearcher
+from prompt_coevo.retrieval.shards import Ranking
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -43,28 +43,10 @@ def reciprocal_ranks(rankings: Iterable[Iterable[Key]]) -> dict[Key, float]:
     return {key: math.fsum(shares) for key, shares in parts.items()}
 
 
-def fuse(rankings: Sequence[Sequence[tuple[int, float]]], k: int) -> list[tuple[int, float]]:
+def fuse(rankings: Sequence[Ranking], k: int) -> Ranking:
     """The best `k` rows of all rankings with their fused scores. Of equals the first row comes first."""
     fused = reciprocal_ranks([row for row, _ in ranking] for ranking in rankings)
     return sorted(fused.items(), key=lambda hit: (-hit[1], hit[0]))[:k]
-
-
-class FusedRows:
-    """A RowSearcher that asks several."""
-
-    def __init__(self, searchers: Sequence[RowSearcher]) -> None:
-        self._searchers = searchers
-
-    def search_rows(self, queries: Sequence[str], k: int) -> list[list[tuple[int, float]]]:
-        """As RowSearcher says."""
-        depth = max(k, FUSED_DEPTH)
-        found = [searcher.search_rows(queries, depth) for searcher in self._searchers]
-        return [fuse(rankings, k) for rankings in zip(*found, strict=True)]
-
-    def close(self) -> None:
-        """Close them all."""
-        for searcher in self._searchers:
-            searcher.close()
 
 
 def hybrid(retrievers: Sequence[Mapping[str, Any]], depth: int = FUSED_DEPTH) -> HybridRetriever:

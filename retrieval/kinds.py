@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from prompt_coevo.retrieval.corpus import Corpus, Progress
 from prompt_coevo.retrieval.errors import IndexFileError
-from prompt_coevo.retrieval.shards import RowSearcher, Shard, together
+from prompt_coevo.retrieval.shards import Joined, RowSearcher, Shard, together
 
 WORDS, VECTORS = "bm25", "dense"
 _PARTS: Final = {"bm25": (WORDS,), "dense": (VECTORS,), "hybrid": (WORDS, VECTORS)}
@@ -195,9 +195,9 @@ def open_parts(
     ]
     if len(searchers) == 1:
         return searchers[0]
-    from prompt_coevo.retrieval.fusion import FusedRows
+    from prompt_coevo.retrieval.fusion import FUSED_DEPTH, fuse
 
-    return FusedRows(searchers)
+    return Joined(searchers, fuse, FUSED_DEPTH)
 
 
 def _open_words(shards: Sequence[Shard], said: Mapping[str, Any]) -> RowSearcher:

@@ -24,6 +24,7 @@ from prompt_coevo.retrieval.arrays import open_array, write_head
 from prompt_coevo.retrieval.bm25.words import hashes
 from prompt_coevo.retrieval.cores import cores
 from prompt_coevo.retrieval.errors import IndexFileError
+from prompt_coevo.retrieval.shards import Ranking
 
 _KINDS: Final = {
     "terms": "uint64",
@@ -39,7 +40,6 @@ _MOST_KNOWN = 1 << 16  # words
 
 Place: TypeAlias = tuple[int, int]
 """How frequent a word is in the corpus, and its number in this index."""
-Ranking: TypeAlias = list[tuple[int, float]]
 
 
 class Files(NamedTuple):

@@ -40,6 +40,7 @@ from prompt_coevo.retrieval.dense.search import (
     read_faiss_index,
 )
 from prompt_coevo.retrieval.errors import IndexFileError
+from prompt_coevo.retrieval.shards import Ranking
 
 _CHUNKS = "embeddings"
 
@@ -198,7 +199,7 @@ class DenseIndex:
             )
         return cls(loaded, vectors, rows)
 
-    def search_rows(self, queries: Sequence[str], k: int) -> list[list[tuple[int, float]]]:
+    def search_rows(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """For each query at most `k` rows of the corpus and their scores, the best first."""
         if not queries:
             return []
@@ -212,7 +213,7 @@ class DenseIndex:
         """Give back the vectors; the index must not be used any more."""
         self._vectors.close()
 
-    def _ranking(self, scores: list[float], numbers: list[int]) -> list[tuple[int, float]]:
+    def _ranking(self, scores: list[float], numbers: list[int]) -> Ranking:
         pairs = zip(numbers, scores, strict=True)
         hits = [(self._rows[number], score) for number, score in pairs if number >= 0]
         return sorted(hits, key=lambda hit: (-hit[1], hit[0]))

@@ -29,7 +29,7 @@ from prompt_coevo.retrieval.dense.faiss_package import (
 )
 from prompt_coevo.retrieval.dense.index import DenseIndex, build_dense
 from prompt_coevo.retrieval.errors import IndexFileError
-from prompt_coevo.retrieval.shards import Shards, merged
+from prompt_coevo.retrieval.shards import Joined, merged
 
 COUNT = 300
 TYPES = ["Flat", "SQfp16", "HNSW32,SQ8", "IVF,SQ8"]
@@ -183,10 +183,10 @@ def test_of_equal_passages_in_several_shards_the_first_comes_first(
         details = build_dense(corpus, folder, encoder=world.encoder, rows=rows)
         shards.append(DenseIndex.open(folder, corpus, details, rows))
     query = world.corpus.passage(1).contents
-    for ranking in Shards(shards).search_rows([query] * 3, 2):
+    for ranking in Joined(shards).search_rows([query] * 3, 2):
         assert [row for row, _ in ranking] == [20, 21]
     query = world.corpus.passage(0).contents
-    for ranking in Shards(shards).search_rows([query] * 3, 7):
+    for ranking in Joined(shards).search_rows([query] * 3, 7):
         assert [row for row, _ in ranking] == list(range(7))
 
 
@@ -214,7 +214,7 @@ def test_shards_of_half_precision_together_find_what_the_whole_finds(
     shards = [
         opened(world, tmp_path / str(part.start), rows=part, index="SQfp16") for part in parts
     ]
-    assert Shards(shards).search_rows(asked, 5) == whole
+    assert Joined(shards).search_rows(asked, 5) == whole
 
 
 class Stopped(Exception):

@@ -7,7 +7,7 @@ from pathlib import Path
 from helpers.passages import queries, write_corpus
 from prompt_coevo.retrieval.index.build import Request, build
 from prompt_coevo.retrieval.index.open import open_index
-from prompt_coevo.retrieval.shards import Shards, merged
+from prompt_coevo.retrieval.shards import Joined, merged
 
 
 @dataclass
@@ -33,7 +33,7 @@ def test_rankings_are_merged_by_score_and_then_by_row() -> None:
 
 def test_every_query_is_merged_for_itself_and_all_are_closed() -> None:
     one, two = Fixed([(0, 1.0)]), Fixed([(9, 2.0)])
-    shards = Shards([one, two])
+    shards = Joined([one, two])
     assert shards.search_rows(["a", "b"], 1) == [[(9, 2.0)], [(9, 2.0)]]
     shards.close()
     assert one.closed
