@@ -39,7 +39,7 @@ from prompt_coevo.retrieval.dense.search import (
     VectorIndex,
     read_faiss_index,
 )
-from prompt_coevo.retrieval.errors import IndexFileError
+from prompt_coevo.retrieval.errors import IndexFileError, RetrieverError
 from prompt_coevo.retrieval.shards import Ranking
 
 _CHUNKS = "embeddings"
@@ -83,7 +83,10 @@ def build_dense(
     def made() -> dict[str, Any]:
         embeddings.compute(lambda done, total: progress(done, 2 * total), encoders)
         file = write_index(
-            *(faiss, embeddings, kind, folder),
+            faiss,
+            embeddings,
+            kind,
+            folder,
             lambda done, total: progress(total + done, 2 * total),
             embeddings.fingerprint,
         )
@@ -214,6 +217,10 @@ class DenseIndex:
         self._vectors.close()
 
     def _ranking(self, scores: list[float], numbers: list[int]) -> Ranking:
+        if max(numbers) >= len(self._rows):
+            raise RetrieverError(
+                f"the index found the vector {max(numbers)} among {len(self._rows)}; build the index again"
+            )
         pairs = zip(numbers, scores, strict=True)
         hits = [(self._rows[number], score) for number, score in pairs if number >= 0]
         return sorted(hits, key=lambda hit: (-hit[1], hit[0]))

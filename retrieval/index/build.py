@@ -35,8 +35,7 @@ def build(
     `force` replaces an index that is there. `told` hears what the build will take once the corpus was
     read, before anything else. Raises CorpusError for a corpus that cannot be used, IndexFileError if the
     folder holds an index or something else, another process builds there, it cannot be written to, is on a
-    disk that is too small, or for what cannot be built, SettingsError for an
-    analyzer that cannot be had.
+    disk that is too small, or for what cannot be built, SettingsError for an analyzer that cannot be had.
     """
     request = request or Request()
     kinds.check(request)

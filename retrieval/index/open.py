@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from prompt_coevo.retrieval.corpus import Corpus
-from prompt_coevo.retrieval.errors import IndexFileError
+from prompt_coevo.retrieval.errors import IndexFileError, RetrieverError
 from prompt_coevo.retrieval.index import layout, manifest
 from prompt_coevo.retrieval.index.manifest import Manifest
 from prompt_coevo.retrieval.kinds import WORDS, open_parts
@@ -26,7 +26,7 @@ class PassageIndex:
         self._limits = limits
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """As Retriever says."""
+        """As Retriever says. Raises RetrieverError for a row that the corpus does not have."""
         check_search(queries, k, self._limits)
         return [self._hits(ranking) for ranking in self._searcher.search_rows(queries, k)]
 
@@ -40,6 +40,11 @@ class PassageIndex:
         self._corpus.close()
 
     def _hits(self, ranking: Sequence[tuple[int, float]]) -> list[Hit]:
+        if not all(0 <= row < len(self._corpus) for row, _ in ranking):
+            raise RetrieverError(
+                f"the index found {ranking!r:.80} in a corpus of {len(self._corpus)} passages; build the "
+                "index again"
+            )
         found = [(self._corpus.passage(row), score) for row, score in ranking]
         return [
             Hit(passage.id, passage.contents, score, rank, passage.fields)

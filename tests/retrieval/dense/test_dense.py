@@ -28,7 +28,7 @@ from prompt_coevo.retrieval.dense.faiss_package import (
     refuse_conflict,
 )
 from prompt_coevo.retrieval.dense.index import DenseIndex, build_dense
-from prompt_coevo.retrieval.errors import IndexFileError
+from prompt_coevo.retrieval.errors import IndexFileError, RetrieverError
 from prompt_coevo.retrieval.shards import Joined, merged
 
 COUNT = 300
@@ -145,6 +145,20 @@ def test_what_faiss_does_not_find_is_no_hit(world: Any) -> None:
 
     index = DenseIndex(world.loaded, Scarce(), range(100, 400))
     assert index.search_rows(["who"], 3) == [[(103, 0.9), (107, 0.5)]]
+
+
+def test_a_vector_that_there_is_not_is_one_sentence(world: Any) -> None:
+    class Damaged:
+        count, dimension = 300, 256
+
+        def search(self, vectors: Any, k: int) -> tuple[Any, Any]:
+            return np.array([[0.9, 0.5]]), np.array([[3, 300]])
+
+        def close(self) -> None: ...
+
+    index = DenseIndex(world.loaded, Damaged(), range(100, 400))
+    with pytest.raises(RetrieverError, match="the vector 300 among 300; build the index again"):
+        index.search_rows(["who"], 2)
 
 
 def write_equal(path: Path, world: Any, counts: dict[int, int]) -> Corpus:

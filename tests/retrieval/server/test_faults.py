@@ -21,6 +21,7 @@ import pytest
 from helpers.retrieval_server import PATIENT, EchoRetriever, ServerProcess, echo, serving
 from prompt_coevo.retrieval.agent.tool import SearchTool
 from prompt_coevo.retrieval.client.client import RemoteRetriever
+from prompt_coevo.retrieval.errors import RetrieverUnavailable
 from prompt_coevo.retrieval.outcomes import Outage, Refused
 from prompt_coevo.retrieval.server.settings import ServerSettings
 
@@ -258,6 +259,19 @@ def test_too_many_clients_are_told_to_come_again(retriever: EchoRetriever) -> No
                 late.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
                 answer = everything(late)
             assert answer.startswith(b"HTTP/1.1 503 ")
+        assert is_well(address)
+
+
+def test_our_client_waits_while_too_many_are_connected(retriever: EchoRetriever) -> None:
+    with serving(retriever, replace(PATIENT, max_connections=3)) as address:
+        assert is_well(address)
+        remote = RemoteRetriever(address, total_timeout_s=1.0)
+        with contextlib.ExitStack() as stack:
+            for _ in range(4):
+                stack.enter_context(connected(address))
+            with pytest.raises(RetrieverUnavailable, match="503"):
+                remote.search(["a"], 1)
+        remote.close()
         assert is_well(address)
 
 
