@@ -27,7 +27,6 @@ Kind: TypeAlias = Literal[
     "models",
     "likenesses",
     "retrievers",
-    "indexes",
     "analyzers",
 ]
 
@@ -67,15 +66,10 @@ _BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
         "index": "prompt_coevo.retrieval.index.open:served_index",
         "hybrid": "prompt_coevo.retrieval.fusion:hybrid",
     },
-    "indexes": {
-        "bm25": "prompt_coevo.retrieval.bm25.kind:BM25",
-        "dense": "prompt_coevo.retrieval.dense.kind:DENSE",
-        "hybrid": "prompt_coevo.retrieval.index.hybrid:HYBRID",
-    },
     "analyzers": {
         "english": f"{_ANALYZERS}:english",
         "lucene": f"{_ANALYZERS}:lucene",
-        "simple": f"{_ANALYZERS}:simple",
+        "simple": f"{_ANALYZERS}:Simple",
         "snowball": f"{_ANALYZERS}:snowball",
         "unicode": f"{_ANALYZERS}:unicode",
     },
@@ -211,5 +205,4 @@ def _package(entry: EntryPoint) -> str:
 
 
 def _singular(kind: Kind) -> str:
-    irregular = {"indexes": "index kind", "likenesses": "likeness"}
-    return irregular.get(kind, kind.removesuffix("s"))
+    return "likeness" if kind == "likenesses" else kind.removesuffix("s")

@@ -237,11 +237,7 @@ class Batcher:
             if work.done() and not work.cancelled():  # it is the search's own, or just came
                 return work.result()
             self._worker.give_up(work)
-            raise hangs(len(queries), self._max_search_s) from None
-
-
-def hangs(queries: int, after_s: float | None) -> RetrieverUnavailable:
-    """What is told of a search that was given up."""
-    return RetrieverUnavailable(
-        f"a search hangs: it was not done within {after_s:.3g} s (queries: {queries})"
-    )
+            raise RetrieverUnavailable(
+                f"a search hangs: it was not done within {self._max_search_s:.3g} s "
+                f"(queries: {len(queries)})"
+            ) from None

@@ -18,7 +18,7 @@ class QueryError(CoevoError, ValueError):
 
 
 class RetrieverError(CoevoError, TypeError):
-    """A retriever or an index kind does not do what its protocol says. Asking again does not help."""
+    """A retriever or an analyzer does not do what its protocol says. Asking again does not help."""
 
 
 class ReplicasDiffer(RetrieverError):

@@ -1,4 +1,4 @@
-"""Rankings made one by reciprocal rank fusion, and the retriever "hybrid", which does so with any others.
+"""Reciprocal rank fusion: of the parts of a "hybrid" index, and of any retrievers by the one of that name.
 
 (Cormack, Clarke and Büttcher, SIGIR 2009.) A passage's score is the sum of 1 / (60 + rank) over the
 rankings that have it. The rankings' own scores need not compare, since only the order counts.
@@ -19,12 +19,13 @@ from prompt_coevo.retrieval.retriever import (
     Hit,
     IndexInfo,
     Retriever,
-    check_found,
     check_search,
     checked_info,
+    checked_search,
     no_limits,
     shown,
 )
+from prompt_coevo.retrieval.shards import Ranking
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -40,6 +41,12 @@ def reciprocal_ranks(rankings: Iterable[Iterable[Key]]) -> dict[Key, float]:
         for rank, key in enumerate(dict.fromkeys(ranking), 1):
             parts.setdefault(key, []).append(1 / (_CONSTANT + rank))
     return {key: math.fsum(shares) for key, shares in parts.items()}
+
+
+def fuse(rankings: Sequence[Ranking], k: int) -> Ranking:
+    """The best `k` rows of all rankings with their fused scores. Of equals the first row comes first."""
+    fused = reciprocal_ranks([row for row, _ in ranking] for ranking in rankings)
+    return sorted(fused.items(), key=lambda hit: (-hit[1], hit[0]))[:k]
 
 
 def hybrid(retrievers: Sequence[Mapping[str, Any]], depth: int = FUSED_DEPTH) -> HybridRetriever:
@@ -78,7 +85,8 @@ class HybridRetriever:
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """As Retriever says. An outage of one of them is an outage."""
         check_search(queries, k, no_limits())
-        found = [self._found(retriever, queries, k) for retriever in self._retrievers]
+        depth = max(k, self._depth)
+        found = [checked_search(retriever, queries, depth) for retriever in self._retrievers]
         return [_fused(rankings, k) for rankings in zip(*found, strict=True)]
 
     def info(self) -> IndexInfo:
@@ -100,12 +108,6 @@ class HybridRetriever:
         with ExitStack() as stack:
             for retriever in self._retrievers:
                 stack.callback(retriever.close)
-
-    def _found(self, retriever: Retriever, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        depth = max(k, self._depth)
-        found = retriever.search(queries, depth)
-        check_found(found, queries, depth, retriever)
-        return found
 
 
 def _fused(rankings: Sequence[Sequence[Hit]], k: int) -> list[Hit]:

@@ -1,4 +1,4 @@
-"""Index kinds, retrievers and analyzers that are chosen by name, built in or somebody else's.
+"""Retrievers and analyzers that are chosen by name, built in or somebody else's.
 
 A name is one that `prompt_coevo.registry` knows, or a place, `module:attribute`.
 """
@@ -12,31 +12,9 @@ from typing import Any, Final
 from prompt_coevo import registry
 from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.retrieval.analyzer import Analyzer
-from prompt_coevo.retrieval.errors import IndexFileError
-from prompt_coevo.retrieval.kinds import IndexKind
 from prompt_coevo.retrieval.retriever import Retriever
 
 _METHODS: Final = ("search", "info", "close")
-
-
-def index_kind(name: str) -> IndexKind:
-    """The index kind of this name.
-
-    Raises IndexFileError for a name that nobody offers and for what is no index kind, SettingsError for a
-    place that cannot be imported.
-    """
-    if ":" not in name and name not in (known := registry.names("indexes")):
-        raise IndexFileError(
-            f"there is no index of kind {name!r}; known kinds: {', '.join(known)}; or give a place, "
-            "module:attribute"
-        )
-    kind = registry.load("indexes", name, "kind")
-    if not isinstance(kind, IndexKind):
-        raise IndexFileError(
-            f"kind = {name!r} is {_described(kind)}, but must be an object of a class that is made from "
-            "prompt_coevo.retrieval.kinds.IndexKind"
-        )
-    return kind
 
 
 def open_retriever(

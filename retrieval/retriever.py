@@ -146,14 +146,16 @@ def ranked(rows: Iterable[tuple[Mapping[str, Any], float]]) -> list[Hit]:
     return hits
 
 
-def check_found(found: object, queries: Sequence[str], k: int, by: object) -> None:
-    """Raise RetrieverError if `found` is no answer that a retriever, `by` name or itself, may give."""
+def checked_search(retriever: Retriever, queries: Sequence[str], k: int) -> list[list[Hit]]:
+    """Search, and raise RetrieverError for an answer that a retriever may not give."""
+    found = retriever.search(queries, k)
     if (problem := _misfit(found, len(queries), k)) is not None:
-        name = by if isinstance(by, str) else f"the retriever {type(by).__qualname__}"
         raise RetrieverError(
-            f"{name} answered a search (queries: {len(queries)}, k: {k}) with {problem}; its method search "
-            "must return a list with a list of Hit for each query, the best first"
+            f"the retriever {type(retriever).__qualname__} answered a search (queries: {len(queries)}, "
+            f"k: {k}) with {problem}; its method search must return a list with a list of Hit for each "
+            "query, the best first"
         )
+    return found
 
 
 def checked_info(retriever: Retriever) -> IndexInfo:

@@ -28,9 +28,7 @@ _CORPUS = typer.Option(None, help="Where the corpus is now, if it was moved with
 def build(
     corpus: Path = typer.Argument(help='JSON lines, each {"id": "...", "contents": "..."}.'),
     out: Path = typer.Option(help="The folder to build in."),
-    kind: str = typer.Option(
-        "bm25", help="bm25, dense, hybrid for both, or another one's name or module:attribute."
-    ),
+    kind: str = typer.Option("bm25", help="bm25, dense, or hybrid for both."),
     encoder: str = typer.Option("e5", help="For dense: a preset's name, or any checkpoint."),
     index: str = typer.Option("auto", help="For dense: auto, or faiss' name of a type."),
     faiss: Path | None = typer.Option(
@@ -45,9 +43,6 @@ def build(
         [], help="NAME=VALUE for the analyzer, such as stop_words=false, language=german."
     ),
     shards: int = typer.Option(1, min=1, help="Cut the corpus into so many ranges of rows."),
-    option: list[str] = typer.Option(
-        [], help="NAME=VALUE, for a kind that has options of its own."
-    ),
     devices: str = typer.Option(
         "", help="What embeds, as cuda:0,cuda:1; without it all GPUs that torch sees, or the CPU."
     ),
@@ -68,7 +63,6 @@ def build(
         index,
         faiss,
         shards,
-        retrieval_serve.read_options(option),
         analyzer,
         retrieval_serve.read_options(analyzer_option, "--analyzer-option"),
         named,

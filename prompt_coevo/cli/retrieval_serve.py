@@ -80,18 +80,16 @@ def serve(
         120.0,
         help="Seconds after which a search counts as one that hangs, and the next one begins.",
     ),
-    read_timeout: float = typer.Option(10.0, help="Seconds for a client to send its request."),
+    read_timeout: float = typer.Option(
+        10.0, help="Seconds for a client to send the body of its request."
+    ),
     max_body_mb: int = typer.Option(16, help="Largest request in MiB; larger ones get 413."),
-    max_connections: int = typer.Option(4096, help="Clients connected at once."),
+    max_connections: int = typer.Option(4096, help="Clients connected at once; more get 503."),
     max_k: int = typer.Option(100, help="Most passages per query; more is answered by 422."),
     max_query_chars: int = typer.Option(
         10_000, help="Characters in a query; a longer one is cut at the end of a word."
     ),
     max_queries: int = typer.Option(16_384, help="Most queries in one request; more get 422."),
-    max_head_kb: int = typer.Option(
-        32, help="Largest address and headers of a request in KiB; larger ones get 431."
-    ),
-    max_headers: int = typer.Option(100, help="Most headers of a request; more get 431."),
     token: str | None = typer.Option(None, help=_TOKEN_HELP),
     allow_host: list[str] = typer.Option(
         [],
@@ -128,8 +126,6 @@ def serve(
         read_timeout_s=read_timeout,
         max_body_bytes=max_body_mb * 2**20,
         max_connections=max_connections,
-        max_head_bytes=max_head_kb * 2**10,
-        max_headers=max_headers,
         limits=Limits(max_k, max_query_chars, max_queries),
         token=read_token(token),
         allowed_hosts=tuple(allow_host),

@@ -170,11 +170,6 @@ class SearchEpisode:
         return len(self._actions)
 
     @property
-    def actions(self) -> tuple[Action, ...]:
-        """What each turn asked for."""
-        return tuple(self._actions)
-
-    @property
     def searches(self) -> int:
         """The searches that were observed, refused ones and outages too."""
         return self._searches

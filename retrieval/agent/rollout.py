@@ -1,20 +1,24 @@
 """One rollout of a search agent in tokens; what the drivers of all trainers share.
 
 A driver samples a turn of at most `turn_tokens`, hands it to `sampled`, asks the tool for what that
-returns, and hands the outcome to `observed`; until `over`.
+returns, and hands the outcome to `observed`; until `over`. `play` does so for a single episode.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
 
 from prompt_coevo.retrieval.agent.episode import Answer, Search, SearchEpisode
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
 from prompt_coevo.retrieval.agent.tags import STOP_STRINGS
+from prompt_coevo.retrieval.agent.tool import SearchTool
 from prompt_coevo.retrieval.agent.trajectory import Trajectory
 from prompt_coevo.retrieval.outcomes import Outcome
 from prompt_coevo.tokens import encode
+
+Turn: TypeAlias = tuple[Sequence[int], Sequence[float] | None]
+"""The ids of a turn and their log-probs, None if these are not known."""
 
 
 class SearchRollout:
@@ -102,3 +106,14 @@ class SearchRollout:
 def _reserved(tokenizer: Any) -> list[str]:
     """Special tokens, which must not come out of a passage."""
     return [str(token) for token in getattr(tokenizer, "all_special_tokens", [])]
+
+
+async def play(
+    rollout: SearchRollout, tool: SearchTool, sample: Callable[[list[int], int], Awaitable[Turn]]
+) -> None:
+    """Take turns until the episode is over. `sample` is given the ids so far and the most new ones."""
+    while not rollout.over:
+        ids, log_probs = await sample(rollout.trajectory.ids, rollout.turn_tokens)
+        query = rollout.sampled(ids, log_probs)
+        if query is not None:
+            rollout.observed(await tool.asearch(query))

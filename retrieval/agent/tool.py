@@ -13,13 +13,13 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import Future
 from typing import Literal, TypeAlias
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.markers import PROJECT
-from prompt_coevo.retrieval.batcher import Batcher, hangs
+from prompt_coevo.retrieval.batcher import Batcher
 from prompt_coevo.retrieval.client.client import RemoteClient, RemoteRetriever
+from prompt_coevo.retrieval.client.loop_thread import LoopThread
 from prompt_coevo.retrieval.errors import (
     QueryError,
     ReplicasDiffer,
@@ -29,7 +29,7 @@ from prompt_coevo.retrieval.errors import (
     is_outage,
 )
 from prompt_coevo.retrieval.outcomes import Attempt, Outage, Outcome, Refused, about_one
-from prompt_coevo.retrieval.retriever import Hit, Limits, Retriever, check_found, check_search
+from prompt_coevo.retrieval.retriever import Hit, Limits, Retriever, check_search, checked_search
 from prompt_coevo.retrieval.worker import Worker
 
 logger = logging.getLogger(PROJECT)
@@ -189,23 +189,20 @@ class _Round:
 
 
 class _Embedded:
-    """A retriever in this process, asked by one thread."""
+    """A retriever in this process, asked by one thread; each event loop makes its own batches."""
 
     def __init__(self, retriever: Retriever, max_search_s: float) -> None:
         self._retriever = retriever
         self._max_search_s = max_search_s
         self.has_answered = False
         self._worker = Worker("embedded search")
+        self._thread = LoopThread("embedded searches")
         self._batchers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Batcher] = (
             weakref.WeakKeyDictionary()
         )
 
     def search_each(self, queries: Sequence[str], k: int) -> list[Attempt]:
-        """If a batch fails, its queries are searched one by one: most of them may be well."""
-        attempts: list[Attempt] = []
-        for start in range(0, len(queries), _BATCH):
-            attempts += self._search(queries[start : start + _BATCH], k)
-        return attempts
+        return self._thread.submit(self.asearch_each(queries, k)).result()
 
     async def asearch_each(self, queries: Sequence[str], k: int) -> list[Attempt]:
         loop = asyncio.get_running_loop()
@@ -219,28 +216,8 @@ class _Embedded:
         except Exception as error:
             return [error] * len(queries)
 
-    def _search(self, queries: Sequence[str], k: int) -> list[Attempt]:
-        try:
-            return list(
-                self._waited_for(self._worker.submit(lambda: self._found(queries, k)), len(queries))
-            )
-        except Exception as error:
-            if len(queries) == 1 or is_outage(error):
-                return [error] * len(queries)
-            return [attempt for query in queries for attempt in self._search([query], k)]
-
-    def _waited_for(self, work: Future[list[list[Hit]]], queries: int) -> list[list[Hit]]:
-        try:
-            return work.result(self._max_search_s)
-        except TimeoutError:
-            if work.done():  # it is the search's own, or just came
-                return work.result()
-            self._worker.give_up(work)
-            raise hangs(queries, self._max_search_s) from None
-
     def _found(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        found = self._retriever.search(queries, k)
-        check_found(found, queries, k, self._retriever)
+        found = checked_search(self._retriever, queries, k)
         self.has_answered = True
         return found
 

@@ -17,10 +17,8 @@ class Trajectory:
         self.completion_ids: list[int] = []
         self.mask: list[int] = []
         """Per completion id: 1 for the model's own, 0 for observations."""
-        self.sampled_spans: list[list[int]] = []
-        """The ids of each turn of the model."""
         self.own_ranges: list[tuple[int, int]] = []
-        """Where these are among the completion ids, the end not included."""
+        """Where the model's turns are among the completion ids, the end not included."""
         self._log_probs: list[float] | None = []
 
     def sampled(self, ids: Sequence[int], log_probs: Sequence[float] | None = None) -> None:
@@ -32,7 +30,6 @@ class Trajectory:
             raise ValueError(
                 f"{len(ids)} ids were sampled, but with {len(log_probs)} log-probs; give one for each id"
             )
-        self.sampled_spans.append(list(ids))
         self.own_ranges.append((len(self.mask), len(self.mask) + len(ids)))
         self._append(ids, 1, log_probs)
 

@@ -148,20 +148,14 @@ def snowball(language: str, fold: bool = False) -> WordAnalyzer:
 
 
 class Simple:
-    """Runs of letters and digits in lower case, without any marks or stop words. It needs no package.
+    """The analyzer "simple": runs of letters and digits in lower case, without any marks or stop words.
 
-    For languages that are written with spaces and in Latin letters; the words of an index that was built
-    when there was no other analyzer.
+    For languages that are written with spaces and in Latin letters. It needs no package.
     """
 
     def words(self, text: str) -> list[str]:
         """As Analyzer says."""
         return simple_words(text)
-
-
-def simple() -> Simple:
-    """The analyzer "simple"."""
-    return Simple()
 
 
 def _check_switches(**switches: object) -> None:

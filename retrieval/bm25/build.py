@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from prompt_coevo.retrieval.analyzer import Analyzer
-from prompt_coevo.retrieval.bm25.analyzers import Simple
 from prompt_coevo.retrieval.bm25.index import Files
 from prompt_coevo.retrieval.bm25.words import hashes
 from prompt_coevo.retrieval.corpus import Corpus, Progress
@@ -93,19 +92,18 @@ def build_bm25(
     corpus: Corpus,
     parts: Sequence[Shard],
     work: Path,
-    progress: Progress | None = None,
-    analyzer: Analyzer | None = None,
+    progress: Progress | None,
+    analyzer: Analyzer,
 ) -> dict[str, Any]:
     """Write the index of each part; `work` is a folder for temporary files, which is removed.
 
     The parts together are the corpus; each has a folder for its index alone. `analyzer` is what it must be
-    opened with again, `Simple` if there is none. Returns what the manifest says about the index.
+    opened with again. Returns what the manifest says about the index.
     """
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     steps = _Steps(2 * len(corpus), progress)
-    words = (analyzer or Simple()).words
-    runs = [list(_write_runs(corpus, part.rows, work, words, steps)) for part in parts]
+    runs = [list(_write_runs(corpus, part.rows, work, analyzer.words, steps)) for part in parts]
     statistics = _statistics([run for of_part in runs for run in of_part])
     for part, of_part in zip(parts, runs, strict=True):
         _write_part(part.folder, of_part, statistics, steps)

@@ -21,10 +21,10 @@ import numpy.typing as npt
 from prompt_coevo.extras import require
 from prompt_coevo.retrieval.analyzer import Analyzer
 from prompt_coevo.retrieval.arrays import open_array, write_head
-from prompt_coevo.retrieval.bm25.analyzers import Simple
 from prompt_coevo.retrieval.bm25.words import hashes
 from prompt_coevo.retrieval.cores import cores
 from prompt_coevo.retrieval.errors import IndexFileError
+from prompt_coevo.retrieval.shards import Ranking
 
 _KINDS: Final = {
     "terms": "uint64",
@@ -40,7 +40,6 @@ _MOST_KNOWN = 1 << 16  # words
 
 Place: TypeAlias = tuple[int, int]
 """How frequent a word is in the corpus, and its number in this index."""
-Ranking: TypeAlias = list[tuple[int, float]]
 
 
 class Files(NamedTuple):
@@ -101,12 +100,12 @@ class Bm25Index:
     without numba.
     """
 
-    def __init__(self, folder: Path, rows: range, analyzer: Analyzer | None = None) -> None:
+    def __init__(self, folder: Path, rows: range, analyzer: Analyzer) -> None:
         require("numba", extra="retrieval", purpose="searching by words")
         from prompt_coevo.retrieval.bm25 import kernels
 
         self._kernels = kernels
-        self._words = (analyzer or Simple()).words
+        self._words = analyzer.words
         self.folder, self._first, self._passages = folder, rows.start, len(rows)
         arrays = {name: Files(folder).open(name) for name in _KINDS}
         if any(arrays[name].dtype != kind for name, kind in _KINDS.items()):
@@ -123,14 +122,6 @@ class Bm25Index:
         self._free: deque[_Sums] = deque()
         self._threads = cores()
         self._others = ThreadPoolExecutor(self._threads, "bm25") if self._threads > 1 else None
-
-    @classmethod
-    def open(cls, folder: Path, rows: range, analyzer: Analyzer | None = None) -> Bm25Index:
-        """Open what `build_bm25` wrote for these rows of the corpus with this analyzer.
-
-        Raises IndexFileError.
-        """
-        return cls(folder, rows, analyzer)
 
     def search_rows(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Rows of the corpus and their scores, the best first; of equal ones the first row is first.

@@ -12,7 +12,7 @@ Nothing here may fail, or write where it should not, whatever the files hold: a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numba
 import numpy as np
@@ -37,6 +37,40 @@ Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
+
+
+class _Postings(NamedTuple):
+    """Those of all words, one word after the other."""
+
+    rows: Rows
+    scores: Floats
+
+
+class _Words(NamedTuple):
+    """A query's words, the rarest first.
+
+    `places` and `stops` are where each one's postings begin and end, `weights` how often the query has it,
+    `bounds[n]` is what the words from the n-th on can add to a row at most.
+    """
+
+    places: Ints
+    stops: Ints
+    weights: Floats
+    bounds: Doubles
+
+
+class _Block(NamedTuple):
+    """What a thread works with: `sums` are all 0 before and after, and a block has one row less."""
+
+    sums: Floats
+    chosen: Rows
+
+
+class _Best(NamedTuple):
+    """A heap of hits."""
+
+    scores: Floats
+    rows: Ints
 
 
 @compiled_part
@@ -155,24 +189,13 @@ def _choose_again(sums: Floats, enough: float, chosen: Rows, count: int) -> int:
 
 @compiled_part
 def _search_one(
-    rows: Rows,
-    scores: Floats,
-    places: Ints,
-    stops: Ints,
-    weights: Floats,
-    bounds: Doubles,
-    passages: int,
-    sums: Floats,
-    chosen: Rows,
-    least: float,
-    best_scores: Floats,
-    best_rows: Ints,
+    postings: _Postings, query: _Words, passages: int, block: _Block, least: float, best: _Best
 ) -> int:
-    """Fill the best, in any order; returns how many there are. Rows below `least` may be left out.
-
-    `places` and `stops` are where each word's postings begin and end, `bounds[n]` is what the words from
-    the n-th on can add to a row at most. `sums` are all 0, before and after; a block has one row less.
-    """
+    """Fill the best, in any order; returns how many there are. Rows below `least` may be left out."""
+    rows, scores = postings
+    places, stops, weights, bounds = query
+    sums, chosen = block
+    best_scores, best_rows = best
     words = len(places)
     # A sum of n rounded numbers is off by n / 2^24 of itself at most; several times that, to be sure.
     margin = max(1.0 - (words + 1) * 2.0**-22, 0.0)
@@ -184,17 +207,17 @@ def _search_one(
             need = max(need, best_scores[0] * margin)
         while essential > 0 and bounds[essential - 1] < need:
             essential -= 1
-        start, postings = passages, 0
+        start, left = passages, 0
         for word in range(essential):
             if places[word] < stops[word]:
                 start = min(start, rows[places[word]])
-                postings += stops[word] - places[word]
-        if postings == 0:
+                left += stops[word] - places[word]
+        if left == 0:
             return found
         if start < begin or start >= passages:
             return DAMAGED
         begin = start
-        sparse = postings * _DENSE < passages - begin
+        sparse = left * _DENSE < passages - begin
         width = min(most if sparse else widest, passages - begin)
         widest = min(2 * widest, most)
         # The chosen rows are the first `count` of `chosen`; all of the block as long as nothing was chosen.
@@ -214,17 +237,8 @@ def _search_one(
             if word >= essential and listed:
                 expected = (stops[word] - places[word]) * width // (passages - begin)
                 if count * _LOOK_UP < expected:
-                    _look_up(
-                        rows,
-                        scores,
-                        places[word],
-                        stops[word],
-                        begin,
-                        weights[word],
-                        sums,
-                        chosen,
-                        count,
-                    )
+                    first, end = places[word], stops[word]
+                    _look_up(rows, scores, first, end, begin, weights[word], sums, chosen, count)
                     added += count
                     continue
             first = _from(rows, places[word], stops[word], begin)
@@ -260,54 +274,33 @@ def _search_one(
 
 @compiled_part
 def _foretaste(
-    rows: Rows,
-    scores: Floats,
-    places: Ints,
-    stops: Ints,
-    weights: Floats,
-    bounds: Doubles,
-    passages: int,
-    sums: Floats,
-    chosen: Rows,
-    best_scores: Floats,
-    best_rows: Ints,
+    postings: _Postings, query: _Words, passages: int, block: _Block, best: _Best
 ) -> float:
     """A score that as many rows as are wanted have at least; 0 if that cannot be known cheaply.
 
     The rows that are best by the rarest words alone are looked up for the others. Without it, all
     postings of the first blocks would have to be added, until enough good rows are known.
     """
-    words, wanted = len(places), len(best_scores)
-    postings = (stops - places).sum()
+    rows, scores = postings
+    places, stops, weights, bounds = query
+    words, wanted = len(places), len(best.scores)
+    every = (stops - places).sum()
     few, some = 0, 0
-    while few < words and (some + stops[few] - places[few]) * _FORETASTE <= postings:
+    while few < words and (some + stops[few] - places[few]) * _FORETASTE <= every:
         some += stops[few] - places[few]
         few += 1
-    if few == 0 or some < wanted or wanted * words * _LOOK_UP * 4 > postings:
+    if few == 0 or some < wanted or wanted * words * _LOOK_UP * 4 > every:
         return 0.0
-    own_bounds = bounds[: few + 1] - bounds[few]
-    found = _search_one(
-        rows,
-        scores,
-        places[:few].copy(),
-        stops,
-        weights,
-        own_bounds,
-        passages,
-        sums,
-        chosen,
-        0.0,
-        best_scores,
-        best_rows,
-    )
+    rarest = _Words(places[:few].copy(), stops, weights, bounds[: few + 1] - bounds[few])
+    found = _search_one(postings, rarest, passages, block, 0.0, best)
     if found < wanted:
         return 0.0
     least = np.inf
     for hit in range(found):
-        total = best_scores[hit]
+        total = best.scores[hit]
         for word in range(few, words):
-            at = _from(rows, places[word], stops[word], best_rows[hit])
-            if at < stops[word] and rows[at] == best_rows[hit]:
+            at = _from(rows, places[word], stops[word], best.rows[hit])
+            if at < stops[word] and rows[at] == best.rows[hit]:
                 total += weights[word] * scores[at]
         least = min(least, total)
     return least
@@ -328,6 +321,7 @@ def _search(
     best_rows: npt.NDArray[np.int64],
     found: Ints,
 ) -> None:
+    postings, block = _Postings(rows, scores), _Block(sums, chosen)
     for query in range(len(found)):
         own_words = words[queries[query] : queries[query + 1]]
         own_weights = weights[queries[query] : queries[query + 1]]
@@ -344,34 +338,11 @@ def _search(
         if not fits:
             found[query] = DAMAGED
             continue
-        least = _foretaste(
-            rows,
-            scores,
-            places,
-            stops,
-            own_weights,
-            bounds,
-            passages,
-            sums,
-            chosen,
-            best_scores[query],
-            best_rows[query],
-        )
-        found[query] = _search_one(
-            rows,
-            scores,
-            places,
-            stops,
-            own_weights,
-            bounds,
-            passages,
-            sums,
-            chosen,
-            least,
-            best_scores[query],
-            best_rows[query],
-        )
-        sort(best_scores[query], best_rows[query], found[query])
+        asked = _Words(places, stops, own_weights, bounds)
+        best = _Best(best_scores[query], best_rows[query])
+        least = _foretaste(postings, asked, passages, block, best)
+        found[query] = _search_one(postings, asked, passages, block, least, best)
+        sort(best.scores, best.rows, found[query])
 
 
 def _read(kind: Any) -> Any:

@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from prompt_coevo import registry
-from prompt_coevo.errors import CoevoError
+from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.retrieval.analyzer import Analyzer
-from prompt_coevo.retrieval.bm25.analyzers import Simple
 from prompt_coevo.retrieval.errors import IndexFileError, RetrieverError
 from prompt_coevo.retrieval.named import open_analyzer
 from prompt_coevo.retrieval.retriever import shown
@@ -43,16 +42,21 @@ def chosen(name: str | None, options: Mapping[str, Any]) -> tuple[Analyzer, dict
     """
     name = name or DEFAULT_ANALYZER
     analyzer = _opened(name, options, "analyzer")
-    return analyzer, {"name": name, "options": dict(options), "words": _hash(analyzer)}
+    try:
+        options = json.loads(json.dumps(dict(options)))  # as it will be read back
+    except (TypeError, ValueError) as error:
+        raise SettingsError(
+            f"the manifest cannot hold the options of the analyzer {name!r} ({error}); give it texts, "
+            "numbers and lists"
+        ) from None
+    return analyzer, {"name": name, "options": options, "words": _hash(analyzer)}
 
 
 def of_manifest(entry: Any) -> Analyzer:
-    """The analyzer that an index was built with; the entry is None for one from before there were any.
+    """The analyzer that an index was built with.
 
     Raises IndexFileError for one that is not to be had here, or finds other words now.
     """
-    if entry is None:
-        return Simple()
     said = entry if isinstance(entry, dict) else {"name": entry}
     name, options = said.get("name"), said.get("options")
     if not isinstance(name, str) or not isinstance(options, dict):

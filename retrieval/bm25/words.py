@@ -1,4 +1,4 @@
-"""Words as indexes had them before there were analyzers, and what words are looked up by."""
+"""The words of the analyzer "simple", and what words are looked up by."""
 
 from __future__ import annotations
 

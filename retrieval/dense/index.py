@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from prompt_coevo.retrieval.corpus import Corpus
+from prompt_coevo.retrieval.corpus import Corpus, Progress
 from prompt_coevo.retrieval.dense.adoption import adopt, ready_vectors
 from prompt_coevo.retrieval.dense.build import (
     FAISS_FILE,
@@ -39,9 +39,10 @@ from prompt_coevo.retrieval.dense.search import (
     VectorIndex,
     read_faiss_index,
 )
-from prompt_coevo.retrieval.errors import IndexFileError
+from prompt_coevo.retrieval.errors import IndexFileError, RetrieverError
+from prompt_coevo.retrieval.shards import Ranking
 
-_CHUNKS, _FINISHED = "embeddings", "finished.json"
+_CHUNKS = "embeddings"
 
 
 def build_dense(
@@ -53,7 +54,7 @@ def build_dense(
     rows: range | None = None,
     faiss_file: Path | None = None,
     devices: Sequence[str] = (),
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = lambda done, total: None,
 ) -> dict[str, Any]:
     """Build the index of some rows in `folder`; gives what `DenseIndex.open` wants to know.
 
@@ -70,7 +71,6 @@ def build_dense(
     rows = range(len(corpus)) if rows is None else rows
     loaded = load(encoder)
     encoders = on_devices(loaded, devices) if faiss_file is None else [loaded]
-    progress = progress or _ignore
     folder.mkdir(parents=True, exist_ok=True)
     if faiss_file is not None:
         return _from_ready(faiss, faiss_file, corpus, folder, loaded, index, rows, progress)
@@ -79,8 +79,8 @@ def build_dense(
     refuse_too_few(faiss, new_index(faiss, loaded.dimension, kind), kind, len(rows))
     embeddings = Embeddings(corpus, rows, encoders[0], folder / _CHUNKS)
     asked = {"index": index, "vectors": embeddings.fingerprint}
-    details = _finished(folder, asked)
-    if details is None:
+
+    def made() -> dict[str, Any]:
         embeddings.compute(lambda done, total: progress(done, 2 * total), encoders)
         file = write_index(
             faiss,
@@ -90,8 +90,9 @@ def build_dense(
             lambda done, total: progress(total + done, 2 * total),
             embeddings.fingerprint,
         )
-        details = _details(encoders[0], kind, file, len(rows))
-        _finish(folder, asked, details)
+        return _details(encoders[0], kind, file, len(rows))
+
+    details = _made_once(folder, asked, made)
     shutil.rmtree(folder / _CHUNKS, ignore_errors=True)
     return details
 
@@ -104,7 +105,7 @@ def _from_ready(
     encoder: Encoder,
     index: str,
     rows: range,
-    progress: Callable[[int, int], None],
+    progress: Progress,
 ) -> dict[str, Any]:
     kind = choose_type(index, len(corpus), len(rows), encoder.dimension)
     if index != "auto":
@@ -119,16 +120,12 @@ def _from_ready(
         "vectors": ready.fingerprint,
         "encoder": [encoder.sha256, asdict(encoder.source.recipe)],
     }
-    details = _finished(folder, asked)
-    if details is None:
+
+    def made() -> dict[str, Any]:
         file = write_index(faiss, ready, kind, folder, progress, ready.fingerprint)
-        details = _details(encoder, kind, file, len(rows))
-        _finish(folder, asked, details)
-    return details
+        return _details(encoder, kind, file, len(rows))
 
-
-def _ignore(done: int, total: int) -> None:
-    pass
+    return _made_once(folder, asked, made)
 
 
 def _details(encoder: Encoder, index: str, file: str, vectors: int) -> dict[str, Any]:
@@ -146,21 +143,24 @@ def _details(encoder: Encoder, index: str, file: str, vectors: int) -> dict[str,
     }
 
 
-def _finished(folder: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
-    """What an earlier build for the same request has given, None if it did not come to its end."""
+def _made_once(
+    folder: Path, asked: dict[str, Any], make: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """Make an index, unless an earlier build for the same request has done so; return its details.
+
+    The vectors are not kept; without this note they would be computed again after a kill.
+    """
+    path = folder / "finished.json"
     with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-        finished = json.loads((folder / _FINISHED).read_text("utf-8"))
+        finished = json.loads(path.read_text("utf-8"))
         details: dict[str, Any] = finished["details"]
         if finished["asked"] == asked and (folder / details["file"]).is_file():
             return details
-    return None
-
-
-def _finish(folder: Path, asked: dict[str, Any], details: dict[str, Any]) -> None:
-    """The vectors are not kept; without this note they would be computed again after a kill."""
-    draft = folder / f"{_FINISHED}.tmp"
+    details = make()
+    draft = path.with_suffix(".json.tmp")
     draft.write_text(json.dumps({"asked": asked, "details": details}, indent=1), "utf-8")
-    draft.replace(folder / _FINISHED)
+    draft.replace(path)
+    return details
 
 
 class DenseIndex:
@@ -202,7 +202,7 @@ class DenseIndex:
             )
         return cls(loaded, vectors, rows)
 
-    def search_rows(self, queries: Sequence[str], k: int) -> list[list[tuple[int, float]]]:
+    def search_rows(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """For each query at most `k` rows of the corpus and their scores, the best first."""
         if not queries:
             return []
@@ -216,7 +216,11 @@ class DenseIndex:
         """Give back the vectors; the index must not be used any more."""
         self._vectors.close()
 
-    def _ranking(self, scores: list[float], numbers: list[int]) -> list[tuple[int, float]]:
+    def _ranking(self, scores: list[float], numbers: list[int]) -> Ranking:
+        if max(numbers) >= len(self._rows):
+            raise RetrieverError(
+                f"the index found the vector {max(numbers)} among {len(self._rows)}; build the index again"
+            )
         pairs = zip(numbers, scores, strict=True)
         hits = [(self._rows[number], score) for number, score in pairs if number >= 0]
         return sorted(hits, key=lambda hit: (-hit[1], hit[0]))

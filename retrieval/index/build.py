@@ -5,23 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from prompt_coevo.retrieval import kinds
 from prompt_coevo.retrieval.corpus import Corpus, CorpusFacts, Progress, count_lines, write_offsets
-from prompt_coevo.retrieval.errors import CorpusError, IndexFileError, RetrieverError
+from prompt_coevo.retrieval.errors import CorpusError, IndexFileError
 from prompt_coevo.retrieval.index import layout, lock, manifest
-from prompt_coevo.retrieval.index.manifest import (
-    OWN_FIELDS,
-    CorpusReference,
-    FileFacts,
-    Manifest,
-)
+from prompt_coevo.retrieval.index.manifest import CorpusReference, FileFacts, Manifest
 from prompt_coevo.retrieval.index.room import Plan, plan
-from prompt_coevo.retrieval.kinds import Foreseen, IndexKind, Job, Request, Stages
-from prompt_coevo.retrieval.named import index_kind
+from prompt_coevo.retrieval.kinds import Request, Stages
 
 __all__ = ["Plan", "Request", "Stages", "build", "foresee"]
 
@@ -40,12 +35,16 @@ def build(
     `force` replaces an index that is there. `told` hears what the build will take once the corpus was
     read, before anything else. Raises CorpusError for a corpus that cannot be used, IndexFileError if the
     folder holds an index or something else, another process builds there, it cannot be written to, is on a
-    disk that is too small, or for what cannot be built, SettingsError for a kind that cannot be imported.
+    disk that is too small, or for what cannot be built, SettingsError for an analyzer that cannot be had.
     """
     request = request or Request()
-    kind = _checked_kind(request)
+    kinds.check(request)
     try:
-        return _build(corpus, folder, request, kind, force, stages, told)
+        _refuse_taken(folder, force)
+        folder.mkdir(parents=True, exist_ok=True)
+        with lock.held(folder):
+            _refuse_taken(folder, force)  # there may be an index by now
+            return _build(corpus, folder, request, stages, told)
     except OSError as error:
         raise IndexFileError(
             f"the index {folder} cannot be written: {error.strerror or error}"
@@ -60,52 +59,23 @@ def foresee(corpus: Path, folder: Path, request: Request | None = None) -> Plan:
     Raises what `build` raises before it begins, but for what is wrong with lines or with the folder.
     """
     request = request or Request()
-    kind = _checked_kind(request)
-    passages = count_lines(corpus)
-    return plan(folder, passages, _foreseen(kind, request, passages))
+    kinds.check(request)
+    return _planned(folder, request, count_lines(corpus))
 
 
-def _checked_kind(request: Request) -> IndexKind:
-    kind = index_kind(request.kind)
-    if request.shards < 1:
-        raise IndexFileError(f"an index has one shard or more, but not {request.shards}")
-    kind.check(request)
-    return kind
-
-
-def _foreseen(kind: IndexKind, request: Request, passages: int) -> Foreseen | None:
+def _planned(folder: Path, request: Request, passages: int) -> Plan:
     if passages < request.shards:
         raise CorpusError(f"{passages} passages cannot be cut into {request.shards} shards")
-    return kind.foresee(request, layout.shard_rows(passages, request.shards))
+    foreseen = kinds.foresee(request, layout.shard_rows(passages, request.shards))
+    return plan(folder, passages, foreseen)
 
 
 def _build(
-    source: Path,
-    folder: Path,
-    request: Request,
-    kind: IndexKind,
-    force: bool,
-    stages: Stages,
-    told: Callable[[Plan], None],
-) -> Manifest:
-    _refuse_taken(folder, force)
-    folder.mkdir(parents=True, exist_ok=True)
-    with lock.held(folder):
-        _refuse_taken(folder, force)  # there may be an index by now
-        return _build_alone(source, folder, request, kind, stages, told)
-
-
-def _build_alone(
-    source: Path,
-    folder: Path,
-    request: Request,
-    kind: IndexKind,
-    stages: Stages,
-    told: Callable[[Plan], None],
+    source: Path, folder: Path, request: Request, stages: Stages, told: Callable[[Plan], None]
 ) -> Manifest:
     draft = layout.draft_path(folder)
     facts = write_offsets(source, draft, stages("checking the corpus"))
-    planned = plan(folder, facts.passages, _foreseen(kind, request, facts.passages))
+    planned = _planned(folder, request, facts.passages)
     told(planned)
     planned.refuse_full_disk()
     _make_room(folder, _asked(request, facts))
@@ -114,14 +84,14 @@ def _build_alone(
     shards = layout.shards(folder, layout.shard_rows(len(corpus), request.shards))
     for shard in shards:
         shard.folder.mkdir(exist_ok=True)
-    details = kind.build(Job(corpus, shards, request, stages, layout.work_folder(folder)))
+    details = kinds.build(request, corpus, shards, stages, layout.work_folder(folder))
     corpus.close()
     made = Manifest(
         kind=request.kind,
         corpus=CorpusReference.to(source, folder, facts),
         files=_file_facts(folder, stages("hashing the index")),
         shards=tuple((shard.rows.start, shard.rows.stop) for shard in shards),
-        details=_as_json(details, request.kind),
+        details=details,
     )
     made.save(folder)
     layout.request_path(folder).unlink()
@@ -129,31 +99,8 @@ def _build_alone(
 
 
 def _asked(request: Request, facts: CorpusFacts) -> dict[str, Any]:
-    """What a stopped build is known by. What is not given leaves it as it was when nobody could.
-
-    On other devices it goes on.
-    """
-    asked = {**asdict(request), "corpus": facts.sha256}
-    del asked["devices"]
-    later = ("options", "analyzer", "analyzer_options")
-    return {name: value for name, value in asked.items() if value or name not in later}
-
-
-def _as_json(details: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """As they will be read back. Raises RetrieverError for what the manifest cannot hold."""
-    try:
-        held: dict[str, Any] = json.loads(json.dumps(dict(details)))
-    except (TypeError, ValueError) as error:
-        raise RetrieverError(
-            f"the index kind {kind!r} was built, but its build returned what JSON cannot hold ({error}); "
-            "it must return a dict of texts, numbers and lists"
-        ) from None
-    if taken := OWN_FIELDS & held.keys():
-        raise RetrieverError(
-            f"the index kind {kind!r} was built, but its build returned {', '.join(sorted(taken))}, which "
-            "the manifest itself says; it must choose other names"
-        )
-    return held
+    """What a stopped build is known by; it goes on with other devices."""
+    return {**asdict(replace(request, devices=())), "corpus": facts.sha256}
 
 
 def _refuse_taken(folder: Path, force: bool) -> None:

@@ -16,14 +16,13 @@ from typing import Any, TypeVar
 
 from prompt_coevo.retrieval.corpus import CorpusFacts, Progress
 from prompt_coevo.retrieval.errors import IndexFileError
+from prompt_coevo.retrieval.kinds import VECTORS, WORDS, parts_of
 from prompt_coevo.retrieval.retriever import shown
 
 FORMAT = 1
 NAME = "manifest.json"
 
-# These stand in every manifest, since fingerprints are of them: an index that was built when there were no
-# other kinds must keep its own.
-_ALWAYS: Mapping[str, Any] = {"bm25": None, "dense": []}
+_NO_PARTS: Mapping[str, Any] = {WORDS: None, VECTORS: []}  # both always stand in the file
 _HALF_PAIR = re.compile(r"[\ud800-\udfff]")
 _SAMPLES = 16
 _SAMPLE_BYTES = 4096
@@ -102,7 +101,8 @@ class CorpusReference:
 class Manifest:
     """`shards` are ranges of rows (first, one after the last) which together cover the corpus.
 
-    `details` are what its kind says about the index; in the file they stand beside the other fields.
+    `details` are what is said of each part (`prompt_coevo.retrieval.kinds`): a mapping of the words, and of
+    the vectors a list with one for each shard. In the file they stand beside the other fields.
     """
 
     kind: str
@@ -130,13 +130,10 @@ class Manifest:
 
     def _content(self) -> dict[str, Any]:
         own = asdict(self)
-        return {**_ALWAYS, **own.pop("details"), **own}
+        return {**_NO_PARTS, **own.pop("details"), **own}
 
 
 F = TypeVar("F", FileFacts, CorpusReference)
-
-OWN_FIELDS = frozenset(one.name for one in fields(Manifest))
-"""The names that no detail may have."""
 
 
 def load(folder: Path) -> Manifest:
@@ -249,12 +246,18 @@ def _manifest(content: Mapping[str, Any]) -> Manifest:
         corpus=corpus,
         files=tuple(_inside(_checked(FileFacts(**facts))) for facts in content["files"]),
         shards=_whole([(int(first), int(end)) for first, end in content["shards"]], corpus),
-        details={
-            name: value
-            for name, value in content.items()
-            if name not in OWN_FIELDS and not (name in _ALWAYS and value == _ALWAYS[name])
-        },
+        details=_details(content),
     )
+
+
+def _details(content: Mapping[str, Any]) -> dict[str, Any]:
+    details = {part: content[part] for part in parts_of(content["kind"])}
+    words, vectors = details.get(WORDS, {}), details.get(VECTORS, [{}] * len(content["shards"]))
+    if not isinstance(words, dict) or [type(one) for one in vectors] != [dict] * len(
+        content["shards"]
+    ):
+        raise ValueError(f"it does not say what an index of kind {content['kind']!r} says")
+    return details
 
 
 def _checked(facts: F) -> F:

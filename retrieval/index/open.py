@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from pathlib import Path
 
-from prompt_coevo.errors import SettingsError
 from prompt_coevo.retrieval.corpus import Corpus
 from prompt_coevo.retrieval.errors import IndexFileError, RetrieverError
 from prompt_coevo.retrieval.index import layout, manifest
 from prompt_coevo.retrieval.index.manifest import Manifest
-from prompt_coevo.retrieval.kinds import IndexKind
-from prompt_coevo.retrieval.named import index_kind
+from prompt_coevo.retrieval.kinds import WORDS, open_parts
 from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_search, no_limits
 from prompt_coevo.retrieval.shards import RowSearcher
 
@@ -29,12 +26,9 @@ class PassageIndex:
         self._limits = limits
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """As Retriever says. Raises RetrieverError if the kind of the index finds no rows."""
+        """As Retriever says. Raises RetrieverError for a row that the corpus does not have."""
         check_search(queries, k, self._limits)
-        found = self._searcher.search_rows(queries, k)
-        if not isinstance(found, Sequence) or len(found) != len(queries):
-            raise self._no_ranking(f"{found!r:.80} for a search with {len(queries)} queries")
-        return [self._hits(ranking, k) for ranking in found]
+        return [self._hits(ranking) for ranking in self._searcher.search_rows(queries, k)]
 
     def info(self) -> IndexInfo:
         """As Retriever says."""
@@ -45,25 +39,17 @@ class PassageIndex:
         self._searcher.close()
         self._corpus.close()
 
-    def _hits(self, ranking: Sequence[tuple[int, float]], k: int) -> list[Hit]:
-        try:
-            pairs = [(operator.index(row), float(score)) for row, score in ranking]
-            fits = len(pairs) <= k and all(0 <= row < len(self._corpus) for row, _ in pairs)
-        except (TypeError, ValueError):
-            fits = False
-        if not fits:
-            raise self._no_ranking(f"{ranking!r:.80} for one query and {k} passages")
-        found = [(self._corpus.passage(row), score) for row, score in pairs]
+    def _hits(self, ranking: Sequence[tuple[int, float]]) -> list[Hit]:
+        if not all(0 <= row < len(self._corpus) for row, _ in ranking):
+            raise RetrieverError(
+                f"the index found {ranking!r:.80} in a corpus of {len(self._corpus)} passages; build the "
+                "index again"
+            )
+        found = [(self._corpus.passage(row), score) for row, score in ranking]
         return [
             Hit(passage.id, passage.contents, score, rank, passage.fields)
             for rank, (passage, score) in enumerate(found, 1)
         ]
-
-    def _no_ranking(self, found: str) -> RetrieverError:
-        return RetrieverError(
-            f"an index of kind {self._info.kind!r} found {found}; its search_rows must return, for each "
-            "query, at most k pairs of a row of the corpus and a score"
-        )
 
 
 def open_index(
@@ -72,11 +58,10 @@ def open_index(
     """Open what `build` made; `corpus` is where its corpus is now, if it moved alone.
 
     Vectors are searched on as few `gpus` as hold them ("auto"), on "all" of them, or on "none". Raises
-    IndexFileError for an index that is incomplete, damaged, of a kind that is not to be had here, belongs
-    to another corpus, or does not fit on the GPUs.
+    IndexFileError for an index that is incomplete, damaged, belongs to another corpus, or does not fit on
+    the GPUs.
     """
     made = manifest.load(folder)
-    kind = _kind(made, folder).on_gpus(gpus)
     passages = Corpus.open(_source(made, folder, corpus), layout.offsets_path(folder))
     if len(passages) != made.corpus.passages:
         raise IndexFileError(
@@ -84,8 +69,8 @@ def open_index(
             f"{made.corpus.passages}; build the index again"
         )
     shards = layout.shards(folder, (range(first, end) for first, end in made.shards))
-    info = _info(made, kind, folder)
-    return PassageIndex(info, passages, kind.open(passages, shards, made.details), limits)
+    searcher = open_parts(passages, shards, made.details, gpus)
+    return PassageIndex(_info(made), passages, searcher, limits)
 
 
 def served_index(
@@ -106,30 +91,12 @@ def served_index(
 
 def describe(folder: Path) -> IndexInfo:
     """What an index says about itself, without opening it. Raises IndexFileError."""
-    made = manifest.load(folder)
-    return _info(made, _kind(made, folder), folder)
+    return _info(manifest.load(folder))
 
 
-def _kind(made: Manifest, folder: Path) -> IndexKind:
-    try:
-        return index_kind(made.kind)
-    except (IndexFileError, SettingsError) as error:
-        raise IndexFileError(
-            f"the index {folder} is of a kind that cannot be had here ({error}); install what "
-            "brings it, or build the index again"
-        ) from error
-
-
-def _info(made: Manifest, kind: IndexKind, folder: Path) -> IndexInfo:
-    try:
-        described = kind.describe(made.details)
-    except IndexFileError:
-        raise
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise IndexFileError(
-            f"the manifest of the index {folder} does not say what an index of kind {made.kind!r} says "
-            f"({type(error).__name__}: {error}); build the index again"
-        ) from error
+def _info(made: Manifest) -> IndexInfo:
+    # The shards' vectors differ in nothing that matters here.
+    described = {part: said if part == WORDS else said[0] for part, said in made.details.items()}
     details = {
         "corpus": made.corpus.path,
         "shards": len(made.shards),

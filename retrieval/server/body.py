@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
-from prompt_coevo.retrieval.server.errors import BodyTooLarge, ClientGone, SlowClient
+from prompt_coevo.retrieval.server.errors import Refusal
 
 Receive: TypeAlias = Callable[[], Awaitable[Any]]
 
@@ -14,7 +14,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Any]]
 async def read_body(
     headers: Mapping[bytes, bytes], receive: Receive, *, max_bytes: int, timeout_s: float
 ) -> bytes:
-    """Raises BodyTooLarge, without reading what is declared to be; SlowClient; ClientGone."""
+    """Raises Refusal; what is declared to be too large is not read."""
     length = headers.get(b"content-length", b"")
     if length.isdigit() and int(length) > max_bytes:
         raise _too_large(max_bytes)
@@ -22,7 +22,7 @@ async def read_body(
         async with asyncio.timeout(timeout_s):
             return await _read(receive, max_bytes)
     except TimeoutError:
-        raise SlowClient(f"the request was not complete within {timeout_s:.3g} s") from None
+        raise Refusal(408, f"the request was not complete within {timeout_s:.3g} s") from None
 
 
 async def _read(receive: Receive, max_bytes: int) -> bytes:
@@ -31,7 +31,7 @@ async def _read(receive: Receive, max_bytes: int) -> bytes:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise ClientGone("the client hung up")
+            raise Refusal(400, "the client hung up")
         part = message.get("body", b"")
         size += len(part)
         if size > max_bytes:
@@ -41,7 +41,7 @@ async def _read(receive: Receive, max_bytes: int) -> bytes:
             return b"".join(parts)
 
 
-def _too_large(max_bytes: int) -> BodyTooLarge:
-    return BodyTooLarge(
-        f"the request is larger than {max_bytes} bytes; ask for fewer queries at once"
+def _too_large(max_bytes: int) -> Refusal:
+    return Refusal(
+        413, f"the request is larger than {max_bytes} bytes; ask for fewer queries at once"
     )

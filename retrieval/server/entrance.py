@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from prompt_coevo.retrieval.access import bearer
-from prompt_coevo.retrieval.server.errors import ForeignOrigin, NoToken, WrongHost
+from prompt_coevo.retrieval.server.errors import Refusal
 from prompt_coevo.retrieval.server.settings import ServerSettings
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
@@ -32,31 +32,32 @@ class Entrance:
         self._bearer = None if settings.token is None else bearer(settings.token).encode()
 
     def check_sender(self, headers: Headers) -> None:
-        """Raises WrongHost, ForeignOrigin."""
+        """Raises Refusal for the wrong host and for a foreign page."""
         if self._checks_host:
             hosts = _values(headers, b"host") or [b""]
             for host in hosts:
                 self._check_host(host.decode("latin-1"))
         for origin in _values(headers, b"origin"):
             if origin not in self._origins:
-                raise ForeignOrigin(
+                raise Refusal(
+                    403,
                     f"a page of {_shown(origin.decode('latin-1'))} may not ask this server; "
-                    "--allow-origin would let it"
+                    "--allow-origin would let it",
                 )
 
     def check_token(self, headers: Headers) -> None:
-        """Raises NoToken. How long it takes does not tell how much of a token is right."""
+        """Raises Refusal. How long it takes does not tell how much of a token is right."""
         if self._bearer is None:
             return
         given = _values(headers, b"authorization")
         if len(given) != 1 or not hmac.compare_digest(given[0], self._bearer):
-            raise NoToken("this server asks for a token, which is missing or wrong")
+            raise Refusal(401, "this server asks for a token, which is missing or wrong")
 
     def _check_host(self, host: str) -> None:
         name = _name(host)
         if name not in self._hosts and not _is_loopback(name):
-            raise WrongHost(
-                f"{_shown(host)} is no name of this server; --allow-host would make it one"
+            raise Refusal(
+                421, f"{_shown(host)} is no name of this server; --allow-host would make it one"
             )
 
 

@@ -13,45 +13,18 @@ from prompt_coevo.retrieval.wire import MalformedRequest
 logger = logging.getLogger(PROJECT)
 
 
-class BodyTooLarge(CoevoError, ValueError):
-    """A request is larger than allowed."""
+class Refusal(CoevoError):
+    """A request that the server does not serve; it is answered by this status and sentence."""
 
-
-class SlowClient(CoevoError, TimeoutError):
-    """A client did not send its request in time."""
-
-
-class ClientGone(CoevoError, ConnectionError):
-    """A client hung up before its request was complete."""
-
-
-class WrongHost(CoevoError, PermissionError):
-    """A request asks for another machine."""
-
-
-class ForeignOrigin(CoevoError, PermissionError):
-    """A page asks that may not."""
-
-
-class NoToken(CoevoError, PermissionError):
-    """A request without the server's token."""
-
-
-class NotReady(CoevoError, RuntimeError):
-    """The server cannot answer yet."""
+    def __init__(self, status: int, sentence: str) -> None:
+        self.status = status
+        super().__init__(sentence)
 
 
 _STATUS: dict[type[CoevoError], int] = {
     MalformedRequest: 400,
-    ClientGone: 400,
-    NoToken: 401,
-    ForeignOrigin: 403,
-    SlowClient: 408,
-    BodyTooLarge: 413,
-    WrongHost: 421,
     QueryError: 422,
     SearchFailed: 500,
-    NotReady: 503,
     QueueFull: 503,
     RetrieverUnavailable: 503,
     DeadlineExceeded: 504,
@@ -60,6 +33,8 @@ _STATUS: dict[type[CoevoError], int] = {
 
 def status_and_sentence(error: Exception) -> tuple[int, str]:
     """An error that is nobody's request is logged, and 500."""
+    if isinstance(error, Refusal):
+        return error.status, str(error)
     for kind, status in _STATUS.items():
         if isinstance(error, kind):
             return status, str(error)

@@ -56,7 +56,7 @@ class Metrics:
             self.refused_queries += refused
             self.failed_queries += len(attempts) - answered - refused
 
-    def text(self, *, waiting: int, connections: int) -> str:
+    def text(self, *, waiting: int) -> str:
         """Prometheus' text format, version 0.0.4."""
         lines: list[str] = []
 
@@ -81,8 +81,6 @@ class Metrics:
         add(name, "histogram", "Time per request.", *self.request_seconds.lines(name))
         name = f"{_PREFIX}_waiting_queries"
         add(name, "gauge", "Queries that wait for a search.", f"{name} {waiting}")
-        name = f"{_PREFIX}_connections"
-        add(name, "gauge", "Connected clients.", f"{name} {connections}")
         name = "process_cpu_seconds_total"
         add(name, "counter", "CPU time of this process.", f"{name} {time.process_time():.6f}")
         return "\n".join(lines) + "\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import socket
 from collections.abc import Callable
@@ -60,23 +59,19 @@ def _config(service: RetrievalService, listens_on: str, failed: Callable[[], Non
 
     from prompt_coevo.retrieval.server.app import RetrievalApp
     from prompt_coevo.retrieval.server.entrance import Entrance
-    from prompt_coevo.retrieval.server.heads import LimitedHeads
 
     settings = service.settings
 
-    def protocol(**state: Any) -> asyncio.Protocol:
-        heads = LimitedHeads(settings.max_head_bytes, settings.max_headers, **state)
-        return service.connections.guard(heads)
-
     return uvicorn.Config(
         RetrievalApp(service, Entrance(settings, listens_on), failed),
-        http=protocol,
+        http="httptools",
         ws="none",
         lifespan="on",
         log_level="warning",
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        limit_concurrency=settings.max_connections + 1,  # uvicorn refuses who reaches it
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=_GRACE_S,
     )

@@ -8,23 +8,21 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
-from prompt_coevo.errors import CoevoError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.retrieval.batcher import Batcher
 from prompt_coevo.retrieval.errors import QueryError, is_outage
 from prompt_coevo.retrieval.outcomes import Attempt, about_one
 from prompt_coevo.retrieval.retriever import (
-    Hit,
     IndexInfo,
     Retriever,
-    check_found,
     checked_info,
+    checked_search,
 )
 from prompt_coevo.retrieval.server.body import Receive, read_body
-from prompt_coevo.retrieval.server.connections import Connections
-from prompt_coevo.retrieval.server.errors import NotReady, status_and_sentence
+from prompt_coevo.retrieval.server.errors import Refusal, status_and_sentence
 from prompt_coevo.retrieval.server.metrics import Metrics
 from prompt_coevo.retrieval.server.settings import ServerSettings
 from prompt_coevo.retrieval.wire import (
@@ -65,14 +63,13 @@ class RetrievalService:
 
     def __init__(self, retriever: Retriever, settings: ServerSettings) -> None:
         self.settings = settings
-        self.connections = Connections(settings.max_connections, settings.read_timeout_s)
         self.metrics = Metrics()
         self.info: IndexInfo | None = None
         self.failure: Exception | None = None
         self._retriever = retriever
         self._worker = Worker("retrieval search")
         self._batcher = Batcher(
-            self._found,
+            partial(checked_search, retriever),
             self._worker,
             max_batch=settings.max_batch,
             max_waiting=settings.max_waiting,
@@ -85,7 +82,7 @@ class RetrievalService:
         """One search, so that no client waits for what is loaded by the first one."""
 
         def first_search() -> IndexInfo:
-            self._found([_WARM_UP_QUERY], self.settings.default_k)
+            checked_search(self._retriever, [_WARM_UP_QUERY], self.settings.default_k)
             return checked_info(self._retriever)
 
         started = time.perf_counter()
@@ -113,7 +110,7 @@ class RetrievalService:
         self.metrics.request_seconds.observe(time.perf_counter() - started)
         return answer
 
-    def turn_away(self, error: CoevoError) -> Answer:
+    def turn_away(self, error: Refusal) -> Answer:
         """What is answered at the entrance."""
         answer = _refusal(error)
         self.metrics.requests[answer.status] += 1
@@ -125,17 +122,12 @@ class RetrievalService:
 
     def show_metrics(self) -> Answer:
         """Prometheus' text format."""
-        text = self.metrics.text(waiting=self._batcher.waiting, connections=len(self.connections))
+        text = self.metrics.text(waiting=self._batcher.waiting)
         return Answer(text.encode(), headers=[_TEXT])
 
     def close(self) -> None:
         """End the worker thread once its search is done."""
         self._worker.close()
-
-    def _found(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        found = self._retriever.search(queries, k)
-        check_found(found, queries, k, self._retriever)
-        return found
 
     async def _search(self, headers: Mapping[bytes, bytes], receive: Receive) -> Answer:
         settings = self.settings
@@ -177,10 +169,10 @@ class RetrievalService:
             )
         self.metrics.cut_queries += len(lengths)
 
-    def _not_ready(self) -> NotReady:
+    def _not_ready(self) -> Refusal:
         if self.failure is not None:
-            return NotReady(f"the first search failed: {self.failure}")
-        return NotReady("the server is warming up; ask again later")
+            return Refusal(503, f"the first search failed: {self.failure}")
+        return Refusal(503, "the server is warming up; ask again later")
 
 
 def _deadline(patience: bytes | None, longest: float) -> float:

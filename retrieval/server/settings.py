@@ -28,11 +28,8 @@ class ServerSettings:
     max_search_s: float = 120.0
     """For one search; if it takes longer, it is left to itself, and the next one begins beside it."""
     read_timeout_s: float = 10.0
-    """For a client to send its whole request, or to take what was sent to it."""
+    """For a client to send the body of its request."""
     max_body_bytes: int = 16 * 2**20
-    max_head_bytes: int = 32 * 2**10
-    """Of a request's address and headers together."""
-    max_headers: int = 100
     max_connections: int = 4096
     limits: Limits = field(default_factory=Limits)
     token: str | None = field(default_factory=read_token, repr=False)

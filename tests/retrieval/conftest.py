@@ -16,10 +16,10 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "retrieval.md"
 def strangers(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
-    """A folder to import from, with the documented `letters.py`, `containing.py` and `words.py`."""
+    """A folder to import from, with the documented `letters.py` and `words.py`."""
     folder = tmp_path_factory.mktemp("strangers")
     blocks = re.findall(r"```python\n# (\w+\.py)(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
-    assert [name for name, _ in blocks] == ["letters.py", "containing.py", "words.py"]
+    assert [name for name, _ in blocks] == ["letters.py", "words.py"]
     for name, code in blocks:
         (folder / name).write_text(f"#{code}", "utf-8")
     before = set(sys.modules)

@@ -24,7 +24,7 @@ from prompt_coevo.retrieval.index.build import build
 from prompt_coevo.retrieval.index.open import open_index
 from prompt_coevo.retrieval.named import open_retriever
 from prompt_coevo.retrieval.outcomes import Outage
-from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_found
+from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, checked_search
 
 PASSAGES = ["Bonn\nA city on the Rhine.", "Ulm\nA city on the Danube.", "Isar\nA river."]
 
@@ -251,16 +251,16 @@ def test_rows_of_the_wrong_shape_are_one_sentence(found: Any, sentence: str) -> 
         rf"the retriever Answers answered a search \(queries: 1, k: 1\) {sentence}.*; its method"
     )
     with pytest.raises(RetrieverError, match=expected) as raised:
-        check_found(found, ["a"], 1, Answers([]))
+        checked_search(Answers([found]), ["a"], 1)
     assert "\n" not in str(raised.value)
-    check_found(GOOD, ["a"], 1, Answers([]))
+    assert checked_search(Answers([GOOD]), ["a"], 1) == GOOD
 
 
 def test_numbers_of_numpy_are_no_scores() -> None:
     numpy = pytest.importorskip("numpy")
     for kind in (numpy.float32, numpy.float64):
         with pytest.raises(RetrieverError, match=f"a {kind.__name__}, not a float"):
-            check_found([[Hit("1", "text", kind(1.0), 1)]], ["a"], 1, Answers([]))
+            checked_search(Answers([[[Hit("1", "text", kind(1.0), 1)]]]), ["a"], 1)
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

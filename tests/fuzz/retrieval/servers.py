@@ -15,7 +15,7 @@ from prompt_coevo.retrieval.access import read_token
 from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits
 from prompt_coevo.retrieval.server.app import RetrievalApp
 from prompt_coevo.retrieval.server.entrance import Entrance
-from prompt_coevo.retrieval.server.errors import ForeignOrigin, NoToken, WrongHost
+from prompt_coevo.retrieval.server.errors import Refusal
 from prompt_coevo.retrieval.server.service import RetrievalService
 from prompt_coevo.retrieval.server.settings import ServerSettings
 from prompt_coevo.retrieval.wire import (
@@ -61,7 +61,7 @@ def entrance(data: bytes) -> None:
         for check in (door.check_sender, door.check_token):
             try:
                 check(headers)
-            except (WrongHost, ForeignOrigin, NoToken) as error:
+            except Refusal as error:
                 str(error).encode()
 
 

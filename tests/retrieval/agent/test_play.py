@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from prompt_coevo.retrieval.agent.play import Turn, play
 from prompt_coevo.retrieval.agent.reward import golds_of_label
-from prompt_coevo.retrieval.agent.rollout import SearchRollout
+from prompt_coevo.retrieval.agent.rollout import SearchRollout, Turn, play
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
 from prompt_coevo.retrieval.retriever import Hit
 

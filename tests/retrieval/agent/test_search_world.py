@@ -232,7 +232,8 @@ def test_the_policy_searches_and_has_much_to_learn(tmp_path: Path) -> None:
         shares[instruction] = np.mean([run.episode.searches > 0 for run in runs])
         rewards[instruction] = np.mean([score(run.episode, run.question.answer) for run in runs])
         for run in runs:
-            spans = tokenizer.batch_decode(run.trajectory.sampled_spans)
+            ids, ranges = run.trajectory.completion_ids, run.trajectory.own_ranges
+            spans = tokenizer.batch_decode([ids[first:end] for first, end in ranges])
             assert answer_of(spans) == run.episode.answer
             completion = tokenizer.decode(run.trajectory.completion_ids)
             assert answer_of(own_spans(completion)) == run.episode.answer

@@ -11,6 +11,10 @@ from prompt_coevo.retrieval.agent.trajectory import Trajectory
 ids = st.lists(st.integers(0, 1000), max_size=6)
 
 
+def own_turns(trajectory: Trajectory) -> list[list[int]]:
+    return [trajectory.completion_ids[first:end] for first, end in trajectory.own_ranges]
+
+
 def test_by_hand() -> None:
     trajectory = Trajectory([1, 2])
     trajectory.sampled([3, 4], [-0.1, -0.2])
@@ -20,7 +24,7 @@ def test_by_hand() -> None:
     assert trajectory.completion_ids == [3, 4, 5, 6, 7, 8]
     assert trajectory.mask == [1, 1, 0, 0, 0, 1]
     assert trajectory.log_probs == [-0.1, -0.2, 0.0, 0.0, 0.0, -0.3]
-    assert trajectory.sampled_spans == [[3, 4], [8]]
+    assert own_turns(trajectory) == [[3, 4], [8]]
 
 
 def test_a_prompt_is_copied() -> None:
@@ -75,5 +79,5 @@ def test_every_id_is_there_and_known_as_what_it_is(
     assert trajectory.log_probs == [
         -float(i) - 1 if own else 0.0 for i, own in zip(completion, trajectory.mask, strict=True)
     ]
-    assert trajectory.sampled_spans == [span for own, span in spans if own]
+    assert own_turns(trajectory) == [span for own, span in spans if own]
     assert trajectory.room(100) == 100 - len(prompt) - len(completion)

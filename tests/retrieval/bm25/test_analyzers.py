@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from helpers.passages import passages, queries
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.retrieval.bm25 import analyzers
-from prompt_coevo.retrieval.bm25.analyzers import english, lucene, simple, snowball, unicode
+from prompt_coevo.retrieval.bm25.analyzers import Simple, english, lucene, snowball, unicode
 from prompt_coevo.retrieval.bm25.build import K1, B, build_bm25
 from prompt_coevo.retrieval.bm25.index import Bm25Index
 from prompt_coevo.retrieval.corpus import Corpus, write_offsets
@@ -31,7 +31,7 @@ WORDS = {
     "unicode": unicode().words,
     "unicode, accents kept": unicode(fold=False).words,
     "german": snowball("german").words,
-    "simple": simple().words,
+    "simple": Simple().words,
 }
 NORMALISED = sorted(WORDS.keys() - {"lucene"})
 
@@ -207,8 +207,8 @@ def test_scores_and_ranking_are_those_of_bm25s(tmp_path: Path, name: str) -> Non
     write_offsets(tmp_path / "corpus.jsonl", tmp_path / "offsets.npy")
     corpus = Corpus.open(tmp_path / "corpus.jsonl", tmp_path / "offsets.npy")
     rows = range(len(texts))
-    build_bm25(corpus, [Shard(tmp_path / "bm25", rows)], tmp_path / "work", analyzer=analyzer)
-    index = Bm25Index.open(tmp_path / "bm25", rows, analyzer)
+    build_bm25(corpus, [Shard(tmp_path / "bm25", rows)], tmp_path / "work", None, analyzer)
+    index = Bm25Index(tmp_path / "bm25", rows, analyzer)
     theirs = bm25s.BM25(method="lucene", k1=K1, b=B)
     theirs.index([analyzer.words(text) for text in texts], show_progress=False)
     asked = [query for query, _ in queries(30, 800)]

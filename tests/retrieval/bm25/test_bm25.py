@@ -23,6 +23,7 @@ from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import MissingExtraError
 from prompt_coevo.retrieval.bm25 import build as bm25_build
 from prompt_coevo.retrieval.bm25 import heap, kernels
+from prompt_coevo.retrieval.bm25.analyzers import Simple
 from prompt_coevo.retrieval.bm25.build import K1, B, build_bm25
 from prompt_coevo.retrieval.bm25.heap import version_of
 from prompt_coevo.retrieval.bm25.index import Bm25Index
@@ -41,10 +42,16 @@ def corpus_of(folder: Path, texts: Sequence[str]) -> Corpus:
     return Corpus.open(path, offsets)
 
 
+def opened(folder: Path, rows: range) -> Bm25Index:
+    return Bm25Index(folder, rows, Simple())
+
+
 def index_of(folder: Path, texts: Sequence[str]) -> Bm25Index:
     rows = range(len(texts))
-    build_bm25(corpus_of(folder, texts), [Shard(folder / "bm25", rows)], folder / "work")
-    return Bm25Index.open(folder / "bm25", rows)
+    build_bm25(
+        corpus_of(folder, texts), [Shard(folder / "bm25", rows)], folder / "work", None, Simple()
+    )
+    return opened(folder / "bm25", rows)
 
 
 def plain_bm25(texts: Sequence[str], query: str) -> dict[int, float]:
@@ -143,7 +150,7 @@ def test_small_blocks_leave_out_what_large_ones_do(
     texts, index = world
     asked = [query for query, _ in queries(20, 3000)] + texts[:5]
     expected = index.search_rows(asked, 4)
-    again = Bm25Index.open(index.folder, range(3000))
+    again = opened(index.folder, range(3000))
     monkeypatch.setattr(kernels, "BLOCK", block)
     assert again.search_rows(asked, 4) == expected
 
@@ -154,16 +161,16 @@ def test_a_batch_is_divided_among_threads(
     texts, index = world
     asked = [*texts[:50], "unknown", *texts[50:101]]
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    alone = Bm25Index.open(index.folder, range(3000)).search_rows(asked, 3)
+    alone = opened(index.folder, range(3000)).search_rows(asked, 3)
     monkeypatch.setenv("OMP_NUM_THREADS", "3,1")
-    several = Bm25Index.open(index.folder, range(3000))
+    several = opened(index.folder, range(3000))
     assert several.search_rows(asked, 3) == alone
     several.close()
     monkeypatch.setenv("OMP_NUM_THREADS", "many")
     with pytest.raises(
         SettingsError, match="OMP_NUM_THREADS must be a number above 0, but is 'many'"
     ):
-        Bm25Index.open(index.folder, range(3000))
+        opened(index.folder, range(3000))
 
 
 def test_words_are_found_whatever_is_remembered_of_others(
@@ -172,7 +179,7 @@ def test_words_are_found_whatever_is_remembered_of_others(
     texts, index = world
     expected = index.search_rows(texts[:30], 3)
     monkeypatch.setattr("prompt_coevo.retrieval.bm25.index._MOST_KNOWN", 60)
-    forgetful = Bm25Index.open(index.folder, range(3000))
+    forgetful = opened(index.folder, range(3000))
     assert [forgetful.search_rows([text], 3)[0] for text in texts[:30]] == expected
     assert forgetful.search_rows(texts[:30], 3) == expected
 
@@ -187,7 +194,7 @@ def test_of_frequent_words_only_rows_that_matter_are_looked_at(tmp_path: Path) -
     rows = np.load(tmp_path / "bm25" / "rows.npy")
     scores[~np.isin(rows, rare)] = 1e9
     np.save(tmp_path / "bm25" / "scores.npy", scores)
-    found = Bm25Index.open(tmp_path / "bm25", range(count)).search_rows(asked, 3)
+    found = opened(tmp_path / "bm25", range(count)).search_rows(asked, 3)
     assert found == expected == [[(row, expected[0][0][1]) for row in rare[:3]]]
 
 
@@ -197,7 +204,7 @@ def damaged(folder: Path, name: str, value: int) -> Bm25Index:
     numbers = np.load(path)
     numbers[1 if name == "starts" else slice(1, 100)] = value
     np.save(path, numbers)
-    return Bm25Index.open(folder / "bm25", range(200))
+    return opened(folder / "bm25", range(200))
 
 
 @pytest.mark.parametrize(("name", "value"), [("rows", -1), ("starts", -5), ("starts", 10**9)])
@@ -223,15 +230,16 @@ def test_without_numba_it_is_said_what_to_install(
     index_of(tmp_path, ["a river"])
     monkeypatch.setattr("prompt_coevo.extras.is_installed", lambda package: False)
     with pytest.raises(MissingExtraError, match=r"numba.*pip install 'prompt-coevo\[retrieval\]'"):
-        Bm25Index.open(tmp_path / "bm25", range(1))
+        opened(tmp_path / "bm25", range(1))
 
 
 @pytest.mark.long
 def test_scoring_works_where_nothing_can_be_kept(tmp_path: Path) -> None:
     """Compiled code is kept beside the package, in the user's cache, or nowhere."""
     search = (
-        "from pathlib import Path; from prompt_coevo.retrieval.bm25.index import Bm25Index; import sys;"
-        "print(Bm25Index.open(Path(sys.argv[1]), range(2)).search_rows(['river'], 1)[0][0][0])"
+        "from prompt_coevo.retrieval.bm25.analyzers import Simple; import sys;"
+        "from pathlib import Path; from prompt_coevo.retrieval.bm25.index import Bm25Index;"
+        "print(Bm25Index(Path(sys.argv[1]), range(2), Simple()).search_rows(['river'], 1)[0][0][0])"
     )
     index_of(tmp_path, ["a song", "a river"])
     (tmp_path / "no folder").write_text("")
@@ -312,14 +320,16 @@ def test_runs_and_shards_change_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         Shard(tmp_path / "cut" / "b", range(130, 500)),
     ]
     told: list[tuple[int, int]] = []
-    details = build_bm25(corpus, parts, tmp_path / "work", lambda *step: told.append(step))
+    details = build_bm25(
+        corpus, parts, tmp_path / "work", lambda *step: told.append(step), Simple()
+    )
     assert told[-1] == (1000, 1000)
     assert not (tmp_path / "work").exists()
     assert details["terms"] == len(np.load(tmp_path / "whole" / "bm25" / "terms.npy"))
     asked = [query for query, _ in queries(40, 500)]
     expected = whole.search_rows(asked, 500)
     for part in parts:
-        found = Bm25Index.open(*part).search_rows(asked, 500)
+        found = opened(*part).search_rows(asked, 500)
         for all_hits, hits in zip(expected, found, strict=True):
             assert hits == [hit for hit in all_hits if hit[0] in part.rows]
 
@@ -346,7 +356,7 @@ def test_files_of_two_indexes_are_refused(tmp_path: Path) -> None:
     index_of(tmp_path / "two", ["river song king"])
     (tmp_path / "one" / "bm25" / "rows.npy").replace(tmp_path / "two" / "bm25" / "rows.npy")
     with pytest.raises(IndexFileError, match="do not belong together; build the index again"):
-        Bm25Index.open(tmp_path / "two" / "bm25", range(1))
+        opened(tmp_path / "two" / "bm25", range(1))
     (tmp_path / "two" / "bm25" / "rows.npy").write_bytes(b"")
     with pytest.raises(IndexFileError, match=r"rows.npy cannot be read"):
-        Bm25Index.open(tmp_path / "two" / "bm25", range(1))
+        opened(tmp_path / "two" / "bm25", range(1))

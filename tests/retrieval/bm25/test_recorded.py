@@ -103,14 +103,6 @@ def test_the_analyzer_is_in_the_fingerprint(corpus: Path, tmp_path: Path) -> Non
     )
 
 
-def test_an_index_from_before_there_were_analyzers_keeps_its_words(
-    corpus: Path, tmp_path: Path
-) -> None:
-    build(corpus, tmp_path / "index", Request(analyzer="simple"))
-    change_entry(tmp_path / "index", None)
-    assert found(tmp_path / "index", "war", "wars", "beyonce") == [["0"], [], ["2"]]
-
-
 def test_another_version_of_an_analyzer_is_refused(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,7 +145,7 @@ def test_an_analyzer_that_is_not_to_be_had_is_refused(
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("entry", ["english", 3, [], {}, {"name": "english"}])
+@pytest.mark.parametrize("entry", [None, "english", 3, [], {}, {"name": "english"}])
 def test_an_entry_of_another_form_is_refused(corpus: Path, tmp_path: Path, entry: Any) -> None:
     build(corpus, tmp_path / "index")
     change_entry(tmp_path / "index", entry)
@@ -217,6 +209,13 @@ def failing(strangers: Path) -> str:
 
 
 @pytest.mark.usefixtures("strangers")
+def test_options_that_the_manifest_cannot_hold_are_refused(tmp_path: Path) -> None:
+    asked = Request(analyzer="letters:Letters", analyzer_options={"size": {2}})
+    with pytest.raises(SettingsError, match="cannot hold the options .*Object of type set"):
+        build(tmp_path / "no corpus", tmp_path / "index", asked)
+
+
+@pytest.mark.usefixtures("strangers")
 def test_an_analyzer_of_ones_own(corpus: Path, tmp_path: Path) -> None:
     asked = Request(analyzer="letters:Letters", analyzer_options={"size": 2})
     build(corpus, tmp_path / "index", asked)
@@ -251,7 +250,7 @@ def test_what_is_no_analyzer_is_one_sentence(corpus: Path, tmp_path: Path) -> No
 
 
 def test_an_analyzer_is_registered_by_name(corpus: Path, tmp_path: Path) -> None:
-    registry.register("analyzers", "shouted", analyzers.simple)
+    registry.register("analyzers", "shouted", analyzers.Simple)
     try:
         build(corpus, tmp_path / "index", Request(analyzer="shouted"))
         assert found(tmp_path / "index", "WAR") == [["0"]]

@@ -28,8 +28,8 @@ from prompt_coevo.retrieval.dense.faiss_package import (
     refuse_conflict,
 )
 from prompt_coevo.retrieval.dense.index import DenseIndex, build_dense
-from prompt_coevo.retrieval.errors import IndexFileError
-from prompt_coevo.retrieval.shards import Shards, merged
+from prompt_coevo.retrieval.errors import IndexFileError, RetrieverError
+from prompt_coevo.retrieval.shards import Joined, merged
 
 COUNT = 300
 TYPES = ["Flat", "SQfp16", "HNSW32,SQ8", "IVF,SQ8"]
@@ -147,6 +147,20 @@ def test_what_faiss_does_not_find_is_no_hit(world: Any) -> None:
     assert index.search_rows(["who"], 3) == [[(103, 0.9), (107, 0.5)]]
 
 
+def test_a_vector_that_there_is_not_is_one_sentence(world: Any) -> None:
+    class Damaged:
+        count, dimension = 300, 256
+
+        def search(self, vectors: Any, k: int) -> tuple[Any, Any]:
+            return np.array([[0.9, 0.5]]), np.array([[3, 300]])
+
+        def close(self) -> None: ...
+
+    index = DenseIndex(world.loaded, Damaged(), range(100, 400))
+    with pytest.raises(RetrieverError, match="the vector 300 among 300; build the index again"):
+        index.search_rows(["who"], 2)
+
+
 def write_equal(path: Path, world: Any, counts: dict[int, int]) -> Corpus:
     """Each of these passages so many times, one after another."""
     rows = [row for row, count in counts.items() for _ in range(count)]
@@ -183,10 +197,10 @@ def test_of_equal_passages_in_several_shards_the_first_comes_first(
         details = build_dense(corpus, folder, encoder=world.encoder, rows=rows)
         shards.append(DenseIndex.open(folder, corpus, details, rows))
     query = world.corpus.passage(1).contents
-    for ranking in Shards(shards).search_rows([query] * 3, 2):
+    for ranking in Joined(shards).search_rows([query] * 3, 2):
         assert [row for row, _ in ranking] == [20, 21]
     query = world.corpus.passage(0).contents
-    for ranking in Shards(shards).search_rows([query] * 3, 7):
+    for ranking in Joined(shards).search_rows([query] * 3, 7):
         assert [row for row, _ in ranking] == list(range(7))
 
 
@@ -214,7 +228,7 @@ def test_shards_of_half_precision_together_find_what_the_whole_finds(
     shards = [
         opened(world, tmp_path / str(part.start), rows=part, index="SQfp16") for part in parts
     ]
-    assert Shards(shards).search_rows(asked, 5) == whole
+    assert Joined(shards).search_rows(asked, 5) == whole
 
 
 class Stopped(Exception):

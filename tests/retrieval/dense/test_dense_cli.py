@@ -135,7 +135,7 @@ def test_gpus_are_chosen_when_an_index_is_opened(world: Any, tmp_path: Path) -> 
         with pytest.raises(CoevoError, match="must be one of auto, all, none, but is 'two'"):
             served_index(tmp_path / kind, gpus="two")
     build(world.corpus, tmp_path / "words")
-    with pytest.raises(CoevoError, match="gpus have no effect on an index of this kind"):
+    with pytest.raises(CoevoError, match="gpus have no effect on an index of words"):
         open_index(tmp_path / "words", gpus="none")
     options = ["serve", "--retriever", "remote", "--option", "url=x", "--gpus", "all"]
     refused = CliRunner().invoke(app, options)

@@ -44,7 +44,8 @@ def test_the_same_build_gives_the_same_index(corpus: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("request_", "problem"),
     [
-        (Request("sparse"), "no index of kind 'sparse'; known kinds: bm25, dense, hybrid"),
+        (Request("sparse"), "kind 'sparse'; choose bm25, dense or hybrid, or write a retriever"),
+        (Request("nowhere:KIND"), "kind 'nowhere:KIND'; choose bm25, dense or hybrid, or write"),
         (Request(shards=0), "one shard or more, but not 0"),
         (Request(faiss_file=Path("x")), "has no effect on a bm25 index"),
         (Request(encoder="bge"), "encoder has no effect on a bm25 index, which has no vectors"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prompt_coevo.retrieval.index.hybrid import fuse
+from prompt_coevo.retrieval.fusion import fuse
 
 RANKINGS = st.lists(
     st.lists(st.integers(0, 9), unique=True).map(lambda rows: [(row, 0.5) for row in rows]),

@@ -52,7 +52,7 @@ def test_the_fingerprint_is_of_the_content_alone(index: Path, tmp_path: Path) ->
     assert manifest.load(tmp_path / "elsewhere" / "index").fingerprint == made.fingerprint
     moved = replace(made, corpus=replace(made.corpus, path="/x", relative="../x"))
     assert moved.fingerprint == made.fingerprint
-    said = {**made.details, "dense": [{"encoder": "e5"}]}
+    said = {**made.details, "bm25": {"k1": 1.0}}
     assert replace(made, details=said).fingerprint != made.fingerprint
     other = build(write_corpus(tmp_path / "other.jsonl", 999), tmp_path / "other")
     assert other.fingerprint != made.fingerprint
@@ -143,6 +143,7 @@ def test_a_folder_without_a_manifest_is_no_index(index: Path, tmp_path: Path) ->
     [
         ({"format": 99}, r"has the format 99, but this version reads 1"),
         ({"kind": None}, r"is not what was written \(the kind is None\)"),
+        ({"kind": "sparse"}, r"no index of kind 'sparse'; choose bm25.*build the index again"),
         ({"corpus": {}}, r"is not what was written"),
         ({"shards": 1}, r"is not what was written"),
     ],

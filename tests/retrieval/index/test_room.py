@@ -4,46 +4,41 @@ from __future__ import annotations
 
 import os
 from collections import namedtuple
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from helpers.passages import write_corpus
+from prompt_coevo.retrieval import kinds
 from prompt_coevo.retrieval.errors import CorpusError, IndexFileError
 from prompt_coevo.retrieval.index import layout, manifest, room
 from prompt_coevo.retrieval.index.build import Request, build, foresee
-from prompt_coevo.retrieval.kinds import Foreseen, IndexKind
+from prompt_coevo.retrieval.kinds import Foreseen
+from prompt_coevo.retrieval.shards import Shard
 
 Usage = namedtuple("Usage", ["total", "used", "free"])
 
 
-class Counted(IndexKind):
-    """Takes a thousand bytes a passage, and says so."""
-
-    def foresee(self, request: Request, shards: Any) -> Foreseen:
-        size = 1000 * sum(map(len, shards))
-        return Foreseen("numbers", {"numbers": size}, 2 * size, size)
-
-    def build(self, job: Any) -> dict[str, Any]:
-        for shard in job.shards:
-            (shard.folder / "numbers").write_bytes(bytes(1000 * len(shard.rows)))
-        return {"version": 1}
-
-    def open(self, corpus: Any, shards: Any, details: Any) -> Any:
-        raise NotImplementedError
-
-
-COUNTED = Counted()
-KIND = Request(f"{__name__}:COUNTED", shards=2)
+KIND = Request(shards=2)
 
 
 @pytest.fixture(autouse=True)
-def named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This module is not imported by its name."""
-    from prompt_coevo.retrieval.index import build as module
+def counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index takes a thousand bytes a passage, and says so."""
 
-    monkeypatch.setattr(module, "index_kind", lambda name: COUNTED)
+    def foresee(request: Request, shards: Sequence[range]) -> Foreseen:
+        size = 1000 * sum(map(len, shards))
+        return Foreseen("numbers", {"numbers": size}, 2 * size, size)
+
+    def build(request: Request, corpus: Any, shards: Sequence[Shard], *_: Any) -> dict[str, Any]:
+        for shard in shards:
+            (shard.folder / "numbers").write_bytes(bytes(1000 * len(shard.rows)))
+        return {"bm25": {}}
+
+    monkeypatch.setattr(kinds, "foresee", foresee)
+    monkeypatch.setattr(kinds, "build", build)
 
 
 @pytest.fixture

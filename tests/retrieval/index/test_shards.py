@@ -4,10 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from helpers.passages import queries, write_corpus
+from prompt_coevo.retrieval.corpus import Corpus
+from prompt_coevo.retrieval.errors import RetrieverError
+from prompt_coevo.retrieval.index import layout
 from prompt_coevo.retrieval.index.build import Request, build
-from prompt_coevo.retrieval.index.open import open_index
-from prompt_coevo.retrieval.shards import Shards, merged
+from prompt_coevo.retrieval.index.open import PassageIndex, describe, open_index
+from prompt_coevo.retrieval.shards import Joined, merged
 
 
 @dataclass
@@ -33,7 +38,7 @@ def test_rankings_are_merged_by_score_and_then_by_row() -> None:
 
 def test_every_query_is_merged_for_itself_and_all_are_closed() -> None:
     one, two = Fixed([(0, 1.0)]), Fixed([(9, 2.0)])
-    shards = Shards([one, two])
+    shards = Joined([one, two])
     assert shards.search_rows(["a", "b"], 1) == [[(9, 2.0)], [(9, 2.0)]]
     shards.close()
     assert one.closed
@@ -50,3 +55,15 @@ def test_a_sharded_index_answers_as_one_index(tmp_path: Path) -> None:
         made = build(corpus, tmp_path / f"{shards}", Request(shards=shards))
         assert len(made.shards) == shards
         assert open_index(tmp_path / f"{shards}").search(asked, 100) == expected
+
+
+@pytest.mark.parametrize("row", [20, -1])
+def test_a_row_that_the_corpus_does_not_have_is_one_sentence(tmp_path: Path, row: int) -> None:
+    build(write_corpus(tmp_path / "corpus.jsonl", 20), tmp_path / "index")
+    corpus = Corpus.open(tmp_path / "corpus.jsonl", layout.offsets_path(tmp_path / "index"))
+    index = PassageIndex(describe(tmp_path / "index"), corpus, Fixed([(3, 2.0), (row, 1.0)]))
+    assert [hit.id for hit in index.search(["painter"], 1)[0]] == ["3"]
+    with pytest.raises(
+        RetrieverError, match=rf"\({row}, 1.0\)\] in a corpus of 20 passages; build"
+    ):
+        index.search(["painter"], 2)

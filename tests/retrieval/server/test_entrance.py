@@ -1,4 +1,4 @@
-"""Who is let in: heads within limits, the right host, no foreign page, the token."""
+"""Who is let in: the right host, no foreign page, the token."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from prompt_coevo.retrieval.client.client import RemoteClient, RemoteRetriever
 from prompt_coevo.retrieval.errors import RetrieverUnavailable
 from prompt_coevo.retrieval.named import open_retriever
 from prompt_coevo.retrieval.server import entrance
-from prompt_coevo.retrieval.server.connections import Connections
 from prompt_coevo.retrieval.server.server import RetrievalServer
 from prompt_coevo.retrieval.server.settings import ServerSettings
 from prompt_coevo.settings.model import Settings
@@ -33,8 +32,6 @@ from prompt_coevo.settings.sources import idle_variables
 
 TOKEN = "a-token-that-nobody-guesses"
 VARIABLE = "PROMPT_COEVO_RETRIEVAL_TOKEN"
-HEAD_LIMIT = 2000
-SMALL = replace(PATIENT, max_head_bytes=HEAD_LIMIT, max_headers=20)
 LOCKED = replace(PATIENT, token=TOKEN)
 
 
@@ -52,15 +49,13 @@ def ask(
         connection.close()
 
 
-def said(address: str, sent: bytes, *, is_all: bool = False) -> bytes:
-    """What the server answers to these bytes until it ends the connection, as it does if that was all."""
+def said(address: str, sent: bytes) -> bytes:
+    """Return what the server answers to these bytes until it ends the connection."""
     parts = urlsplit(address)
     with socket.create_connection((parts.hostname, parts.port), timeout=3600) as client:
         received = b""
         with contextlib.suppress(ConnectionError):
             client.sendall(sent)
-            if is_all:
-                client.shutdown(socket.SHUT_WR)
         with contextlib.suppress(ConnectionError):
             while part := client.recv(65536):
                 received += part
@@ -89,82 +84,8 @@ def test_clients_that_reset_before_they_are_accepted_are_no_tracebacks(
         status, body, _ = ask(server.address, {}, "GET", "/metrics")
         server.stop()
         thread.join()
-    assert (status, b"retrieval_connections 1\n" in body) == (200, True)
+    assert (status, b"# TYPE" in body) == (200, True)
     assert [record.getMessage() for record in caplog.records] == []
-
-
-def test_closed_connections_do_not_forget_who_has_their_address_now() -> None:
-    connections = Connections(10, 1.0)
-    old, new = object(), object()
-    connections.admit(("here", 1), old)  # type: ignore[arg-type]
-    connections.admit(("here", 1), new)  # type: ignore[arg-type]
-    connections.forget(("here", 1), old)  # type: ignore[arg-type]
-    assert len(connections) == 1
-
-
-LINE = b"POST /retrieve HTTP/1.1\r\nhost: localhost\r\n"
-CHUNKED = LINE + b"transfer-encoding: chunked\r\n\r\n"
-LONG = b"x" * 40_000  # also if a piece of it goes by uncounted
-MANY = b"".join(b"a%d: b\r\n" % number for number in range(21))
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"GET /" + LONG,
-        b"GET /" + LONG + b" HTTP/1.1\r\nhost: localhost\r\n\r\n",
-        LINE + b"a: " + LONG,
-        LINE + LONG,
-        LINE + b"a: " + LONG + b"\r\n\r\n",
-        LINE + b"a: " + LONG[: HEAD_LIMIT + 1] + b"\r\n\r\n",
-        b"GET /" + LONG[: HEAD_LIMIT + 1] + b" HTTP/1.1\r\nhost: localhost\r\n\r\n",
-        LINE + MANY,
-        LINE + MANY + b"\r\n",
-        CHUNKED + b"0\r\na: " + LONG,
-        CHUNKED + b"0\r\n" + MANY,
-        CHUNKED + b"1;" + LONG,
-    ],
-    ids=[
-        "an address without end",
-        "a long address",
-        "a value without end",
-        "a name without end",
-        "a long value",
-        "a value too long by one",
-        "an address too long by one",
-        "headers without end",
-        "too many headers",
-        "a trailer without end",
-        "too many trailers",
-        "a chunk's extension without end",
-    ],
-)
-@pytest.mark.parametrize("before", [b"", LINE + b"content-length: 0\r\n\r\n"])
-def test_a_head_beyond_the_limits_is_refused(sent: bytes, before: bytes) -> None:
-    """Also on a connection that had a good request before."""
-    with serving(EchoRetriever(), SMALL) as address:
-        warmed_up(address)
-        answer = said(address, before + sent, is_all=True)
-        assert b"HTTP/1.1 431 " in answer
-        assert answer.endswith(b'"the head of a request may have 2000 bytes and 20 headers"}')
-        assert ask(address, {})[0] == 200
-
-
-def test_what_is_within_the_limits_is_let_in_again_and_again() -> None:
-    """Bodies are not heads, in however many chunks they come, and each request is counted anew."""
-    body = json.dumps({"queries": ["word " * 500] * 10, "topk": 1}).encode()
-    parts = [body[at : at + 5] for at in range(0, len(body), 5)]
-    chunks = b"".join(b"%d\r\n%b\r\n" % (len(part), part) for part in parts)
-    head = LINE + b"a: " + b"x" * (HEAD_LIMIT // 2) + b"\r\n"
-    whole = head + b"content-length: %d\r\n\r\n%b" % (len(body), body)
-    cut = head + b"transfer-encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
-    last = LINE + b"connection: close\r\ncontent-length: 0\r\n\r\n"
-    with serving(EchoRetriever(), SMALL) as address:
-        warmed_up(address)
-        answer = said(address, whole + cut + whole + last)
-    assert answer.count(b"HTTP/1.1 200 ") == 3
-    assert answer.count(b"HTTP/1.1 400 ") == 1  # the last one has no body
-    assert b" 431 " not in answer
 
 
 @pytest.mark.parametrize(
@@ -271,9 +192,9 @@ def test_the_token_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch)
     door = entrance.Entrance(LOCKED, "127.0.0.1")
     right = f"Bearer {TOKEN}".encode()
     door.check_token([(b"authorization", right)])
-    with pytest.raises(entrance.NoToken):
+    with pytest.raises(entrance.Refusal):
         door.check_token([(b"authorization", b"Bearer x")])
-    with pytest.raises(entrance.NoToken):
+    with pytest.raises(entrance.Refusal):
         door.check_token([(b"authorization", right), (b"authorization", right)])
     assert compared == [(right, right), (b"Bearer x", right)]
 
@@ -349,5 +270,5 @@ def test_the_documented_promises_have_these_tests() -> None:
     document = Path(__file__).parents[3] / "docs" / "retrieval.md"
     table = document.read_text("utf-8").split("| promise | its test in ")[1].split("\n\n")[0]
     named = re.findall(r"`(test_\w+)`", table)
-    assert len(named) >= 10
+    assert len(named) >= 9
     assert [name for name in named if not callable(globals().get(name))] == []

@@ -258,7 +258,6 @@ def test_metrics_are_prometheus_text() -> None:
     assert samples[f'{prefix}_batch_queries_bucket{{le="1"}}'] == "0"
     assert samples[f'{prefix}_batch_queries_bucket{{le="+Inf"}}'] == "1"
     assert samples[f"{prefix}_request_seconds_count"] == "2"
-    assert samples[f"{prefix}_connections"] == "1"
     assert float(samples["process_cpu_seconds_total"]) > 0
 
 
