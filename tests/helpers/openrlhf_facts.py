@@ -95,14 +95,6 @@ class _Generation:
 
     def _watch_policy(self, module: Any) -> None:
         _wrap(module.OpenRLHFPolicy, "rollout", self._roll_out)
-        _wrap(module.OpenRLHFPolicy, "send", self._send)
-
-    def _send(self, original: Callable[..., Any], policy: Any, requests: Any) -> Any:
-        moment, self.moment = self.moment, "policy"
-        try:
-            return original(policy, requests)
-        finally:
-            self.moment = moment
 
     def _roll_out(self, original: Callable[..., Any], policy: Any, requests: Any) -> Any:
         moment, self.moment = self.moment, "policy"
