@@ -48,4 +48,3 @@ def test_a_column_that_is_not_there(make_trainer: Any) -> None:
     trainer = make_trainer(reward_funcs=score)
     with pytest.raises(DatasetError, match=r"no column 'solution' \(hints\.column\)"):
         attach(trainer, {"algorithms": "hints", "question_id_column": "id"})
-        trainer.train()
