@@ -16,6 +16,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Literal, TypeAlias
 
+from prompt_coevo import removed
 from prompt_coevo.errors import CoevoError, PluginError, SettingsError
 from prompt_coevo.markers import PROJECT
 
@@ -64,7 +65,6 @@ _BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
     "retrievers": {
         "remote": "prompt_coevo.retrieval.client.client:remote",
         "index": "prompt_coevo.retrieval.index.open:served_index",
-        "hybrid": "prompt_coevo.retrieval.fusion:hybrid",
     },
     "analyzers": {
         "english": f"{_ANALYZERS}:english",
@@ -122,6 +122,8 @@ def unknown(kind: Kind, chosen: Iterable[str], setting: str) -> Iterator[str]:
 
 
 def _no_such(kind: Kind, name: str, where: str) -> str:
+    if (place := f"{kind}.{name}") in removed.NAMES:
+        return f"{where}: {name} was removed: {removed.NAMES[place]}"
     return f"{where}: there is no such {_singular(kind)}{_near(name, names(kind))}"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from prompt_coevo import removed
+from prompt_coevo import registry, removed
 from prompt_coevo.cli import main
 from prompt_coevo.engine.plugins import Plugins
 from prompt_coevo.errors import PluginError, SettingsError
@@ -28,6 +28,13 @@ def test_a_setting(name: str) -> None:
 def test_a_hook(name: str) -> None:
     with pytest.raises(PluginError, match=f"{name} was removed: "):
         Plugins().register(SimpleNamespace(**{name: lambda: None}), "stranger")
+
+
+@pytest.mark.parametrize("name", removed.NAMES)
+def test_a_name(name: str) -> None:
+    kind, _, own = name.partition(".")
+    with pytest.raises(SettingsError, match=f"{own} was removed: {removed.NAMES[name]}"):
+        registry.load(kind, own, "retriever")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", removed.COMMANDS)

@@ -30,6 +30,7 @@ from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Retriever, ranked
 from prompt_coevo.retrieval.server.settings import ServerSettings
 
 COUNT = 60
+HYBRID = "hybrid_retriever:Hybrid"
 ROWS = [{**row, "title": row["contents"].split("\n")[0].strip('"')} for row in passages(COUNT)]
 TEXTS = {row["id"]: row["contents"] for row in ROWS}
 
@@ -92,7 +93,7 @@ def test_a_qdrant_collection(encoder: str, index: Path, tmp_path: Path) -> None:
     check_rows(retriever, right=0.6)
     retriever.close()
     both = open_retriever(
-        "hybrid",
+        HYBRID,
         {
             "retrievers": [
                 {"name": "qdrant_retriever:Qdrant", "options": options},
@@ -224,7 +225,7 @@ BOTH = {"retrievers": [{"name": "one"}, {"name": "two", "options": {}}]}
 
 
 def test_any_two_are_one_by_their_ranks(pair: tuple[Ranking, Ranking]) -> None:
-    hybrid = open_retriever("hybrid", BOTH)
+    hybrid = open_retriever(HYBRID, BOTH)
     (hits,) = hybrid.search(["q"], 9)
     assert "".join(hit.id for hit in hits) == "cbad"
     assert [hit.rank for hit in hits] == [1, 2, 3, 4]
@@ -239,11 +240,11 @@ def test_any_two_are_one_by_their_ranks(pair: tuple[Ranking, Ranking]) -> None:
 
 
 def test_the_fingerprint_of_a_hybrid_is_of_all(pair: tuple[Ranking, Ranking]) -> None:
-    hybrid = open_retriever("hybrid", BOTH)
+    hybrid = open_retriever(HYBRID, BOTH)
     first = hybrid.info()
     assert first == hybrid.info()
     assert (first.kind, first.passages) == ("hybrid", 1000)
-    assert open_retriever("hybrid", {**BOTH, "depth": 7}).info().fingerprint != first.fingerprint
+    assert open_retriever(HYBRID, {**BOTH, "depth": 7}).info().fingerprint != first.fingerprint
     pair[1].fingerprint = "other"
     assert hybrid.info().fingerprint != first.fingerprint
     pair[1].fingerprint = ""
@@ -251,7 +252,7 @@ def test_the_fingerprint_of_a_hybrid_is_of_all(pair: tuple[Ranking, Ranking]) ->
 
 
 def test_what_happens_to_one_of_a_hybrid_happens_to_it(pair: tuple[Ranking, Ranking]) -> None:
-    hybrid = open_retriever("hybrid", BOTH)
+    hybrid = open_retriever(HYBRID, BOTH)
     with pytest.raises(RetrieverUnavailable, match="the disk is gone"):
         hybrid.search(["outage"], 1)
     with pytest.raises(QueryError, match="query 0 is empty"):
@@ -259,37 +260,6 @@ def test_what_happens_to_one_of_a_hybrid_happens_to_it(pair: tuple[Ranking, Rank
     pair[1].search = lambda queries, k: [["text"]]  # type: ignore[method-assign]
     with pytest.raises(RetrieverError, match="Ranking answered a search .* a str among the hits"):
         hybrid.search(["q"], 1)
-
-
-@pytest.mark.usefixtures("pair")
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"retrievers": []}, "must be a list of two or more"),
-        ({"retrievers": [{"name": "one"}]}, "must be a list of two or more"),
-        ({"retrievers": "one"}, "must be a list of two or more"),
-        ({"retrievers": [{"name": "one"}, "two"]}, r"retrievers\[1\] must be .*, but is 'two'"),
-        ({"retrievers": [{"name": "one"}, {"nmae": "two"}]}, r"retrievers\[1\] must be"),
-        ({"retrievers": [{"name": "one"}, {"options": {}}]}, r"retrievers\[1\] needs a name"),
-        (
-            {"retrievers": [{"name": "one"}, {"name": "thre"}]},
-            r"retrievers\[1\] = 'thre': there is no",
-        ),
-        ({**BOTH, "depth": 0}, "depth must be a number from 1, but is 0"),
-    ],
-)
-def test_a_hybrid_that_cannot_be_made_is_one_sentence(options: Any, sentence: str) -> None:
-    with pytest.raises(SettingsError, match=f"hybrid: (.* )?{sentence}") as raised:
-        open_retriever("hybrid", options)
-    assert "\n" not in str(raised.value)
-
-
-def test_what_was_opened_for_a_hybrid_that_cannot_be_made_is_closed(
-    pair: tuple[Ranking, Ranking],
-) -> None:
-    with pytest.raises(SettingsError, match="no such retriever"):
-        open_retriever("hybrid", {"retrievers": [{"name": "one"}, {"name": "thre"}]})
-    assert pair[0].closed
 
 
 @pytest.mark.parametrize(

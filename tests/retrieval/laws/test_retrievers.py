@@ -15,9 +15,9 @@ import pytest
 from helpers.retrieval_server import free_port
 from helpers.tiny_encoder import save_tiny_encoder
 from prompt_coevo.retrieval.client.client import RemoteRetriever
-from prompt_coevo.retrieval.fusion import HybridRetriever
 from prompt_coevo.retrieval.index.build import Request, build
 from prompt_coevo.retrieval.index.open import PassageIndex, open_index
+from prompt_coevo.retrieval.named import open_retriever
 from prompt_coevo.retrieval.server.server import RetrievalServer
 from prompt_coevo.retrieval.server.settings import ServerSettings
 from prompt_coevo.testing.retriever import PASSAGES, Passages, RetrieverLaws
@@ -89,13 +89,14 @@ class TestHybrid(Index):
 
 
 class TestHybridOfRetrievers(Index):
-    """The one by name, over two indexes of their own."""
+    """The one of the examples, over two indexes."""
 
     kind = "bm25"
 
     @contextmanager
     def retriever(self, passages: Passages) -> Iterator[Any]:
-        both = HybridRetriever([self.opened(passages), self.opened(passages)])
+        both = open_retriever("hybrid_retriever:Hybrid", {"retrievers": []})
+        both.retrievers = [self.opened(passages), self.opened(passages)]  # type: ignore[attr-defined]
         yield both
         both.close()
 
