@@ -20,6 +20,7 @@ minutes: a search costs the same. Needs the extra retrieval, torch, transformers
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import json
 import os
@@ -162,7 +163,7 @@ def step(command: list[str], texts: list[str]) -> dict[str, float]:
         wait_until_warm(address)
         remote = RemoteRetriever(address)
         before, started = cpu_seconds(pid), time.perf_counter()
-        found = remote.search_each(texts[:STEP], 3)
+        found = asyncio.run(remote.search_each(texts[:STEP], 3))
         seconds = time.perf_counter() - started
         used = cpu_seconds(pid) - before
         remote.close()

@@ -63,7 +63,7 @@ _BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
         "none": f"{_LIKENESS}:none",
     },
     "retrievers": {
-        "remote": "prompt_coevo.retrieval.client.client:remote",
+        "remote": "prompt_coevo.retrieval.client.client:RemoteRetriever",
         "index": "prompt_coevo.retrieval.index.open:served_index",
     },
     "analyzers": {

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from prompt_coevo import registry
 from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.retrieval.analyzer import Analyzer
 from prompt_coevo.retrieval.retriever import Retriever
-
-_METHODS: Final = ("search", "info", "close")
 
 
 def open_retriever(
@@ -25,35 +23,32 @@ def open_retriever(
     Raises SettingsError for a name that nobody offers, a place that cannot be imported, options that do
     not fit, and what is no retriever.
     """
-    options = options or {}
-    factory = registry.load("retrievers", name, setting)
-    where = f"{setting} = {name!r}"
-    retriever: Retriever = _made(factory, options, where, "a retriever")
-    missing = [one for one in _METHODS if not callable(getattr(retriever, one, None))]
-    if missing:
-        raise SettingsError(
-            f"{where} made {_described(retriever)}, which is no retriever: it lacks "
-            f"{' and '.join(missing)}; see prompt_coevo.retrieval.retriever.Retriever"
-        )
+    retriever: Retriever = _opened("retrievers", name, options or {}, setting, Retriever)
     return retriever
 
 
 def open_analyzer(
     name: str, options: Mapping[str, Any] | None = None, setting: str = "analyzer"
 ) -> Analyzer:
-    """What the factory of this name makes of the options; `setting` is who asked, for errors.
-
-    Raises SettingsError as `open_retriever` does, MissingExtraError if a package is missing.
-    """
-    factory = registry.load("analyzers", name, setting)
-    where = f"{setting} = {name!r}"
-    analyzer: Analyzer = _made(factory, options or {}, where, "an analyzer")
-    if not callable(getattr(analyzer, "words", None)):
-        raise SettingsError(
-            f"{where} made {_described(analyzer)}, which is no analyzer: it lacks words; see "
-            "prompt_coevo.retrieval.analyzer.Analyzer"
-        )
+    """The same for an analyzer. Raises MissingExtraError, too, if a package is missing."""
+    analyzer: Analyzer = _opened("analyzers", name, options or {}, setting, Analyzer)
     return analyzer
+
+
+def _opened(
+    kind: registry.Kind, name: str, options: Mapping[str, Any], setting: str, protocol: type
+) -> Any:
+    factory = registry.load(kind, name, setting)
+    where, product = f"{setting} = {name!r}", protocol.__name__.lower()
+    made = _made(factory, options, where, f"{'an' if product[0] == 'a' else 'a'} {product}")
+    methods = [own for own in vars(protocol) if not own.startswith("_")]
+    missing = [method for method in methods if not callable(getattr(made, method, None))]
+    if missing:
+        raise SettingsError(
+            f"{where} made {_described(made)}, which is no {product}: it lacks {' and '.join(missing)}; "
+            f"see {protocol.__module__}.{protocol.__name__}"
+        )
+    return made
 
 
 def _check_options(factory: Callable[..., Any], options: Mapping[str, Any], where: str) -> None:

@@ -20,8 +20,8 @@ from openrlhf.utils.agent import AgentExecutorBase
 from transformers import PreTrainedTokenizerBase
 
 from prompt_coevo.adapters.openrlhf.host import TOOL_ERROR
-from prompt_coevo.retrieval.agent.reward import golds_of_label, score
 from prompt_coevo.retrieval.agent.rollout import SearchRollout, Turn, play
+from prompt_coevo.retrieval.agent.scoring import golds_of_label, score
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings, tool_of
 from prompt_coevo.retrieval.agent.tags import STOP_STRINGS
 from prompt_coevo.tokens import encode

@@ -19,9 +19,8 @@ from verl.utils.profiler import simple_timer
 
 from prompt_coevo.adapters.verl.distil import STATUS
 from prompt_coevo.doors.rows import Row
-from prompt_coevo.retrieval.agent.reward import score
 from prompt_coevo.retrieval.agent.rollout import SearchRollout
-from prompt_coevo.retrieval.agent.scoring import golds_of
+from prompt_coevo.retrieval.agent.scoring import golds_of, score
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings, tool_of
 from prompt_coevo.retrieval.agent.tags import STOP_STRINGS
 

@@ -26,12 +26,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from prompt_coevo.errors import CoevoError
-from prompt_coevo.retrieval.agent.tags import (
-    UnclosedThink,
-    ends_in_thought,
-    first_action,
-    neutralise,
-)
+from prompt_coevo.retrieval.agent.tags import UnclosedThink, first_action, neutralise
 from prompt_coevo.retrieval.outcomes import Outage, Outcome, Refused
 from prompt_coevo.retrieval.retriever import Hit
 
@@ -61,9 +56,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Invalid:
-    """The turn does neither; `reason` is for logs."""
-
-    reason: str
+    """The turn does neither."""
 
 
 Action: TypeAlias = Search | Answer | Invalid
@@ -98,9 +91,12 @@ class SearchEpisode:
         self._unclosed_think = unclosed_think
         self._actions: list[Action] = []
         self._waiting: Action | None = None
-        self._ended: str | None = None
-        self._searches = 0
-        self._outage = False
+        self.ended: str | None = None
+        """Why the episode is over, None while it is not."""
+        self.searches = 0
+        """The searches that were observed, refused ones and outages too."""
+        self.outage = False
+        """Whether a search failed through no fault of the model: the status is then `tool_error`."""
 
     def feed(self, text: str) -> Action:
         """Take what the model sampled in this turn, with its stop string; return what it asks for.
@@ -109,8 +105,8 @@ class SearchEpisode:
         end of the tag, is not looked at; its sampled ids stay in the trajectory all the same.
         Look at `ended` before running a search. Raises EpisodeError if it is not the model's turn.
         """
-        if self._ended is not None:
-            raise EpisodeError(f"the episode has ended ({self._ended}), so it takes no other turn")
+        if self.ended is not None:
+            raise EpisodeError(f"the episode has ended ({self.ended}), so it takes no other turn")
         if self._waiting is not None:
             raise EpisodeError("the last turn waits for its observation; call observe() first")
         action = parse_turn(text, unclosed_think=self._unclosed_think)
@@ -141,8 +137,8 @@ class SearchEpisode:
         self._waiting = None
         if outcome is None:
             return INVALID_TURN
-        self._searches += 1
-        self._outage = self._outage or isinstance(outcome, Outage)
+        self.searches += 1
+        self.outage = self.outage or isinstance(outcome, Outage)
         body = self._harmless(_body(outcome))
         if shorten is not None:
             body = self._harmless(shorten(body))
@@ -151,12 +147,7 @@ class SearchEpisode:
     def end(self, reason: str) -> None:
         """Stop here, for a reason such as "length". An episode that has ended keeps its reason."""
         self._waiting = None
-        self._ended = self._ended or reason
-
-    @property
-    def ended(self) -> str | None:
-        """Why the episode is over, None while it is not."""
-        return self._ended
+        self.ended = self.ended or reason
 
     @property
     def answer(self) -> str | None:
@@ -169,16 +160,6 @@ class SearchEpisode:
         """The model's turns so far."""
         return len(self._actions)
 
-    @property
-    def searches(self) -> int:
-        """The searches that were observed, refused ones and outages too."""
-        return self._searches
-
-    @property
-    def outage(self) -> bool:
-        """Whether a search failed through no fault of the model: the status is then `tool_error`."""
-        return self._outage
-
     def _harmless(self, body: str) -> str:
         return neutralise(body, self._reserved)
 
@@ -186,12 +167,8 @@ class SearchEpisode:
 def parse_turn(text: str, *, unclosed_think: UnclosedThink = "search") -> Action:
     """What one turn of the model asks for; that it is an answer never hangs on `unclosed_think`."""
     action = first_action(text, unclosed_think=unclosed_think)
-    if action is None:
-        return Invalid(
-            "a thought was not closed" if ends_in_thought(text) else "no search and no answer"
-        )
-    if not action.body:
-        return Invalid(f"the {'query' if action.name == 'search' else 'answer'} is empty")
+    if action is None or not action.body:
+        return Invalid()
     return Search(action.body) if action.name == "search" else Answer(action.body)
 
 

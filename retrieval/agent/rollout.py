@@ -33,7 +33,8 @@ class SearchRollout:
         self._limit = len(prompt_ids) + room
         self.episode = SearchEpisode(
             settings.max_turns,
-            reserved=_reserved(tokenizer),
+            # Special tokens, which must not come out of a passage.
+            reserved=[str(token) for token in getattr(tokenizer, "all_special_tokens", [])],
             unclosed_think=settings.unclosed_think,
         )
         if room < 1:
@@ -101,11 +102,6 @@ class SearchRollout:
     def _decode(self, ids: Sequence[int]) -> str:
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=False)
         return text
-
-
-def _reserved(tokenizer: Any) -> list[str]:
-    """Special tokens, which must not come out of a passage."""
-    return [str(token) for token in getattr(tokenizer, "all_special_tokens", [])]
 
 
 async def play(

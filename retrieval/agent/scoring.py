@@ -1,11 +1,12 @@
-"""How well an answer fits the gold answers: exact match, sub-EM and F1 of open question answering.
+"""The reward of an episode: exact match, sub-EM or F1 of the model's own answer and the gold answers.
 
 All of them compare after SQuAD's normalisation: lower case, no punctuation, no articles. Give them the
-model's own answer (`SearchEpisode.answer`, `reward.answer_of`), never a prompt or an observation.
+model's own answer (`SearchEpisode.answer`), never a prompt or an observation.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import string
 from collections import Counter
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, TypeAlias
 
 from prompt_coevo.errors import DatasetError
+from prompt_coevo.retrieval.agent.episode import SearchEpisode
 
 Metric: TypeAlias = Literal["em", "f1", "sub_em"]
 
@@ -33,6 +35,17 @@ def golds_of(truth: object, column: str) -> str | list[str]:
             'texts, or {"target": [...]}'
         )
     return [str(one) for one in truth]
+
+
+def golds_of_label(label: str | Iterable[object]) -> str | list[str]:
+    """Read the gold answers in a row's label: a text, several texts, or either as JSON."""
+    if not isinstance(label, str):
+        return [str(one) for one in label]
+    try:
+        found = json.loads(label)
+    except (ValueError, RecursionError):
+        return label
+    return [str(one) for one in found] if isinstance(found, list) else label
 
 
 def normalised(text: str) -> str:
@@ -66,6 +79,11 @@ METRICS: Final[dict[Metric, Callable[[str | None, str | Iterable[str]], float]]]
     "f1": f1,
     "sub_em": sub_em,
 }
+
+
+def score(episode: SearchEpisode, golds: str | Iterable[str], metric: Metric = "em") -> float:
+    """The reward of an episode, 0 to 1; without an answer it is 0."""
+    return METRICS[metric](episode.answer, golds)
 
 
 def _best(

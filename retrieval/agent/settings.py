@@ -13,7 +13,6 @@ from prompt_coevo.retrieval.agent.scoring import Metric
 from prompt_coevo.retrieval.agent.tags import UnclosedThink
 from prompt_coevo.retrieval.agent.tool import SearchTool
 from prompt_coevo.retrieval.named import open_retriever
-from prompt_coevo.retrieval.retriever import Retriever
 from prompt_coevo.settings.mistakes import describe
 from prompt_coevo.settings.sources import read_agent
 
@@ -102,19 +101,17 @@ def _beside_preset(values: dict[str, Any]) -> dict[str, Any]:
 @lru_cache(maxsize=8)
 def tool_of(settings: SearchAgentSettings) -> SearchTool:
     """The tool of these settings; all agents of a process share it, so that their queries meet."""
+    if settings.retriever is not None:
+        name, options = settings.retriever, settings.retriever_options
+    elif settings.index is not None:
+        name, options = "index", {"folder": settings.index}
+    else:
+        name = "remote"
+        options = {"url": settings.url, "total_timeout_s": settings.request_timeout_s}
     return SearchTool(
-        _retriever_of(settings),
+        open_retriever(name, options),
         k=settings.k,
         on_outage=settings.on_outage,
         max_wait_s=settings.max_wait_s,
         max_search_s=settings.max_search_s,
     )
-
-
-def _retriever_of(settings: SearchAgentSettings) -> Retriever:
-    if settings.retriever is not None:
-        return open_retriever(settings.retriever, settings.retriever_options)
-    if settings.index is not None:
-        return open_retriever("index", {"folder": settings.index})
-    options = {"url": settings.url, "total_timeout_s": settings.request_timeout_s}
-    return open_retriever("remote", options)

@@ -35,7 +35,8 @@ def first_action(text: str, *, unclosed_think: UnclosedThink = "search") -> Tagg
     is not looked at.
     """
     tags = list(_TAG.finditer(text))
-    thinking, informing = _begins_in_thought(tags), False
+    thoughts = [tag for tag in tags if tag[2] == "think"]
+    thinking, informing = bool(thoughts and thoughts[0][1]), False
     last_closed = max((tag.start() for tag in tags if tag[0] == "</think>"), default=-1)
     opened: re.Match[str] | None = None
     for tag in tags:
@@ -57,12 +58,6 @@ def first_action(text: str, *, unclosed_think: UnclosedThink = "search") -> Tagg
     return None
 
 
-def ends_in_thought(text: str) -> bool:
-    """Whether a `<think>` is still open at the end."""
-    thoughts = [tag for tag in _TAG.finditer(text) if tag[2] == "think"]
-    return bool(thoughts) and not thoughts[-1][1]
-
-
 def neutralise(text: str, reserved: Iterable[str] = ()) -> str:
     """The text with no tag of the protocol and no `reserved` string in it.
 
@@ -74,8 +69,3 @@ def neutralise(text: str, reserved: Iterable[str] = ()) -> str:
         if len(word) > 1:
             text = text.replace(word, f"{word[0]} {word[1:]}")
     return text
-
-
-def _begins_in_thought(tags: list[re.Match[str]]) -> bool:
-    thoughts = [tag for tag in tags if tag[2] == "think"]
-    return bool(thoughts) and bool(thoughts[0][1])

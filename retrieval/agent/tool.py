@@ -28,8 +28,15 @@ from prompt_coevo.retrieval.errors import (
     SearchFailed,
     is_outage,
 )
-from prompt_coevo.retrieval.outcomes import Attempt, Outage, Outcome, Refused, about_one
-from prompt_coevo.retrieval.retriever import Hit, Limits, Retriever, check_search, checked_search
+from prompt_coevo.retrieval.outcomes import Attempt, Outage, Outcome, Refused
+from prompt_coevo.retrieval.retriever import (
+    Hit,
+    Limits,
+    Retriever,
+    check_search,
+    checked_search,
+    query_problem,
+)
 from prompt_coevo.retrieval.worker import Worker
 
 logger = logging.getLogger(PROJECT)
@@ -80,6 +87,7 @@ class SearchTool:
             if isinstance(retriever, (RemoteClient, RemoteRetriever))
             else _Embedded(retriever, max_search_s)
         )
+        self._thread = LoopThread("search tool")
         self._is_out = False
 
     def search(self, queries: Sequence[str]) -> list[Outcome]:
@@ -91,28 +99,20 @@ class SearchTool:
             raise SettingsError(
                 "a RemoteClient has no synchronous search; give the tool a RemoteRetriever"
             )
-        round_ = _Round(queries, self._limits, self._max_wait_s)
-        while unanswered := round_.unanswered:
-            self._note(round_.take(self._source.search_each(unanswered, self.k)))
-            if (pause := round_.pause()) is None:
-                break
-            time.sleep(pause)
-        return self._outcomes(round_)
+        return self._thread.submit(self._searched(queries)).result()
 
     async def asearch(self, query: str) -> Outcome:
         """The outcome for one query; concurrent ones are searched together."""
-        round_ = _Round([query], self._limits, self._max_wait_s)
+        return (await self._searched([query]))[0]
+
+    async def _searched(self, queries: Sequence[str]) -> list[Outcome]:
+        round_ = _Round(queries, self._limits, self._max_wait_s)
         while unanswered := round_.unanswered:
-            self._note(round_.take(await self._ask(unanswered)))
+            self._note(round_.take(await self._source.search_each(unanswered, self.k)))
             if (pause := round_.pause()) is None:
                 break
             await asyncio.sleep(pause)
-        return self._outcomes(round_)[0]
-
-    async def _ask(self, queries: list[str]) -> Sequence[Attempt]:
-        if isinstance(self._source, RemoteClient):
-            return await self._source.search_each(queries, self.k)
-        return await self._source.asearch_each(queries, self.k)
+        return [self._outcome(attempt) for attempt in round_.attempts]
 
     def _note(self, error: RetrieverUnavailable | None) -> None:
         """Log the beginning and the end of an outage, not every query of it."""
@@ -121,9 +121,6 @@ class SearchTool:
         if error is None and self._is_out:
             logger.warning("search is available again")
         self._is_out = error is not None
-
-    def _outcomes(self, round_: _Round) -> list[Outcome]:
-        return [self._outcome(attempt) for attempt in round_.attempts]
 
     def _outcome(self, attempt: Attempt) -> Outcome:
         if isinstance(attempt, list):
@@ -153,9 +150,11 @@ class _Round:
         self._deadline = time.monotonic() + max_wait_s
         self._pause_s = _FIRST_PAUSE_S
         self._failures: Counter[int] = Counter()
-        refusals = [_refusal(query, limits) for query in self._queries]
-        self._open = [number for number, refusal in enumerate(refusals) if refusal is None]
-        self.attempts: list[Attempt] = [refusal or [] for refusal in refusals]
+        problems = [query_problem(query, limits.max_query_chars) for query in self._queries]
+        self._open = [number for number, problem in enumerate(problems) if problem is None]
+        self.attempts: list[Attempt] = [
+            [] if problem is None else QueryError(f"the query {problem}") for problem in problems
+        ]
 
     @property
     def unanswered(self) -> list[str]:
@@ -196,15 +195,11 @@ class _Embedded:
         self._max_search_s = max_search_s
         self.has_answered = False
         self._worker = Worker("embedded search")
-        self._thread = LoopThread("embedded searches")
         self._batchers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Batcher] = (
             weakref.WeakKeyDictionary()
         )
 
-    def search_each(self, queries: Sequence[str], k: int) -> list[Attempt]:
-        return self._thread.submit(self.asearch_each(queries, k)).result()
-
-    async def asearch_each(self, queries: Sequence[str], k: int) -> list[Attempt]:
+    async def search_each(self, queries: Sequence[str], k: int) -> list[Attempt]:
         loop = asyncio.get_running_loop()
         if (batcher := self._batchers.get(loop)) is None:
             batcher = Batcher(
@@ -220,11 +215,3 @@ class _Embedded:
         found = checked_search(self._retriever, queries, k)
         self.has_answered = True
         return found
-
-
-def _refusal(query: str, limits: Limits) -> QueryError | None:
-    try:
-        check_search([query], 1, limits)
-    except QueryError as error:
-        return about_one(error)
-    return None

@@ -19,7 +19,8 @@ class Trajectory:
         """Per completion id: 1 for the model's own, 0 for observations."""
         self.own_ranges: list[tuple[int, int]] = []
         """Where the model's turns are among the completion ids, the end not included."""
-        self._log_probs: list[float] | None = []
+        self.log_probs: list[float] | None = []
+        """Per completion id, 0 for observations; None if a turn came without."""
 
     def sampled(self, ids: Sequence[int], log_probs: Sequence[float] | None = None) -> None:
         """Append a turn of the model with one log-prob per id, or None if they are not known.
@@ -42,11 +43,6 @@ class Trajectory:
         """Prompt and completion: what the next turn is sampled after."""
         return self.prompt_ids + self.completion_ids
 
-    @property
-    def log_probs(self) -> list[float] | None:
-        """Per completion id, 0 for observations; None if a turn came without."""
-        return self._log_probs
-
     def room(self, limit: int) -> int:
         """How many more tokens fit into `limit` tokens of prompt and completion, 0 if none do."""
         return max(0, limit - len(self.prompt_ids) - len(self.completion_ids))
@@ -54,7 +50,7 @@ class Trajectory:
     def _append(self, ids: Sequence[int], own: int, log_probs: Sequence[float] | None) -> None:
         self.completion_ids.extend(ids)
         self.mask.extend([own] * len(ids))
-        if log_probs is None or self._log_probs is None:
-            self._log_probs = None
+        if log_probs is None or self.log_probs is None:
+            self.log_probs = None
         else:
-            self._log_probs.extend(log_probs)
+            self.log_probs.extend(log_probs)

@@ -6,8 +6,8 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.registry import RETRIEVAL_TOKEN_VARIABLE
@@ -26,8 +26,6 @@ class HttpAnswer(NamedTuple):
     headers: Mapping[str, str]
     body: bytes
 
-
-_Ask: TypeAlias = Callable[[Replica, float], Awaitable[HttpAnswer]]
 
 # 408 and 429 come from servers and proxies that have too much to do.
 _TRANSIENT: Final = {408, 429, 502, 503, 504}
@@ -71,19 +69,11 @@ class Asking:
 
     async def post(self, body: bytes) -> HttpAnswer:
         """A search. Raises RetrieverUnavailable, and ReplicasDiffer if the indexes differ."""
-
-        async def post(replica: Replica, seconds: float) -> HttpAnswer:
-            return await self._http("POST", replica.url, seconds, body)
-
-        return await self._retrying(post)
+        return await self._retrying(body)
 
     async def health(self) -> HttpAnswer:
         """What one of the servers says about itself. Raises as `post`."""
-
-        async def get(replica: Replica, seconds: float) -> HttpAnswer:
-            return await self._http("GET", health_url(replica.url), seconds)
-
-        return await self._retrying(get)
+        return await self._retrying(None)
 
     def check_let_in(self, answer: HttpAnswer) -> None:
         """Raise RetrieverUnavailable if the client was turned away."""
@@ -101,7 +91,7 @@ class Asking:
         if self._session is not None:
             await self._session.close()
 
-    async def _retrying(self, ask: _Ask) -> HttpAnswer:
+    async def _retrying(self, body: bytes | None) -> HttpAnswer:
         """Ask one server after the other until one answers or the time is over."""
         import tenacity
 
@@ -124,13 +114,13 @@ class Asking:
             reraise=True,
         )
         try:
-            return await retrying(self._attempt, ask, deadline)
+            return await retrying(self._attempt, body, deadline)
         except _Transient as error:
             raise RetrieverUnavailable(
                 f"no retrieval server answered within {self._total_timeout_s:.3g} s: {error}"
             ) from None
 
-    async def _attempt(self, ask: _Ask, deadline: float) -> HttpAnswer:
+    async def _attempt(self, body: bytes | None, deadline: float) -> HttpAnswer:
         clock = asyncio.get_running_loop().time
         replica = self._replicas.pick(clock())
         left = deadline - clock()
@@ -138,7 +128,8 @@ class Asking:
             raise _Transient("no time is left")
         try:
             # One server that hangs must leave some time to ask another.
-            answer = await ask(replica, left if len(self._replicas) == 1 else left / 2)
+            seconds = left if len(self._replicas) == 1 else left / 2
+            answer = await self._http(replica, seconds, body)
             if answer.status in _TRANSIENT:
                 sentence = f"{replica.url} answered {answer.status}: {read_error(answer.body)}"
                 raise _Transient(sentence, _retry_after(answer.headers))
@@ -175,7 +166,7 @@ class Asking:
 
         async def told_by(replica: Replica) -> tuple[Replica, str | None]:
             try:
-                answer = await self._http("GET", health_url(replica.url), within_s)
+                answer = await self._http(replica, within_s, None)
                 return replica, read_health(
                     answer.body
                 ).fingerprint if answer.status == 200 else None
@@ -185,11 +176,12 @@ class Asking:
         told = await asyncio.gather(*(told_by(replica) for replica in self._replicas))
         self._replicas.agree(told)
 
-    async def _http(
-        self, method: str, url: str, seconds: float, body: bytes | None = None
-    ) -> HttpAnswer:
+    async def _http(self, replica: Replica, seconds: float, body: bytes | None) -> HttpAnswer:
+        """Search for what is in the body; without one, ask for the server's health."""
         import aiohttp
 
+        method = "GET" if body is None else "POST"
+        url = health_url(replica.url) if body is None else replica.url
         headers = {**self._headers, TIMEOUT_HEADER: f"{seconds:.3f}"}
         limit = aiohttp.ClientTimeout(total=seconds)
         try:

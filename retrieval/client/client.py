@@ -12,16 +12,15 @@ import asyncio
 import dataclasses
 import logging
 import sys
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.retrieval.access import request_headers
 from prompt_coevo.retrieval.client.asking import Asking
-from prompt_coevo.retrieval.client.hit_cache import HitCache, Key
 from prompt_coevo.retrieval.client.loop_thread import LoopThread
 from prompt_coevo.retrieval.client.urls import retrieve_url
 from prompt_coevo.retrieval.errors import (
@@ -43,6 +42,44 @@ from prompt_coevo.retrieval.wire import (
 logger = logging.getLogger(PROJECT)
 
 _REFUSED = {400, 413, 422}
+
+_Key: TypeAlias = tuple[str, int]
+"""A query and its `k`."""
+
+
+class HitCache:
+    """The `size` most recently used answers, by (query, k), of one index.
+
+    When the fingerprint changes, everything is forgotten. Nothing is kept for a server that tells no
+    fingerprint, since it might have got another index meanwhile.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._entries: OrderedDict[_Key, list[Hit]] = OrderedDict()
+        self._fingerprint: str | None = None
+
+    def get(self, key: _Key) -> list[Hit] | None:
+        hits = self._entries.get(key)
+        if hits is None:
+            return None
+        self._entries.move_to_end(key)
+        return list(hits)
+
+    def put(self, fingerprint: str | None, key: _Key, hits: list[Hit]) -> None:
+        self.now_searched(fingerprint)
+        if fingerprint is None:
+            return
+        self._entries[key] = list(hits)
+        self._entries.move_to_end(key)
+        while len(self._entries) > self._size:
+            self._entries.popitem(last=False)
+
+    def now_searched(self, fingerprint: str | None) -> None:
+        """A server says what it searches."""
+        if fingerprint != self._fingerprint:
+            self._entries.clear()
+            self._fingerprint = fingerprint
 
 
 class RemoteClient:
@@ -85,7 +122,7 @@ class RemoteClient:
         # Long lists are sent in parts.
         self._limits = dataclasses.replace(limits or Limits(), max_queries=sys.maxsize)
         self._cache = HitCache(cache_size)
-        self._in_flight: dict[Key, asyncio.Future[Attempt]] = {}
+        self._in_flight: dict[_Key, asyncio.Future[Attempt]] = {}
         self._waiting: dict[int, deque[str]] = {}
         self._sending: set[asyncio.Task[None]] = set()
         self._pump_is_due = False
@@ -221,34 +258,22 @@ class RemoteClient:
         self._in_flight.clear()
 
 
-def remote(url: str | Sequence[str], **options: Any) -> RemoteRetriever:
-    """The retriever "remote": a server, or several with the same index; `options` are RemoteClient's."""
-    return RemoteRetriever(url, **options)
-
-
 class RemoteRetriever:
-    """A retriever that asks servers. May be used by any number of threads and event loops at once.
+    """The retriever "remote": asks a server, or several with the same index.
 
-    `options` are those of RemoteClient.
+    `options` are those of RemoteClient. May be used by any number of threads and event loops at once.
     """
 
-    def __init__(self, urls: str | Sequence[str], **options: Any) -> None:
-        self._client = RemoteClient(urls, **options)
+    def __init__(self, url: str | Sequence[str], **options: Any) -> None:
+        self._client = RemoteClient(url, **options)
         self._thread = LoopThread("retrieval client")
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The best `k` passages for each query. Raises QueryError or RetrieverUnavailable."""
         return self._thread.submit(self._client.search(queries, k)).result()
 
-    def search_each(self, queries: Sequence[str], k: int) -> list[Attempt]:
-        """The hits for each query, or why there are none."""
-        try:
-            return self._thread.submit(self._client.search_each(queries, k)).result()
-        except RetrieverUnavailable as error:
-            return [error] * len(queries)
-
-    async def asearch_each(self, queries: Sequence[str], k: int) -> list[Attempt]:
-        """The same for callers with an event loop."""
+    async def search_each(self, queries: Sequence[str], k: int) -> list[Attempt]:
+        """The hits for each query, or why there are none. Raises nothing. Any event loop may await it."""
         try:
             future = self._thread.submit(self._client.search_each(queries, k))
             return await asyncio.wrap_future(future)

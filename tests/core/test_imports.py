@@ -74,7 +74,7 @@ def test_the_engine_needs_neither_torch_nor_a_framework() -> None:
 
 def test_the_search_agents_protocol_needs_nothing_heavy() -> None:
     loaded = loaded_after(
-        "import prompt_coevo.retrieval.agent.episode, prompt_coevo.retrieval.agent.reward"
+        "import prompt_coevo.retrieval.agent.episode, prompt_coevo.retrieval.agent.scoring"
     )
     assert not loaded & {*HEAVY, "faiss", "aiohttp", "starlette"}
 

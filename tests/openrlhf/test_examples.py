@@ -27,8 +27,7 @@ from helpers.openrlhf_run import check_openrlhf
 from prompt_coevo.adapters.openrlhf import search_agent
 from prompt_coevo.doors.flags import Flags
 from prompt_coevo.retrieval.agent.instruction import SEARCH_INSTRUCTION
-from prompt_coevo.retrieval.agent.reward import golds_of_label
-from prompt_coevo.retrieval.agent.scoring import exact_match
+from prompt_coevo.retrieval.agent.scoring import exact_match, golds_of_label
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
 from prompt_coevo.settings import Settings
 

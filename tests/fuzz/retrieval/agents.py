@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from fuzz.source import Source, as_json, as_text
 from fuzz.target import Target
+from helpers.own_text import answer_of, own_spans
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.retrieval.agent.episode import Search, SearchEpisode
-from prompt_coevo.retrieval.agent.reward import answer_of, golds_of_label, own_spans
 from prompt_coevo.retrieval.agent.rollout import SearchRollout
-from prompt_coevo.retrieval.agent.scoring import METRICS, golds_of
+from prompt_coevo.retrieval.agent.scoring import METRICS, golds_of, golds_of_label
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
 from prompt_coevo.retrieval.agent.tags import first_action
 from prompt_coevo.retrieval.bm25.analyzers import english

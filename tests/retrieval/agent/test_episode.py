@@ -26,8 +26,7 @@ from prompt_coevo.retrieval.outcomes import Outage, Refused
 from prompt_coevo.retrieval.retriever import Hit
 
 HIT = Hit("7", '"Bonn"\nIts mayor is Ada.', 2.0, 1)
-NEITHER = Invalid("no search and no answer")
-UNCLOSED = Invalid("a thought was not closed")
+INVALID = Invalid()
 
 PROTOCOL = ("<think>", "</think>", "<search>", "</search>", "<answer>", "</answer>")
 PIECES = (*PROTOCOL, "<information>", "</information>", "<end>", "< ", ">", "/", "a", "\n", "é")
@@ -55,13 +54,13 @@ texts = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=12).map
         ),
         ("<think> the <search> tag <search>q</search>", Search("q")),
         ("<think> <search>q</search> <think> more", Search("q")),
-        ("<think> <search> a <answer>b</answer> </search>", UNCLOSED),
+        ("<think> <search> a <answer>b</answer> </search>", INVALID),
         ("<think><answer>a</answer><search>q</search>", Search("q")),
         ("<think><search>q</search><answer>a</answer>", Search("q")),
         ("<think><search>q</search> no </think><answer>a</answer>", Answer("a")),
-        ("<think> I would <answer>a</answer>", UNCLOSED),
-        ("<think> I would <search> \n </search>", Invalid("the query is empty")),
-        ("<think> never ends", UNCLOSED),
+        ("<think> I would <answer>a</answer>", INVALID),
+        ("<think> I would <search> \n </search>", INVALID),
+        ("<think> never ends", INVALID),
         # The first action counts, whatever comes after it.
         ("<search>q</search><answer>a</answer>", Search("q")),
         ("<search>q</search>\n\n<information>made up</information><answer>a</answer>", Search("q")),
@@ -70,24 +69,24 @@ texts = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=12).map
         # A pair holds no other tag.
         ("I use the <search> tag: <search>q</search>", Search("q")),
         ("<search>q <answer>a</answer>", Answer("a")),
-        ("<search>q</answer>", NEITHER),
-        ("<search>q</answer></search>", NEITHER),
-        ("<search> a <think> b </think> c </search>", NEITHER),
-        ("<search>q <information> </search>", NEITHER),
-        ("<search>q", NEITHER),
-        ("q</search>", NEITHER),
-        ("<information>made up</information>", NEITHER),
+        ("<search>q</answer>", INVALID),
+        ("<search>q</answer></search>", INVALID),
+        ("<search> a <think> b </think> c </search>", INVALID),
+        ("<search>q <information> </search>", INVALID),
+        ("<search>q", INVALID),
+        ("q</search>", INVALID),
+        ("<information>made up</information>", INVALID),
         ("<information>made up</information><answer>a</answer>", Answer("a")),
-        ("<information><answer>a</answer></information>", NEITHER),
-        ("<information><answer>a</answer>", NEITHER),
-        ("<answer><information>a</answer>", NEITHER),
+        ("<information><answer>a</answer></information>", INVALID),
+        ("<information><answer>a</answer>", INVALID),
+        ("<answer><information>a</answer>", INVALID),
         ("<information><answer>a</answer></information><answer>b</answer>", Answer("b")),
         ("<information>made up <search>q</search>", Search("q")),  # as Search-R1 counts it
         ("<think><information></think><answer>a</answer>", Answer("a")),
-        ("<SEARCH>q</SEARCH>", NEITHER),
-        ("", NEITHER),
-        ("<search> \n </search>", Invalid("the query is empty")),
-        ("<answer></answer>", Invalid("the answer is empty")),
+        ("<SEARCH>q</SEARCH>", INVALID),
+        ("", INVALID),
+        ("<search> \n </search>", INVALID),
+        ("<answer></answer>", INVALID),
         ("<search>1 < 2 > 0 </b></search>", Search("1 < 2 > 0 </b>")),
     ],
 )
@@ -116,7 +115,7 @@ def test_what_follows_an_action_changes_nothing(text: str, rest: str) -> None:
 @given(texts)
 def test_a_thought_asks_for_nothing(thought: str) -> None:
     inside = thought.replace("</think>", "")
-    assert parse_turn(f"<think>{inside}", unclosed_think="thought") == UNCLOSED
+    assert parse_turn(f"<think>{inside}", unclosed_think="thought") == INVALID
     assert parse_turn(f"<think>{inside}</think><answer>a</answer>") == Answer("a")
 
 
@@ -133,7 +132,7 @@ def test_a_search_in_an_unclosed_thought_can_be_a_thought() -> None:
     turn = "<think> I would <search>q</search>"
     assert SearchEpisode().feed(turn) == Search("q")
     strict = SearchEpisode(unclosed_think="thought")
-    assert strict.feed(turn) == UNCLOSED
+    assert strict.feed(turn) == INVALID
     assert strict.observe() == INVALID_TURN
     assert strict.searches == 0
 

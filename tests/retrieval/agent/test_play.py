@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from prompt_coevo.retrieval.agent.reward import golds_of_label
 from prompt_coevo.retrieval.agent.rollout import SearchRollout, Turn, play
+from prompt_coevo.retrieval.agent.scoring import golds_of_label
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
 from prompt_coevo.retrieval.retriever import Hit
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.own_text import answer_of, own_spans
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.retrieval.agent.episode import Answer, Search, SearchEpisode
 from prompt_coevo.retrieval.agent.instruction import SEARCH_INSTRUCTION
-from prompt_coevo.retrieval.agent.reward import answer_of, own_spans, score
 from prompt_coevo.retrieval.agent.scoring import (
     METRICS,
     Metric,
@@ -18,6 +18,7 @@ from prompt_coevo.retrieval.agent.scoring import (
     f1,
     golds_of,
     normalised,
+    score,
     sub_em,
 )
 from prompt_coevo.retrieval.outcomes import Outage

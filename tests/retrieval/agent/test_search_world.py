@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.own_text import answer_of, own_spans
 from helpers.word_index import WordIndex
 from prompt_coevo.demo import search_policy
 from prompt_coevo.demo.search_examples import (
@@ -23,7 +24,7 @@ from prompt_coevo.demo.search_examples import (
 )
 from prompt_coevo.demo.search_world import ENTITIES, RELATIONS, SearchWorld, relations_of
 from prompt_coevo.retrieval.agent.episode import Answer, Search, SearchEpisode, parse_turn
-from prompt_coevo.retrieval.agent.reward import answer_of, own_spans, score
+from prompt_coevo.retrieval.agent.scoring import score
 from prompt_coevo.retrieval.outcomes import Outage, Refused
 
 WORLD = SearchWorld()

@@ -134,7 +134,7 @@ def test_only_what_is_unanswered_is_asked_again(pauses: list[float]) -> None:
     class HalfRemote(RemoteRetriever):
         asked: list[list[str]]
 
-        def search_each(self, queries: Sequence[str], k: int) -> list[Any]:
+        async def search_each(self, queries: Sequence[str], k: int) -> list[Any]:
             self.asked.append(list(queries))
             away = RetrieverUnavailable("away")
             first = len(self.asked) == 1
@@ -171,14 +171,11 @@ def test_a_search_that_fails_on_a_server_is_not_waited_for(
     class Breaks(RemoteRetriever):
         asked = 0
 
-        def search_each(self, queries: Sequence[str], k: int) -> list[Any]:
+        async def search_each(self, queries: Sequence[str], k: int) -> list[Any]:
             self.asked += 1
             failed = SearchFailed("the search failed: ValueError: the index broke")
             fails = {"boom"} if self.asked > 1 else {"boom", "once"}
             return [failed if query in fails else echo(query, k) for query in queries]
-
-        async def asearch_each(self, queries: Sequence[str], k: int) -> list[Any]:
-            return self.search_each(queries, k)
 
     remote = Breaks("http://127.0.0.1:1")
     tool = SearchTool(remote, k=1, max_wait_s=10**9)

@@ -18,8 +18,7 @@ from helpers.scripted_http import Reply, echoed, scripted
 from helpers.wire_forms import SERVERS, ServerForm
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.retrieval.agent.tool import SearchTool
-from prompt_coevo.retrieval.client.client import RemoteClient, RemoteRetriever
-from prompt_coevo.retrieval.client.hit_cache import HitCache
+from prompt_coevo.retrieval.client.client import HitCache, RemoteClient, RemoteRetriever
 from prompt_coevo.retrieval.client.replicas import Replicas
 from prompt_coevo.retrieval.client.urls import health_url, retrieve_url
 from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
@@ -94,7 +93,7 @@ def test_threads_and_loops_share_requests_too() -> None:
                 inside.wait()
                 if number % 2:
                     return remote.search([f"q{number}"], 1)
-                return asyncio.run(remote.asearch_each([f"q{number}"], 1))
+                return asyncio.run(remote.search_each([f"q{number}"], 1))
 
             rest = [threads.submit(ask, number) for number in range(8)]
             inside.wait()
@@ -230,7 +229,7 @@ def test_a_server_that_hangs_is_given_up() -> None:
             remote.search(["a"], 1)
         retriever.gate.set()
         for _ in range(1000):  # a busy machine may take longer than 0.3 s
-            (found,) = remote.search_each(["b"], 1)
+            (found,) = asyncio.run(remote.search_each(["b"], 1))
             if isinstance(found, list):
                 break
         assert found == echo("b", 1)
@@ -245,7 +244,7 @@ def test_a_refusal_reaches_only_the_query_that_it_is_about() -> None:
 
     with serving(Picky()) as address, client(address) as remote:
         queries = ["a", "picky", "c", "boom", "d", "", "\ud800"]
-        outcomes = remote.search_each(queries, 1)
+        outcomes = asyncio.run(remote.search_each(queries, 1))
         with pytest.raises(QueryError, match="the query is not to my taste"):
             remote.search(queries[:3], 1)
         assert SearchTool(remote, k=1).search(["a", "picky"]) == [
@@ -269,7 +268,7 @@ def test_a_server_that_refuses_the_whole_request_is_asked_for_its_parts() -> Non
         return echoed(body)
 
     with scripted(script) as server, client(server.address) as remote:
-        a, long, c = remote.search_each(["a", "b" * 51, "c"], 1)
+        a, long, c = asyncio.run(remote.search_each(["a", "b" * 51, "c"], 1))
     assert [a, c] == [echo("a", 1), echo("c", 1)]
     assert isinstance(long, QueryError)
     assert str(long) == "the query has 51 characters"
@@ -302,7 +301,7 @@ def test_a_replica_that_hangs_leaves_time_for_another() -> None:
         # Half of the time goes to the one that hangs; on a busy machine the rest may be too short.
         for total_s in (2.0, 20.0, 200.0):
             with client(hanging, well.address, total_timeout_s=total_s) as remote:
-                found = remote.search_each(["a"], 1) + remote.search_each(["b"], 1)
+                found = [asyncio.run(remote.search_each([query], 1))[0] for query in "ab"]
             if all(isinstance(outcome, list) for outcome in found):
                 break
         assert found == [echo("a", 1), echo("b", 1)]
@@ -337,7 +336,7 @@ def test_closing_tells_those_who_wait() -> None:
         remote.info()
         retriever.entered.acquire()
         retriever.gate.clear()
-        waiting = threads.submit(remote.search_each, ["a"], 1)
+        waiting = threads.submit(asyncio.run, remote.search_each(["a"], 1))
         retriever.entered.acquire()
         remote.close()
         remote.close()
@@ -345,7 +344,7 @@ def test_closing_tells_those_who_wait() -> None:
         assert "the client was closed" in str(outcome)
         with pytest.raises(RetrieverUnavailable, match="was closed"):
             remote.search(["a"], 1)
-        assert isinstance(remote.search_each(["a"], 1)[0], RetrieverUnavailable)
+        assert isinstance(asyncio.run(remote.search_each(["a"], 1))[0], RetrieverUnavailable)
         retriever.gate.set()
 
 
@@ -355,7 +354,7 @@ def test_a_forked_process_is_told_to_open_its_own() -> None:
     with client("http://127.0.0.1:1") as remote:
         child = os.fork()
         if not child:
-            outcome = remote.search_each(["a"], 1)[0]
+            outcome = asyncio.run(remote.search_each(["a"], 1))[0]
             os._exit(0 if "forked" in str(outcome) else 1)
         assert os.waitpid(child, 0)[1] == 0
 

@@ -34,7 +34,7 @@ def server(fingerprint: Callable[[], str], well: Callable[[], bool] = lambda: Tr
 
 
 def asked(remote: RemoteRetriever, count: int) -> list[Attempt]:
-    return [remote.search_each([f"q{n}"], 1)[0] for n in range(count)]
+    return [asyncio.run(remote.search_each([f"q{n}"], 1))[0] for n in range(count)]
 
 
 @pytest.mark.parametrize("mode", ["wait", "observe", "raise"])
