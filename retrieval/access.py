@@ -42,10 +42,5 @@ def request_headers(token: str | None, addresses: Sequence[str]) -> dict[str, st
             raise SettingsError(
                 "an address has a user name and there is a token; a server can be sent only one"
             )
-        headers["authorization"] = bearer(token)
+        headers["authorization"] = f"Bearer {token}"
     return headers
-
-
-def bearer(token: str) -> str:
-    """The value of the header `authorization`."""
-    return f"Bearer {token}"

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.retrieval.errors import RetrieverUnavailable, is_outage
-from prompt_coevo.retrieval.outcomes import Attempt, raise_first
+from prompt_coevo.retrieval.outcomes import Attempt
 from prompt_coevo.retrieval.pace import LateAnswers, Pace, Waiting
 from prompt_coevo.retrieval.retriever import Hit
 from prompt_coevo.retrieval.worker import Worker
@@ -88,12 +88,6 @@ class Batcher:
         self.pace = Pace()
         self._arrived = asyncio.Event()
         self.waiting = 0
-
-    async def search(
-        self, queries: Sequence[str], k: int, *, deadline_s: float | None = None
-    ) -> list[list[Hit]]:
-        """Raises QueueFull, DeadlineExceeded, and what the search itself raises for these queries."""
-        return raise_first(await self.search_each(queries, k, deadline_s=deadline_s))
 
     async def search_each(
         self, queries: Sequence[str], k: int, *, deadline_s: float | None = None

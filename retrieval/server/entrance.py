@@ -7,7 +7,6 @@ import ipaddress
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from prompt_coevo.retrieval.access import bearer
 from prompt_coevo.retrieval.server.errors import Refusal
 from prompt_coevo.retrieval.server.settings import ServerSettings
 
@@ -29,7 +28,7 @@ class Entrance:
         self._hosts = {"localhost", _name(settings.host), *hosts}
         self._checks_host = bool(hosts) or _is_loopback(listens_on)
         self._origins = {origin.encode() for origin in settings.allowed_origins}
-        self._bearer = None if settings.token is None else bearer(settings.token).encode()
+        self._bearer = None if settings.token is None else f"Bearer {settings.token}".encode()
 
     def check_sender(self, headers: Headers) -> None:
         """Raises Refusal for the wrong host and for a foreign page."""

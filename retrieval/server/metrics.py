@@ -66,19 +66,20 @@ class Metrics:
         name = f"{_PREFIX}_requests_total"
         replies = [f'{name}{{status="{code}"}} {n}' for code, n in sorted(self.requests.items())]
         add(name, "counter", "Replies to /retrieve, and to who was turned away.", *replies)
-        name = f"{_PREFIX}_queries_total"
-        add(name, "counter", "Queries answered.", f"{name} {self.queries}")
         for told, about, number in (
-            ("refused", "Queries that cannot be searched for.", self.refused_queries),
-            ("failed", "Queries for which the search failed.", self.failed_queries),
-            ("cut", "Queries that were too long.", self.cut_queries),
+            ("queries", "Queries answered.", self.queries),
+            ("refused_queries", "Queries that cannot be searched for.", self.refused_queries),
+            ("failed_queries", "Queries for which the search failed.", self.failed_queries),
+            ("cut_queries", "Queries that were too long.", self.cut_queries),
         ):
-            name = f"{_PREFIX}_{told}_queries_total"
+            name = f"{_PREFIX}_{told}_total"
             add(name, "counter", about, f"{name} {number}")
-        name = f"{_PREFIX}_batch_queries"
-        add(name, "histogram", "Queries per search.", *self.batch_queries.lines(name))
-        name = f"{_PREFIX}_request_seconds"
-        add(name, "histogram", "Time per request.", *self.request_seconds.lines(name))
+        for told, about, histogram in (
+            ("batch_queries", "Queries per search.", self.batch_queries),
+            ("request_seconds", "Time per request.", self.request_seconds),
+        ):
+            name = f"{_PREFIX}_{told}"
+            add(name, "histogram", about, *histogram.lines(name))
         name = f"{_PREFIX}_waiting_queries"
         add(name, "gauge", "Queries that wait for a search.", f"{name} {waiting}")
         name = "process_cpu_seconds_total"

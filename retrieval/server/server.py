@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 from prompt_coevo.errors import HostError
 from prompt_coevo.extras import require
 from prompt_coevo.retrieval.retriever import Retriever
 from prompt_coevo.retrieval.server.settings import ServerSettings
-
-if TYPE_CHECKING:
-    from prompt_coevo.retrieval.server.service import RetrievalService
 
 _KEEP_ALIVE_S = 75
 _GRACE_S = 10
@@ -33,13 +28,28 @@ class RetrievalServer:
         )
         import uvicorn
 
+        from prompt_coevo.retrieval.server.app import RetrievalApp
+        from prompt_coevo.retrieval.server.entrance import Entrance
         from prompt_coevo.retrieval.server.service import RetrievalService
 
         _allow_open_files(settings.max_connections)
         self._service = RetrievalService(retriever, settings)
         self._listener = _listen(settings.host, settings.port)
         host, port = self._listener.getsockname()[:2]
-        self._server = uvicorn.Server(_config(self._service, host, self.stop))
+        config = uvicorn.Config(
+            RetrievalApp(self._service, Entrance(settings, host), self.stop),
+            http="httptools",
+            ws="none",
+            lifespan="on",
+            log_level="warning",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=settings.max_connections + 1,  # uvicorn refuses who reaches it
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=_GRACE_S,
+        )
+        self._server = uvicorn.Server(config)
         self.address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def run(self) -> None:
@@ -52,29 +62,6 @@ class RetrievalServer:
     def stop(self) -> None:
         """Let `run` return once the requests under way are answered. From any thread."""
         self._server.should_exit = True
-
-
-def _config(service: RetrievalService, listens_on: str, failed: Callable[[], None]) -> Any:
-    import uvicorn
-
-    from prompt_coevo.retrieval.server.app import RetrievalApp
-    from prompt_coevo.retrieval.server.entrance import Entrance
-
-    settings = service.settings
-
-    return uvicorn.Config(
-        RetrievalApp(service, Entrance(settings, listens_on), failed),
-        http="httptools",
-        ws="none",
-        lifespan="on",
-        log_level="warning",
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        limit_concurrency=settings.max_connections + 1,  # uvicorn refuses who reaches it
-        timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=_GRACE_S,
-    )
 
 
 def _listen(host: str, port: int) -> socket.socket:

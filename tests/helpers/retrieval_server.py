@@ -17,7 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from prompt_coevo.retrieval.batcher import Batcher
 from prompt_coevo.retrieval.errors import RetrieverUnavailable
+from prompt_coevo.retrieval.outcomes import raise_first
 from prompt_coevo.retrieval.retriever import Hit, IndexInfo
 from prompt_coevo.retrieval.server.server import RetrievalServer
 from prompt_coevo.retrieval.server.settings import ServerSettings
@@ -134,3 +136,11 @@ def main(port: int) -> None:
 
 if __name__ == "__main__":
     main(int(sys.argv[1]))
+
+
+class RaisingBatcher(Batcher):
+    """A batcher that can be asked for hits alone."""
+
+    async def search(self, queries: Sequence[str], k: int, **options: Any) -> list[list[Hit]]:
+        """All hits. Raises the first error if there is one."""
+        return raise_first(await self.search_each(queries, k, **options))

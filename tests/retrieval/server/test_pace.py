@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from helpers.retrieval_server import EchoRetriever, echo
-from prompt_coevo.retrieval.batcher import Batcher, DeadlineExceeded
+from helpers.retrieval_server import EchoRetriever, RaisingBatcher, echo
+from prompt_coevo.retrieval.batcher import DeadlineExceeded
 from prompt_coevo.retrieval.errors import RetrieverUnavailable
 from prompt_coevo.retrieval.pace import LateAnswers, Pace, Waiting
 from prompt_coevo.retrieval.retriever import Hit
@@ -52,13 +52,13 @@ class OnTheLoop:
 def run(
     monkeypatch: pytest.MonkeyPatch,
     seconds: Callable[[int], float],
-    scenario: Callable[[Batcher], Any],
+    scenario: Callable[[RaisingBatcher], Any],
     **options: Any,
 ) -> tuple[Any, list[list[str]]]:
     """The scenario in made-up time, all of the batcher's own but for the thread."""
     loop = VirtualLoop()
     slow = OnTheLoop(loop, seconds)
-    batcher = Batcher(lambda queries, k: [], Worker("unused"), **options)
+    batcher = RaisingBatcher(lambda queries, k: [], Worker("unused"), **options)
     monkeypatch.setattr(batcher, "_searched", slow.searched)
     clock = "prompt_coevo.retrieval.batcher.time.perf_counter"
     monkeypatch.setattr(clock, loop.time)
@@ -75,7 +75,7 @@ def run(
 
 
 async def insisting(
-    batcher: Batcher, query: str, patience_s: float, tries: int, another: bool = False
+    batcher: RaisingBatcher, query: str, patience_s: float, tries: int, another: bool = False
 ) -> int:
     """As our client does: asks again when it gave up, or asks something else then.
 
@@ -93,8 +93,8 @@ async def insisting(
 
 def crowd(
     size: int, patience_s: float, tries: int, another: bool = False
-) -> Callable[[Batcher], Any]:
-    async def scenario(batcher: Batcher) -> list[int]:
+) -> Callable[[RaisingBatcher], Any]:
+    async def scenario(batcher: RaisingBatcher) -> list[int]:
         asked = (insisting(batcher, f"q{n}", patience_s, tries, another) for n in range(size))
         return list(await asyncio.gather(*asked))
 
@@ -115,7 +115,7 @@ def test_a_search_longer_than_anybody_waits_is_answered_at_the_next_try(
 ) -> None:
     """3 s a search, whatever it holds, and clients that wait 2 s: six searches were for nothing."""
 
-    async def scenario(batcher: Batcher) -> Any:
+    async def scenario(batcher: RaisingBatcher) -> Any:
         if known:
             await crowd(4, 2.0, 3)(batcher)
         asked = (insisting(batcher, f"other {n}", 2.0, 12) for n in range(64))
@@ -133,7 +133,7 @@ def test_a_request_longer_than_its_client_waits_is_answered_in_several_tries(
     """0.1 s a query, 64 in a request, 2 s."""
     queries = [f"q{number}" for number in range(64)]
 
-    async def scenario(batcher: Batcher) -> int:
+    async def scenario(batcher: RaisingBatcher) -> int:
         for attempt in range(1, 20):
             try:
                 found = await batcher.search(queries, 1, deadline_s=2.0)
@@ -157,7 +157,7 @@ def test_fast_searches_are_not_made_small(monkeypatch: pytest.MonkeyPatch) -> No
 def test_batches_grow_again_when_the_backend_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
     sick = [True]
 
-    async def scenario(batcher: Batcher) -> list[int]:
+    async def scenario(batcher: RaisingBatcher) -> list[int]:
         await crowd(64, 2.0, 9)(batcher)
         sick.clear()
         return list(await crowd(1000, 2.0, 3)(batcher))
@@ -172,7 +172,7 @@ def test_with_too_much_to_do_searches_do_not_become_single_ones(
 ) -> None:
     """Somebody has almost no time left at any moment; a search alone costs five times as much here."""
 
-    async def scenario(batcher: Batcher) -> list[int]:
+    async def scenario(batcher: RaisingBatcher) -> list[int]:
         async def late(n: int) -> int:
             await asyncio.sleep(n * 0.02)
             return await insisting(batcher, f"q{n}", 2.0, 1)
@@ -184,7 +184,7 @@ def test_with_too_much_to_do_searches_do_not_become_single_ones(
 
 
 def test_the_impatient_are_served_beside_the_patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(batcher: Batcher) -> tuple[list[int], list[int]]:
+    async def scenario(batcher: RaisingBatcher) -> tuple[list[int], list[int]]:
         async def again_and_again(n: int) -> list[int]:
             return [await insisting(batcher, f"q{n} {time}", 20.0, 3) for time in range(5)]
 
@@ -200,7 +200,7 @@ def test_the_impatient_are_served_beside_the_patient(monkeypatch: pytest.MonkeyP
 
 
 def test_what_timed_out_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(batcher: Batcher) -> None:
+    async def scenario(batcher: RaisingBatcher) -> None:
         first = asyncio.create_task(batcher.search(["first"], 1))
         await asyncio.sleep(0.5)
         with pytest.raises(DeadlineExceeded):
@@ -278,7 +278,7 @@ def test_a_search_that_hangs_is_an_outage_and_the_next_one_is_made() -> None:
         return retriever.search(queries, k)
 
     async def scenario() -> None:
-        batcher = Batcher(search, Worker("test"), max_search_s=0.05)
+        batcher = RaisingBatcher(search, Worker("test"), max_search_s=0.05)
         for _ in range(3):
             with pytest.raises(RetrieverUnavailable, match=r"a search hangs: .* within 0.05 s"):
                 await batcher.search(["hang"], 1)
@@ -319,7 +319,7 @@ def test_a_timeout_of_the_retrievers_own_is_its_failure() -> None:
 
     async def scenario() -> None:
         with pytest.raises(TimeoutError, match="the database"):
-            await Batcher(search, Worker("test"), max_search_s=3600).search(["a"], 1)
+            await RaisingBatcher(search, Worker("test"), max_search_s=3600).search(["a"], 1)
 
     asyncio.run(scenario())
 
@@ -345,7 +345,7 @@ def test_what_asyncio_does_not_pass_on_is_told_as_a_failure(error: BaseException
         return [[] for _ in queries]
 
     async def ask() -> list[object]:
-        batcher = Batcher(search, Worker("test"))
+        batcher = RaisingBatcher(search, Worker("test"))
         return list(await batcher.search_each(["good", "bad"], 1, deadline_s=60))
 
     good, bad = asyncio.run(ask())

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from helpers.retrieval_server import EchoRetriever, echo, serving
+from helpers.retrieval_server import EchoRetriever, RaisingBatcher, echo, serving
 from helpers.wire_forms import CLIENTS, ClientForm
 from prompt_coevo.errors import HostError, SettingsError
-from prompt_coevo.retrieval.batcher import Batcher, DeadlineExceeded, QueueFull
+from prompt_coevo.retrieval.batcher import DeadlineExceeded, QueueFull
 from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
 from prompt_coevo.retrieval.retriever import Hit, Limits
 from prompt_coevo.retrieval.server.server import RetrievalServer
@@ -299,8 +299,8 @@ def test_settings_that_cannot_work_are_refused(values: dict[str, Any]) -> None:
         ServerSettings(**values)
 
 
-def batcher(retriever: EchoRetriever, **options: Any) -> Batcher:
-    return Batcher(retriever.search, Worker("test"), **options)
+def batcher(retriever: EchoRetriever, **options: Any) -> RaisingBatcher:
+    return RaisingBatcher(retriever.search, Worker("test"), **options)
 
 
 def test_a_long_request_is_searched_in_parts() -> None:
@@ -375,7 +375,7 @@ def test_the_pause_ends_when_all_have_asked_again(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_retriever_that_loses_an_answer_is_noticed() -> None:
-    lost = Batcher(lambda queries, k: [], Worker("test"))
+    lost = RaisingBatcher(lambda queries, k: [], Worker("test"))
     with pytest.raises(ValueError, match="shorter"):
         asyncio.run(lost.search(["a"], 1))
 
