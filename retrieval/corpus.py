@@ -24,6 +24,19 @@ from prompt_coevo.retrieval.errors import CorpusError, IndexFileError
 Progress: TypeAlias = Callable[[int, int], None]
 """Called now and then with how much is done and how much there is."""
 
+
+class Steps:
+    """Adds up what is done, and tells a function that follows it, if there is one."""
+
+    def __init__(self, total: int, progress: Progress | None) -> None:
+        self._done, self._total, self._progress = 0, total, progress
+
+    def advance(self, count: int) -> None:
+        self._done += count
+        if self._progress:
+            self._progress(self._done, self._total)
+
+
 _REPORT_EVERY = 1 << 24  # bytes
 
 

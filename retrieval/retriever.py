@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -67,25 +66,23 @@ class Limits:
     max_queries: int = 16_384
 
 
-def no_limits() -> Limits:
-    """For what is behind a tool or a server that has limits."""
-    return Limits(sys.maxsize, sys.maxsize, sys.maxsize)
-
-
 def check_search(queries: Sequence[str], k: int, limits: Limits | None = None) -> None:
     """Raise QueryError for what no retriever should be asked."""
     limits = limits or Limits()
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= limits.max_k:
-        raise QueryError(f"k must be a number from 1 to {limits.max_k}, but is {shown(k)}")
     if isinstance(queries, str):
         raise QueryError("queries must be a list of texts, but is one text; put it into a list")
-    if len(queries) > limits.max_queries:
-        raise QueryError(
-            f"{len(queries)} queries at once, at most {limits.max_queries} are allowed"
-        )
+    check_size(len(queries), k, limits)
     for number, query in enumerate(queries):
         if (problem := query_problem(query, limits.max_query_chars)) is not None:
             raise QueryError(f"query {number} {problem}")
+
+
+def check_size(count: int, k: int, limits: Limits) -> None:
+    """Raise QueryError for too many queries, or a `k` that nobody may ask for."""
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= limits.max_k:
+        raise QueryError(f"k must be a number from 1 to {limits.max_k}, but is {shown(k)}")
+    if count > limits.max_queries:
+        raise QueryError(f"{count} queries at once, at most {limits.max_queries} are allowed")
 
 
 def query_problem(query: object, max_chars: int) -> str | None:

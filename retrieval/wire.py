@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -27,7 +27,7 @@ from prompt_coevo.retrieval.retriever import (
     Hit,
     IndexInfo,
     Limits,
-    check_search,
+    check_size,
     query_problem,
     shortened,
     shown,
@@ -91,11 +91,7 @@ def read_request(body: bytes, *, default_k: int, limits: Limits) -> WireRequest:
         raise QueryError(f"return_scores must be true or false, but is {shown(scores)}")
     topk = request.get("topk")
     k = default_k if topk is None or (topk == 0 and topk is not False) else topk
-    check_search([], k, limits)
-    if len(queries) > limits.max_queries:
-        raise QueryError(
-            f"{len(queries)} queries at once, at most {limits.max_queries} are allowed"
-        )
+    check_size(len(queries), k, limits)
     most = limits.max_query_chars
     kept = [shortened(query, most) if isinstance(query, str) else query for query in queries]
     cut = tuple(
@@ -138,29 +134,28 @@ def write_request(queries: Sequence[str], k: int) -> bytes:
 
 def write_reply(attempts: Sequence[Attempt], return_scores: bool) -> bytes:
     """The body of a reply."""
-    form = _with_score if return_scores else _document
-    reply: dict[str, Any] = {
-        "result": [
-            [form(hit) for hit in attempt] if isinstance(attempt, list) else []
+    try:
+        return _dumps(_reply(attempts, return_scores))
+    except TypeError:  # a passage has half of a surrogate pair; the others must not suffer from it
+        sendable = [
+            [replace(hit, fields=_sendable(hit.fields)) for hit in attempt]
+            if isinstance(attempt, list)
+            else attempt
             for attempt in attempts
         ]
-    }
-    reply.update(_errors(attempts))
-    try:
-        return _dumps(reply)
-    except TypeError:  # a passage has half of a surrogate pair; the others must not suffer from it
-        sendable = _with_sendable if return_scores else _sendable
-        reply["result"] = [[sendable(item) for item in items] for items in reply["result"]]
-        return json.dumps(reply, ensure_ascii=False).encode("utf-8", "replace")
+        reply = json.dumps(_reply(sendable, return_scores), ensure_ascii=False)
+        return reply.encode("utf-8", "replace")
 
 
-def _sendable(document: dict[str, Any]) -> dict[str, Any]:
-    """Without those fields of a document that cannot be sent, such as numbers that are too large."""
-    return {name: value for name, value in document.items() if name in _OWN or _fits(name, value)}
+def _reply(attempts: Sequence[Attempt], return_scores: bool) -> dict[str, Any]:
+    form = _with_score if return_scores else _document
+    result = [[form(hit) for hit in one] if isinstance(one, list) else [] for one in attempts]
+    return {"result": result, **_errors(attempts)}
 
 
-def _with_sendable(item: dict[str, Any]) -> dict[str, Any]:
-    return {"document": _sendable(item["document"]), "score": item["score"]}
+def _sendable(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Without those that cannot be sent, such as numbers that are too large."""
+    return {name: value for name, value in fields.items() if _fits(name, value)}
 
 
 def _fits(name: str, value: Any) -> bool:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from prompt_coevo.retrieval.analyzer import Analyzer
 from prompt_coevo.retrieval.bm25.index import Files
 from prompt_coevo.retrieval.bm25.words import hashes
-from prompt_coevo.retrieval.corpus import Corpus, Progress
+from prompt_coevo.retrieval.corpus import Corpus, Progress, Steps
 from prompt_coevo.retrieval.shards import Shard
 
 K1, B = 0.9, 0.4
@@ -102,7 +102,7 @@ def build_bm25(
     """
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    steps = _Steps(2 * len(corpus), progress)
+    steps = Steps(2 * len(corpus), progress)
     runs = [list(_write_runs(corpus, part.rows, work, analyzer.words, steps)) for part in parts]
     statistics = _statistics([run for of_part in runs for run in of_part])
     for part, of_part in zip(parts, runs, strict=True):
@@ -116,18 +116,8 @@ def build_bm25(
     }
 
 
-class _Steps:
-    def __init__(self, total: int, progress: Progress | None) -> None:
-        self._done, self._total, self._progress = 0, total, progress
-
-    def advance(self, rows: int) -> None:
-        self._done += rows
-        if self._progress:
-            self._progress(self._done, self._total)
-
-
 def _write_runs(
-    corpus: Corpus, rows: range, work: Path, words: Words, steps: _Steps
+    corpus: Corpus, rows: range, work: Path, words: Words, steps: Steps
 ) -> Iterator[_RunFiles]:
     found = (words(passage.contents) for passage in corpus.passages(rows))
     row = rows.start
@@ -194,7 +184,7 @@ def _counts(runs: Sequence[_RunFiles], terms: Hashes) -> Ints:
 
 
 def _write_part(
-    folder: Path, runs: Sequence[_RunFiles], statistics: _Statistics, steps: _Steps
+    folder: Path, runs: Sequence[_RunFiles], statistics: _Statistics, steps: Steps
 ) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     files = Files(folder)

@@ -9,6 +9,7 @@ beside this file, or in the user's cache if that cannot be written to, or where 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,11 +19,11 @@ from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
 from prompt_coevo.retrieval.analyzer import Analyzer
 from prompt_coevo.retrieval.arrays import open_array, write_head
 from prompt_coevo.retrieval.bm25.words import hashes
-from prompt_coevo.retrieval.cores import cores
 from prompt_coevo.retrieval.errors import IndexFileError
 from prompt_coevo.retrieval.shards import Ranking
 
@@ -37,6 +38,7 @@ _KINDS: Final = {
 _CHUNK = 8  # queries that a thread takes at a time
 _WORTH_THREADS = 200_000  # postings; fewer are added up sooner than a thread is woken
 _MOST_KNOWN = 1 << 16  # words
+_THREADS: Final = "OMP_NUM_THREADS"
 
 Place: TypeAlias = tuple[int, int]
 """How frequent a word is in the corpus, and its number in this index."""
@@ -96,7 +98,7 @@ class _Best(NamedTuple):
 class Bm25Index:
     """The rows of a corpus, or of a shard of it, by BM25. Safe to use from several threads.
 
-    Many queries are divided among the `cores` of the process. Raises IndexFileError, and MissingExtraError
+    Many queries are divided among the cores of the process. Raises IndexFileError, and MissingExtraError
     without numba.
     """
 
@@ -120,8 +122,8 @@ class Bm25Index:
             raise self._misfit()
         self._known: dict[str, Place] = {}
         self._free: deque[_Sums] = deque()
-        self._threads = cores()
-        self._others = ThreadPoolExecutor(self._threads, "bm25") if self._threads > 1 else None
+        threads = _cores()
+        self._others = ThreadPoolExecutor(threads, "bm25") if threads > 1 else None
 
     def search_rows(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Rows of the corpus and their scores, the best first; of equal ones the first row is first.
@@ -222,3 +224,21 @@ class Bm25Index:
         return IndexFileError(
             f"the files in {self.folder} do not belong together; build the index again"
         )
+
+
+def _cores() -> int:
+    """How many threads a search may use: what OMP_NUM_THREADS says, which torch and faiss heed, too, else
+    the cores given to this process.
+
+    Raises SettingsError if it is no number.
+    """
+    wanted = os.environ.get(_THREADS, "").partition(",")[0].strip()  # a list is for nested threads
+    if not wanted:
+        return (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
+    if not wanted.isdecimal() or int(wanted) == 0:
+        raise SettingsError(f"{_THREADS} must be a number above 0, but is {wanted!r}")
+    return int(wanted)

@@ -57,7 +57,7 @@ def of_manifest(entry: Any) -> Analyzer:
 
     Raises IndexFileError for one that is not to be had here, or finds other words now.
     """
-    said = entry if isinstance(entry, dict) else {"name": entry}
+    said = entry if isinstance(entry, dict) else {}
     name, options = said.get("name"), said.get("options")
     if not isinstance(name, str) or not isinstance(options, dict):
         raise IndexFileError(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,14 +20,26 @@ from prompt_coevo.retrieval.dense.faiss_package import load_faiss
 from prompt_coevo.retrieval.dense.gpu import free_gpu_bytes
 from prompt_coevo.retrieval.dense.sources import BLOCK_BYTES
 from prompt_coevo.retrieval.dense.stored import StoredVectors
-from prompt_coevo.retrieval.errors import IndexFileError
-from prompt_coevo.retrieval.kinds import Foreseen
 
 _ID, _LEVEL, _OFFSET, _NEIGHBOR, _NUMBER = 8, 4, 8, 4, 4
 # Lists grow by doubling, and are seldom full; measured: tests/retrieval/dense/test_estimate.py.
 _LIST_ROOM: Final = 1.5
 _TRAINED_AT_ONCE: Final = 100_000  # what faiss copies of the sample for the codes of lists
 _BLOCKS: Final = 3 * BLOCK_BYTES  # one that is read while the last is let go, and what coding needs
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """What a build will take, in bytes.
+
+    `what` is built; `parts` are the larger things that it reads or makes, for the reader; `memory` and
+    `disk` are what it needs of them at most.
+    """
+
+    what: str
+    parts: Mapping[str, int]
+    memory: int
+    disk: int
 
 
 class UnknownTypeError(CoevoError, LookupError):
@@ -52,9 +65,10 @@ def foresee(
     if faiss_file is None:
         parts["vectors, until the index is done"] = vectors
     else:
-        ready = _fitting(StoredVectors(faiss, faiss_file), faiss_file, passages, dimension, encoder)
+        ready = StoredVectors(faiss, faiss_file)
+        ready.refuse_others(passages, dimension, encoder)
         size = faiss_file.stat().st_size
-        if index == "auto" or (index == "Flat" and ready.is_flat):
+        if ready.stays(index):
             linked = {f"index {faiss_file}, linked": size}
             return Foreseen(f"{ready.type} as it is, {numbers}", linked, _BLOCKS, 0)
         ready.refuse_inexact(kind)
@@ -69,24 +83,13 @@ def foresee(
     parts["index"] = sum(each)
     memory, disk = _BLOCKS, sum(each)
     if empty is not None:
-        whole = round(_room(faiss, empty) * max(each))
+        room = _LIST_ROOM if isinstance(empty, faiss.IndexIVF) else 1.0
+        whole = round(room * max(each))
         memory += max(whole, _training_bytes(faiss, empty, largest))
         disk += max(each)  # what is written last stands beside what was kept of it
     if faiss_file is None:
         disk += vectors
     return Foreseen(f"{kind}, {numbers}", parts, memory, disk)
-
-
-def _fitting(
-    ready: StoredVectors, path: Path, passages: int, dimension: int, encoder: str
-) -> StoredVectors:
-    if (len(ready), ready.dimension) != (passages, dimension):
-        raise IndexFileError(
-            f"the index {path} has {len(ready)} vectors of {ready.dimension} numbers, but there are "
-            f"{passages} passages, and the encoder {encoder} makes {dimension} numbers; name the corpus "
-            "and the encoder it was built with"
-        )
-    return ready
 
 
 def index_bytes(faiss: Any, empty: Any, count: int) -> int:
@@ -116,10 +119,6 @@ def index_bytes(faiss: Any, empty: Any, count: int) -> int:
 def _codebook(index: Any) -> int:
     pq = getattr(index, "pq", None)
     return 0 if pq is None else _NUMBER * int(index.d) * int(pq.ksub)
-
-
-def _room(faiss: Any, empty: Any) -> float:
-    return _LIST_ROOM if isinstance(empty, faiss.IndexIVF) else 1.0
 
 
 def _training_bytes(faiss: Any, empty: Any, count: int) -> int:

@@ -20,16 +20,10 @@ class FaissConflictError(CoevoError, ImportError):
 
 
 def load_faiss() -> Any:
-    """The module. Raises MissingExtraError without it, FaissConflictError if it is there twice."""
-    refuse_conflict()
-    require("faiss", extra="retrieval", purpose="a dense index")
-    import faiss
+    """The module. Raises MissingExtraError without it.
 
-    return faiss
-
-
-def refuse_conflict() -> None:
-    """Raise FaissConflictError if several packages bring a module `faiss`, as for CPU and for GPU."""
+    Raises FaissConflictError if several packages bring it, as for CPU and for GPU.
+    """
     names = {re.sub(r"[-_.]+", "-", found.name or "").lower() for found in distributions()}
     rivals = sorted(name for name in names if re.fullmatch(r"faiss-(cpu|gpu(-.+)?)", name))
     if len(rivals) > 1:
@@ -37,11 +31,10 @@ def refuse_conflict() -> None:
             f"{' and '.join(rivals)} are both installed and overwrite each other's module 'faiss'; "
             f"run: pip uninstall {' '.join(rivals)}; then install the one you want again"
         )
+    require("faiss", extra="retrieval", purpose="a dense index")
+    import faiss
 
-
-def has_gpu(faiss: Any) -> bool:
-    """Whether this faiss can use a GPU, and there is one."""
-    return hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus() > 0
+    return faiss
 
 
 @contextmanager

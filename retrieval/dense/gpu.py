@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 
 from prompt_coevo.retrieval.dense.encoders import Vectors
-from prompt_coevo.retrieval.dense.faiss_package import has_gpu
 from prompt_coevo.retrieval.dense.ranking import Numbers
 from prompt_coevo.retrieval.dense.search import FaissVectors, FlatVectors, VectorIndex
 from prompt_coevo.retrieval.errors import IndexFileError
@@ -26,7 +25,7 @@ _USABLE = 0.85
 
 def free_gpu_bytes(faiss: Any) -> tuple[int, ...]:
     """What each visible GPU has free; nothing if faiss has no GPU."""
-    if not has_gpu(faiss):
+    if not hasattr(faiss, "StandardGpuResources") or not faiss.get_num_gpus():
         return ()
     import torch
 

@@ -18,8 +18,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from prompt_coevo.files import replace as replace_file
 from prompt_coevo.retrieval.corpus import Corpus, Progress
-from prompt_coevo.retrieval.dense.adoption import adopt, ready_vectors
 from prompt_coevo.retrieval.dense.build import (
     FAISS_FILE,
     FLAT_FILE,
@@ -39,6 +39,7 @@ from prompt_coevo.retrieval.dense.search import (
     VectorIndex,
     read_faiss_index,
 )
+from prompt_coevo.retrieval.dense.stored import StoredVectors, adopt, ready_vectors
 from prompt_coevo.retrieval.errors import IndexFileError, RetrieverError
 from prompt_coevo.retrieval.shards import Ranking
 
@@ -72,60 +73,37 @@ def build_dense(
     loaded = load(encoder)
     encoders = on_devices(loaded, devices) if faiss_file is None else [loaded]
     folder.mkdir(parents=True, exist_ok=True)
+    gpus = free_gpu_bytes(faiss) if faiss_file is None else ()
+    kind = choose_type(index, len(corpus), len(rows), loaded.dimension, gpus)
+    if faiss_file is None or index != "auto":
+        # A type that cannot be had must not cost hours of embedding.
+        refuse_too_few(faiss, new_index(faiss, loaded.dimension, kind), kind, len(rows))
+    source: Embeddings | StoredVectors
     if faiss_file is not None:
-        return _from_ready(faiss, faiss_file, corpus, folder, loaded, index, rows, progress)
-    kind = choose_type(index, len(corpus), len(rows), loaded.dimension, free_gpu_bytes(faiss))
-    # A type that cannot be had must not cost hours of embedding.
-    refuse_too_few(faiss, new_index(faiss, loaded.dimension, kind), kind, len(rows))
-    embeddings = Embeddings(corpus, rows, encoders[0], folder / _CHUNKS)
-    asked = {"index": index, "vectors": embeddings.fingerprint}
+        source = ready_vectors(faiss, faiss_file, corpus, rows, loaded)
+        if source.stays(index):
+            adopt(source, faiss_file, folder / FAISS_FILE, progress)
+            return _details(loaded, "adopted", FAISS_FILE, len(rows))
+        source.refuse_inexact(kind)
+        made_of = {"encoder": [loaded.sha256, asdict(loaded.source.recipe)]}
+    else:
+        source, made_of = Embeddings(corpus, rows, encoders[0], folder / _CHUNKS), {}
+
+    def writing(done: int, total: int) -> None:
+        if faiss_file is None:  # every row was counted once as it was embedded
+            done, total = total + done, 2 * total
+        progress(done, total)
 
     def made() -> dict[str, Any]:
-        embeddings.compute(lambda done, total: progress(done, 2 * total), encoders)
-        file = write_index(
-            faiss,
-            embeddings,
-            kind,
-            folder,
-            lambda done, total: progress(total + done, 2 * total),
-            embeddings.fingerprint,
-        )
+        if isinstance(source, Embeddings):
+            source.compute(lambda done, total: progress(done, 2 * total), encoders)
+        file = write_index(faiss, source, kind, folder, writing, source.fingerprint)
         return _details(encoders[0], kind, file, len(rows))
 
+    asked = {"index": index, "vectors": source.fingerprint, **made_of}
     details = _made_once(folder, asked, made)
     shutil.rmtree(folder / _CHUNKS, ignore_errors=True)
     return details
-
-
-def _from_ready(
-    faiss: Any,
-    source: Path,
-    corpus: Corpus,
-    folder: Path,
-    encoder: Encoder,
-    index: str,
-    rows: range,
-    progress: Progress,
-) -> dict[str, Any]:
-    kind = choose_type(index, len(corpus), len(rows), encoder.dimension)
-    if index != "auto":
-        refuse_too_few(faiss, new_index(faiss, encoder.dimension, kind), kind, len(rows))
-    ready = ready_vectors(faiss, source, corpus, rows, encoder)
-    if index == "auto" or (index == "Flat" and ready.is_flat):
-        adopt(ready, source, folder / FAISS_FILE, progress)
-        return _details(encoder, "adopted", FAISS_FILE, len(rows))
-    ready.refuse_inexact(kind)
-    asked = {
-        "index": index,
-        "vectors": ready.fingerprint,
-        "encoder": [encoder.sha256, asdict(encoder.source.recipe)],
-    }
-
-    def made() -> dict[str, Any]:
-        file = write_index(faiss, ready, kind, folder, progress, ready.fingerprint)
-        return _details(encoder, kind, file, len(rows))
-
-    return _made_once(folder, asked, made)
 
 
 def _details(encoder: Encoder, index: str, file: str, vectors: int) -> dict[str, Any]:
@@ -157,9 +135,7 @@ def _made_once(
         if finished["asked"] == asked and (folder / details["file"]).is_file():
             return details
     details = make()
-    draft = path.with_suffix(".json.tmp")
-    draft.write_text(json.dumps({"asked": asked, "details": details}, indent=1), "utf-8")
-    draft.replace(path)
+    replace_file(path, json.dumps({"asked": asked, "details": details}, indent=1).encode())
     return details
 
 
@@ -178,17 +154,15 @@ class DenseIndex:
         corpus: Corpus,
         details: Mapping[str, Any],
         rows: range,
-        *,
-        encoder: str | None = None,
         gpus: str = "auto",
     ) -> DenseIndex:
-        """Open an index and load its encoder; `encoder` names it if its checkpoint has moved.
+        """Open an index and load its encoder; `gpus` is as `on_gpu` says.
 
-        `gpus` is as `on_gpu` says. Raises IndexFileError if index, encoder and rows do not fit together,
-        or the vectors do not fit where they should be searched.
+        Raises IndexFileError if index, encoder and rows do not fit together, or the vectors do not fit
+        where they should be searched.
         """
         faiss = load_faiss()
-        loaded = _encoder_of(folder, details, encoder)
+        loaded = _encoder_of(folder, details["encoder"])
         vectors = open_vectors(faiss, folder / details["file"], gpus)
         if (vectors.count, vectors.dimension) != (len(rows), loaded.dimension):
             raise IndexFileError(
@@ -226,9 +200,8 @@ class DenseIndex:
         return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
 
 
-def _encoder_of(folder: Path, details: Mapping[str, Any], name: str | None) -> Encoder:
-    wanted = details["encoder"]
-    source = resolve(name or wanted["name"])
+def _encoder_of(folder: Path, wanted: Mapping[str, Any]) -> Encoder:
+    source = resolve(wanted["name"])
     encoder = load(EncoderSource(source.name, source.location, Recipe(**wanted["recipe"])))
     if encoder.sha256 != wanted["sha256"]:
         raise IndexFileError(

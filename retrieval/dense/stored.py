@@ -1,4 +1,4 @@
-"""The vectors that a ready index holds, read block by block, so that another type can be made of them.
+"""A ready index file, such as Search-R1's `e5_Flat.index`: taken over as it is, or read, vector by vector.
 
 An exact index ends with its vectors, in four bytes a number. They are read from the file, not through
 its mapping, so that what was read takes no memory.
@@ -14,14 +14,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from prompt_coevo.retrieval.dense.encoders import Vectors
+from prompt_coevo.retrieval.corpus import Corpus, Progress
+from prompt_coevo.retrieval.dense.encoders import Encoder, Vectors
 from prompt_coevo.retrieval.dense.search import read_faiss_index
-from prompt_coevo.retrieval.dense.sources import BLOCK_BYTES
+from prompt_coevo.retrieval.dense.sources import BLOCK_BYTES, finite_blocks, refuse_unfinite
 from prompt_coevo.retrieval.errors import IndexFileError
 
 _WHOLE_NUMBERS: Final = frozenset({"IndexHNSWFlat", "IndexIVFFlat"})
 _COMPARED: Final = 3
 _FINGERPRINTED: Final = 64
+# Other lengths or number formats change vectors a little; quantisation, too.
+_SAMPLED_ROWS, _SLACK, _LEAST_SIMILARITY = 8, 0.02, 0.8
 
 
 class StoredVectors:
@@ -70,12 +73,25 @@ class StoredVectors:
         halves = sq is not None and sq.qtype == self._faiss.ScalarQuantizer.QT_fp16
         return self.is_flat or self.type in _WHOLE_NUMBERS or halves
 
+    def stays(self, index: str) -> bool:
+        """Whether the file itself is what `index` asks for."""
+        return index == "auto" or (index == "Flat" and self.is_flat)
+
     def refuse_inexact(self, wanted: str) -> None:
         """Raise IndexFileError if no index of the type `wanted` can be made of what is there."""
         if not self.are_exact:
             raise IndexFileError(
                 f"the index {self._path} cannot become {wanted}: its type, {self.type}, keeps vectors only "
                 "roughly; leave out --index to use it as it is, or --faiss to embed the corpus"
+            )
+
+    def refuse_others(self, passages: int, dimension: int, encoder: str) -> None:
+        """Raise IndexFileError if these are not so many vectors of this encoder's length."""
+        if (len(self), self.dimension) != (passages, dimension):
+            raise IndexFileError(
+                f"the index {self._path} has {len(self)} vectors of {self.dimension} numbers, but there "
+                f"are {passages} passages, and the encoder {encoder} makes {dimension} numbers; name the "
+                "corpus and the encoder it was built with"
             )
 
     def at(self, number: int) -> Vectors:
@@ -151,3 +167,61 @@ class StoredVectors:
                         "to use it as it is"
                     )
         self.bytes_read = 0
+
+
+def ready_vectors(
+    faiss: Any, source: Path, corpus: Corpus, rows: range, encoder: Encoder
+) -> StoredVectors:
+    """The vectors of an index file that fits these rows of the corpus and the encoder.
+
+    Raises IndexFileError if it does not.
+    """
+    if not source.is_file():
+        raise IndexFileError(f"there is no index file {source}")
+    ready = StoredVectors(faiss, source)
+    ready.refuse_others(len(rows), encoder.dimension, encoder.source.name)
+    _compare_some(ready, source, corpus, rows, encoder)
+    return ready
+
+
+def adopt(ready: StoredVectors, source: Path, target: Path, progress: Progress) -> None:
+    """Link an index file to `target`, where it takes no room, once its vectors are found to be numbers.
+
+    A type that keeps vectors only roughly holds nothing but numbers. Raises IndexFileError.
+    """
+    if ready.are_exact:
+        for _ in finite_blocks(ready, progress):
+            pass
+    target.unlink(missing_ok=True)
+    try:
+        target.hardlink_to(source.resolve())
+    except OSError:  # on another disk
+        target.symlink_to(source.resolve())
+
+
+def _compare_some(
+    ready: StoredVectors, source: Path, corpus: Corpus, rows: range, encoder: Encoder
+) -> None:
+    """Every passage must be nearest to its own vector. Any two passages may be rather similar."""
+    numbers = sorted({int(part) for part in np.linspace(0, len(rows) - 1, _SAMPLED_ROWS)})
+    try:
+        stored = np.stack([ready.at(number) for number in numbers])
+    except RuntimeError:  # nothing to compare with: the type forgets its vectors
+        return
+    for number, vector in zip(numbers, stored, strict=True):
+        refuse_unfinite(vector[None], number, ready)
+    texts = [corpus.passage(rows[number]).contents for number in numbers]
+    similar = _unit(encoder.encode_passages(texts)) @ _unit(stored).T
+    own = np.diag(similar)
+    if own.mean() < _LEAST_SIMILARITY or (own < similar.max(1) - _SLACK).any():
+        raise IndexFileError(
+            f"the index {source} was not made from this corpus with the encoder "
+            f"{encoder.source.name}: the vectors of some passages that were compared differ "
+            f"(similarity {own.mean():.2f}); name the corpus and the encoder it was built with"
+        )
+
+
+def _unit(vectors: Vectors) -> Vectors:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: Vectors = vectors / np.maximum(lengths, 1e-12)
+    return unit

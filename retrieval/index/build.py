@@ -6,19 +6,24 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prompt_coevo.retrieval import kinds
-from prompt_coevo.retrieval.corpus import Corpus, CorpusFacts, Progress, count_lines, write_offsets
+from prompt_coevo.retrieval.corpus import (
+    Corpus,
+    CorpusFacts,
+    Progress,
+    Steps,
+    count_lines,
+    write_offsets,
+)
 from prompt_coevo.retrieval.errors import CorpusError, IndexFileError
-from prompt_coevo.retrieval.index import layout, lock, manifest
+from prompt_coevo.retrieval.index import kinds, layout, lock, manifest
+from prompt_coevo.retrieval.index.kinds import Request, Stages
 from prompt_coevo.retrieval.index.manifest import CorpusReference, FileFacts, Manifest
 from prompt_coevo.retrieval.index.room import Plan, plan
-from prompt_coevo.retrieval.kinds import Request, Stages
 
-__all__ = ["Plan", "Request", "Stages", "build", "foresee"]
+__all__ = ["Plan", "Request", "build", "foresee"]
 
 
 def build(
@@ -73,18 +78,18 @@ def _planned(folder: Path, request: Request, passages: int) -> Plan:
 def _build(
     source: Path, folder: Path, request: Request, stages: Stages, told: Callable[[Plan], None]
 ) -> Manifest:
-    draft = layout.draft_path(folder)
+    draft = folder / layout.DRAFT
     facts = write_offsets(source, draft, stages("checking the corpus"))
     planned = _planned(folder, request, facts.passages)
     told(planned)
     planned.refuse_full_disk()
     _make_room(folder, _asked(request, facts))
-    draft.replace(layout.offsets_path(folder))
-    corpus = Corpus.open(source, layout.offsets_path(folder))
+    draft.replace(folder / layout.OFFSETS)
+    corpus = Corpus.open(source, folder / layout.OFFSETS)
     shards = layout.shards(folder, layout.shard_rows(len(corpus), request.shards))
     for shard in shards:
         shard.folder.mkdir(exist_ok=True)
-    details = kinds.build(request, corpus, shards, stages, layout.work_folder(folder))
+    details = kinds.build(request, corpus, shards, stages, folder / layout.WORK)
     corpus.close()
     made = Manifest(
         kind=request.kind,
@@ -94,7 +99,7 @@ def _build(
         details=details,
     )
     made.save(folder)
-    layout.request_path(folder).unlink()
+    (folder / layout.REQUEST).unlink()
     return made
 
 
@@ -119,7 +124,7 @@ def _refuse_taken(folder: Path, force: bool) -> None:
 def _make_room(folder: Path, request: Mapping[str, Any]) -> None:
     """Keep what a stopped build for the same request has left, and nothing else."""
     text = json.dumps(request, default=str, sort_keys=True)
-    path = layout.request_path(folder)
+    path = folder / layout.REQUEST
     unfinished = not (folder / manifest.NAME).exists()
     with suppress(OSError):
         if unfinished and path.read_text("utf-8") == text:
@@ -130,13 +135,5 @@ def _make_room(folder: Path, request: Mapping[str, Any]) -> None:
 
 def _file_facts(folder: Path, progress: Progress) -> tuple[FileFacts, ...]:
     names = layout.index_files(folder)
-    total = sum((folder / name).stat().st_size for name in names)
-    facts: list[FileFacts] = []
-    for name in names:
-        done = sum(known.bytes for known in facts)
-        facts.append(FileFacts.of(folder, name, partial(_shifted, progress, done, total)))
-    return tuple(facts)
-
-
-def _shifted(progress: Progress, before: int, total: int, done: int, _: int) -> None:
-    progress(before + done, total)
+    steps = Steps(sum((folder / name).stat().st_size for name in names), progress)
+    return tuple(FileFacts.of(folder, name, steps) for name in names)

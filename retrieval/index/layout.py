@@ -8,41 +8,28 @@ import stat
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
 from prompt_coevo.retrieval.index import manifest
 from prompt_coevo.retrieval.shards import Shard
 
-_SHARD = re.compile(r"shard-\d+")
+OFFSETS: Final = "offsets.npy"
+"""Where each line of the corpus begins."""
+DRAFT: Final = "offsets.tmp"
+"""The offsets while they are written."""
+WORK: Final = "work"
+"""The folder of what is needed only while an index is built."""
+REQUEST: Final = "building.json"
+"""What a build that is under way, or was stopped, was asked for."""
+LOCK: Final = "building.lock"
+"""What the build that is under way holds."""
 
-
-def offsets_path(folder: Path) -> Path:
-    """Where each line of the corpus begins."""
-    return folder / "offsets.npy"
-
-
-def draft_path(folder: Path) -> Path:
-    """The offsets while they are written."""
-    return folder / "offsets.tmp"
+_SHARD: Final = re.compile(r"shard-\d+")
 
 
 def shards(folder: Path, ranges: Iterable[range]) -> list[Shard]:
     """Ranges of rows, each with the folder for what belongs to it."""
     return [Shard(folder / f"shard-{number:03}", rows) for number, rows in enumerate(ranges)]
-
-
-def work_folder(folder: Path) -> Path:
-    """Files that are needed while an index is built."""
-    return folder / "work"
-
-
-def request_path(folder: Path) -> Path:
-    """What a build that is under way, or was stopped, was asked for."""
-    return folder / "building.json"
-
-
-def lock_path(folder: Path) -> Path:
-    """What the build that is under way holds."""
-    return folder / "building.lock"
 
 
 def shard_rows(passages: int, count: int) -> list[range]:
@@ -54,37 +41,31 @@ def shard_rows(passages: int, count: int) -> list[range]:
 def index_files(folder: Path) -> list[str]:
     """The files of a finished index but for its manifest, by their names inside the folder."""
     inside = (path for shard in _shards(folder) for path in shard.rglob("*") if path.is_file())
-    return sorted(path.relative_to(folder).as_posix() for path in [offsets_path(folder), *inside])
+    return sorted(path.relative_to(folder).as_posix() for path in [folder / OFFSETS, *inside])
 
 
 def bytes_held(folder: Path) -> int:
     """What an index, or what a stopped build left of one, takes on its disk. Links take nothing."""
     if not folder.is_dir():
         return 0
-    inside = [path for part in (work_folder(folder), *_shards(folder)) for path in part.rglob("*")]
-    facts = [path.lstat() for path in (*inside, offsets_path(folder)) if path.is_file()]
+    inside = [path for part in (folder / WORK, *_shards(folder)) for path in part.rglob("*")]
+    facts = [path.lstat() for path in (*inside, folder / OFFSETS) if path.is_file()]
     return sum(one.st_size for one in facts if stat.S_ISREG(one.st_mode) and one.st_nlink == 1)
 
 
 def clear(folder: Path) -> None:
     """Remove an index, or what a stopped build left; the manifest goes first, other files stay."""
-    for path in (folder / manifest.NAME, request_path(folder), offsets_path(folder)):
-        path.unlink(missing_ok=True)
-    for inner in (work_folder(folder), *_shards(folder)):
+    for name in (manifest.NAME, REQUEST, OFFSETS):
+        (folder / name).unlink(missing_ok=True)
+    for inner in (folder / WORK, *_shards(folder)):
         shutil.rmtree(inner, ignore_errors=True)
 
 
 def strangers(folder: Path) -> list[str]:
     """The names in the folder that no index has."""
-    places = (work_folder, request_path, lock_path, offsets_path, draft_path)
-    ours = {place(folder) for place in places}
-    return [
-        path.name
-        for path in folder.iterdir()
-        if path not in ours
-        and not path.name.startswith(manifest.NAME)
-        and not _SHARD.fullmatch(path.name)
-    ]
+    ours = {OFFSETS, DRAFT, WORK, REQUEST, LOCK, manifest.NAME, f".{manifest.NAME}.tmp"}
+    names = (path.name for path in folder.iterdir())
+    return [name for name in names if name not in ours and not _SHARD.fullmatch(name)]
 
 
 def _shards(folder: Path) -> list[Path]:

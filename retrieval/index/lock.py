@@ -25,7 +25,7 @@ def held(folder: Path) -> Iterator[None]:
 
     A killed process holds nothing. Raises OSError if the folder cannot be written to.
     """
-    path = layout.lock_path(folder)
+    path = folder / layout.LOCK
     file = _taken(path)
     try:
         yield

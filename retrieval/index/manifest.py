@@ -9,14 +9,15 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from prompt_coevo.retrieval.corpus import CorpusFacts, Progress
+from prompt_coevo.files import replace as replace_file
+from prompt_coevo.retrieval.corpus import CorpusFacts, Progress, Steps
 from prompt_coevo.retrieval.errors import IndexFileError
-from prompt_coevo.retrieval.kinds import VECTORS, WORDS, parts_of
+from prompt_coevo.retrieval.index.kinds import VECTORS, WORDS, parts_of
 from prompt_coevo.retrieval.retriever import shown
 
 FORMAT = 1
@@ -39,10 +40,10 @@ class FileFacts:
     sha256: str
 
     @classmethod
-    def of(cls, folder: Path, name: str, progress: Progress | None = None) -> FileFacts:
+    def of(cls, folder: Path, name: str, steps: Steps | None = None) -> FileFacts:
         """Read the whole file."""
         path = folder / name
-        return cls(name, path.stat().st_size, sample_hash(path), full_hash(path, progress))
+        return cls(name, path.stat().st_size, sample_hash(path), full_hash(path, steps))
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,8 @@ class CorpusReference:
 class Manifest:
     """`shards` are ranges of rows (first, one after the last) which together cover the corpus.
 
-    `details` are what is said of each part (`prompt_coevo.retrieval.kinds`): a mapping of the words, and of
-    the vectors a list with one for each shard. In the file they stand beside the other fields.
+    `details` are what is said of each part (`index.kinds`): a mapping of the words, and of the vectors a
+    list with one for each shard. In the file they stand beside the other fields.
     """
 
     kind: str
@@ -121,12 +122,7 @@ class Manifest:
 
     def save(self, folder: Path) -> None:
         """Write it as a whole or not at all."""
-        target, draft = folder / NAME, folder / f"{NAME}.tmp"
-        with draft.open("w", encoding="utf-8") as file:
-            json.dump(self._content(), file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
+        replace_file(folder / NAME, json.dumps(self._content(), indent=1).encode())
 
     def _content(self) -> dict[str, Any]:
         own = asdict(self)
@@ -162,18 +158,13 @@ def verify(folder: Path, corpus: Path | None = None, progress: Progress | None =
     manifest = load(folder)
     reference = manifest.corpus
     source = reference.find(folder) if corpus is None else corpus
-    done, total = 0, sum(facts.bytes for facts in manifest.files) + reference.bytes
-
-    def advance(inside: int, _: int) -> None:
-        if progress:
-            progress(done + inside, total)
-
+    total = sum(facts.bytes for facts in manifest.files) + reference.bytes
+    steps = Steps(total, progress)
     try:
         for facts in manifest.files:
-            if full_hash(folder / facts.name, advance) != facts.sha256:
+            if full_hash(folder / facts.name, steps) != facts.sha256:
                 raise _damaged(folder / facts.name)
-            done += facts.bytes
-        same = full_hash(source, advance) == reference.sha256
+        same = full_hash(source, steps) == reference.sha256
     except OSError as error:
         raise IndexFileError(
             f"{error.filename or folder} cannot be read: {error.strerror}; mend that, or name another file"
@@ -208,14 +199,14 @@ def read(folder: Path) -> Manifest:
         ) from None
 
 
-def full_hash(path: Path, progress: Progress | None = None) -> str:
+def full_hash(path: Path, steps: Steps | None = None) -> str:
     """SHA-256 of a file."""
-    digest, done, total = hashlib.sha256(), 0, path.stat().st_size
-    for block in _blocks(path):
-        digest.update(block)
-        done += len(block)
-        if progress:
-            progress(done, total)
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+            if steps:
+                steps.advance(len(block))
     return digest.hexdigest()
 
 
@@ -229,12 +220,6 @@ def sample_hash(path: Path) -> str:
             file.seek(last * number // (_SAMPLES - 1))
             digest.update(file.read(_SAMPLE_BYTES))
     return digest.hexdigest()[:32]
-
-
-def _blocks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            yield block
 
 
 def _manifest(content: Mapping[str, Any]) -> Manifest:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from prompt_coevo.retrieval.corpus import Corpus
 from prompt_coevo.retrieval.errors import IndexFileError, RetrieverError
 from prompt_coevo.retrieval.index import layout, manifest
+from prompt_coevo.retrieval.index.kinds import WORDS, open_parts
 from prompt_coevo.retrieval.index.manifest import Manifest
-from prompt_coevo.retrieval.kinds import WORDS, open_parts
-from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_search, no_limits
+from prompt_coevo.retrieval.retriever import Hit, IndexInfo, Limits, check_search
 from prompt_coevo.retrieval.shards import RowSearcher
+
+_UNLIMITED: Final = Limits(sys.maxsize, sys.maxsize, sys.maxsize)
 
 
 class PassageIndex:
@@ -62,7 +66,7 @@ def open_index(
     the GPUs.
     """
     made = manifest.load(folder)
-    passages = Corpus.open(_source(made, folder, corpus), layout.offsets_path(folder))
+    passages = Corpus.open(_source(made, folder, corpus), folder / layout.OFFSETS)
     if len(passages) != made.corpus.passages:
         raise IndexFileError(
             f"the offsets in {folder} are of {len(passages)} passages, but its manifest says "
@@ -86,7 +90,7 @@ def served_index(
     source = None if corpus is None else Path(corpus)
     if verify:
         manifest.verify(Path(folder), source)
-    return open_index(Path(folder), corpus=source, limits=no_limits(), gpus=gpus)
+    return open_index(Path(folder), corpus=source, limits=_UNLIMITED, gpus=gpus)
 
 
 def describe(folder: Path) -> IndexInfo:

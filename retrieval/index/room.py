@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from prompt_coevo.retrieval.dense.estimate import Foreseen
 from prompt_coevo.retrieval.errors import IndexFileError
 from prompt_coevo.retrieval.index import layout
-from prompt_coevo.retrieval.kinds import Foreseen
 
 _OFFSET_BYTES = 8
 _MEMORY = Path("/proc/meminfo")
@@ -39,8 +39,9 @@ class Plan:
     @property
     def fits_memory(self) -> bool:
         """False if it is known that memory is too small."""
-        known = self.foreseen is not None and self.memory_free is not None
-        return not known or self.foreseen.memory <= self.memory_free  # type: ignore[union-attr, operator]
+        if self.foreseen is None or self.memory_free is None:
+            return True
+        return self.foreseen.memory <= self.memory_free
 
     def refuse_full_disk(self) -> None:
         """Raise IndexFileError if the disk is too small."""

@@ -13,6 +13,7 @@ import pytest
 from prompt_coevo.retrieval.dense import estimate
 from prompt_coevo.retrieval.dense.build import choose_type, new_index
 from prompt_coevo.retrieval.dense.faiss_package import load_faiss
+from prompt_coevo.retrieval.dense.stored import StoredVectors
 from prompt_coevo.retrieval.errors import IndexFileError
 
 pytestmark = pytest.mark.usefixtures("one_thread_of_faiss")
@@ -118,7 +119,7 @@ def test_wiki_18(
 
 
 def told_of_wiki(monkeypatch: pytest.MonkeyPatch, index: str, shards: list[int]) -> Any:
-    class Ready:
+    class Ready(StoredVectors):
         type, is_flat, dimension = "IndexFlatIP", True, 768
 
         def __init__(self, faiss: Any, path: Path) -> None: ...

@@ -48,7 +48,7 @@ def test_the_same_build_gives_the_same_index(corpus: Path, tmp_path: Path) -> No
         (Request("nowhere:KIND"), "kind 'nowhere:KIND'; choose bm25, dense or hybrid, or write"),
         (Request(shards=0), "one shard or more, but not 0"),
         (Request(faiss_file=Path("x")), "has no effect on a bm25 index"),
-        (Request(encoder="bge"), "encoder has no effect on a bm25 index, which has no vectors"),
+        (Request(encoder="bge"), "encoder has no effect on a bm25 index; ask for dense or hybrid"),
         (Request(index="HNSW32,SQ8"), "index has no effect on a bm25 index"),
         (Request("dense", faiss_file=Path("x"), shards=2), "leave shards at 1"),
     ],
@@ -59,6 +59,21 @@ def test_what_cannot_be_built_is_refused(
     with pytest.raises(IndexFileError, match=problem):
         build(corpus, tmp_path / "index", request_)
     assert not (tmp_path / "index").exists()
+
+
+def test_an_installed_kind_of_index_is_told_to_be_a_retriever(
+    corpus: Path,
+    tmp_path: Path,
+    installed: Callable[[str, str], None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    installed("prompt_coevo.indexes", "mine = words:KIND")
+    told = "the entry point mine of prompt_coevo.indexes was removed: offer a retriever by an entry"
+    build(corpus, tmp_path / "index")
+    assert told in caplog.text
+    caplog.clear()
+    open_index(tmp_path / "index").close()
+    assert told in caplog.text
 
 
 def test_more_shards_than_passages_are_refused(corpus: Path, tmp_path: Path) -> None:
@@ -188,7 +203,7 @@ def test_a_build_that_was_stopped_is_no_index_and_goes_on(
         open_index(folder)
     made = build(corpus, folder)
     assert made.fingerprint == build(corpus, tmp_path / "clean").fingerprint
-    assert not layout.request_path(folder).exists()
+    assert not (folder / layout.REQUEST).exists()
 
 
 def test_nothing_of_another_build_is_kept(corpus: Path, tmp_path: Path) -> None:
@@ -207,7 +222,7 @@ from prompt_coevo.retrieval.index import layout
 from prompt_coevo.retrieval.index.build import build
 corpus, folder = map(Path, sys.argv[1:])
 def kill(done, total):
-    if 0 < done < total and layout.work_folder(folder).exists():
+    if 0 < done < total and (folder / layout.WORK).exists():
         os.kill(os.getpid(), signal.SIGKILL)
 build(corpus, folder, stages=lambda stage: kill)
 """
@@ -217,12 +232,12 @@ def test_a_build_that_is_killed_goes_on(tmp_path: Path) -> None:
     corpus, folder = write_corpus(tmp_path / "corpus.jsonl", 60_000), tmp_path / "index"
     run = subprocess.run([sys.executable, "-P", "-c", KILLED, str(corpus), str(folder)])
     assert run.returncode == -signal.SIGKILL
-    assert layout.work_folder(folder).exists()
+    assert (folder / layout.WORK).exists()
     with pytest.raises(IndexFileError, match="holds no complete index"):
         open_index(folder)
     build(corpus, folder)
     assert manifest.verify(folder)
-    assert not layout.work_folder(folder).exists()
+    assert not (folder / layout.WORK).exists()
 
 
 def test_a_hybrid_index_has_both_and_survives_a_stop(tmp_path: Path) -> None:

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from helpers.passages import write_corpus
-from prompt_coevo.retrieval import kinds
+from prompt_coevo.retrieval.dense.estimate import Foreseen
 from prompt_coevo.retrieval.errors import CorpusError, IndexFileError
-from prompt_coevo.retrieval.index import layout, manifest, room
+from prompt_coevo.retrieval.index import kinds, layout, manifest, room
 from prompt_coevo.retrieval.index.build import Request, build, foresee
-from prompt_coevo.retrieval.kinds import Foreseen
 from prompt_coevo.retrieval.shards import Shard
 
 Usage = namedtuple("Usage", ["total", "used", "free"])
@@ -55,7 +54,7 @@ def test_a_plan_is_told_before_a_build_begins(corpus: Path, tmp_path: Path) -> N
     seen: list[room.Plan] = []
 
     def told(planned: room.Plan) -> None:
-        assert not layout.request_path(folder).exists()
+        assert not (folder / layout.REQUEST).exists()
         seen.append(planned)
 
     build(corpus, folder, KIND, told=told)
@@ -102,7 +101,7 @@ def test_what_lies_there_already_counts_as_free(
     with pytest.raises(IndexFileError, match="disk"):
         build(corpus, tmp_path / "other", KIND)
     held = layout.bytes_held(folder)
-    assert held == 20_000 + layout.offsets_path(folder).stat().st_size
+    assert held == 20_000 + (folder / layout.OFFSETS).stat().st_size
     assert build(corpus, folder, KIND, force=True)
     os.link(corpus, folder / "shard-000" / "linked")
     (folder / "shard-000" / "by_name").symlink_to(corpus)

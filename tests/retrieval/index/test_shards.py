@@ -60,7 +60,7 @@ def test_a_sharded_index_answers_as_one_index(tmp_path: Path) -> None:
 @pytest.mark.parametrize("row", [20, -1])
 def test_a_row_that_the_corpus_does_not_have_is_one_sentence(tmp_path: Path, row: int) -> None:
     build(write_corpus(tmp_path / "corpus.jsonl", 20), tmp_path / "index")
-    corpus = Corpus.open(tmp_path / "corpus.jsonl", layout.offsets_path(tmp_path / "index"))
+    corpus = Corpus.open(tmp_path / "corpus.jsonl", tmp_path / "index" / layout.OFFSETS)
     index = PassageIndex(describe(tmp_path / "index"), corpus, Fixed([(3, 2.0), (row, 1.0)]))
     assert [hit.id for hit in index.search(["painter"], 1)[0]] == ["3"]
     with pytest.raises(

@@ -6,14 +6,29 @@ and an entry of that name in the manifest.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from prompt_coevo import registry, removed
+from prompt_coevo.markers import PROJECT
+from prompt_coevo.retrieval.bm25.build import build_bm25
+from prompt_coevo.retrieval.bm25.index import Bm25Index
+from prompt_coevo.retrieval.bm25.recorded import chosen, of_manifest
 from prompt_coevo.retrieval.corpus import Corpus, Progress
+from prompt_coevo.retrieval.dense import estimate
+from prompt_coevo.retrieval.dense.encoder_recipes import resolve
+from prompt_coevo.retrieval.dense.estimate import Foreseen
+from prompt_coevo.retrieval.dense.faiss_package import load_faiss
+from prompt_coevo.retrieval.dense.gpu import check_gpus
+from prompt_coevo.retrieval.dense.index import DenseIndex, build_dense
 from prompt_coevo.retrieval.errors import IndexFileError
+from prompt_coevo.retrieval.fusion import FUSED_DEPTH, fuse
 from prompt_coevo.retrieval.shards import Joined, RowSearcher, Shard, together
+
+logger = logging.getLogger(PROJECT)
 
 WORDS, VECTORS = "bm25", "dense"
 _PARTS: Final = {"bm25": (WORDS,), "dense": (VECTORS,), "hybrid": (WORDS, VECTORS)}
@@ -43,18 +58,11 @@ class Request:
     devices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Foreseen:
-    """What a build will take, in bytes.
-
-    `what` is built; `parts` are the larger things that it reads or makes, for the reader; `memory` and
-    `disk` are what it needs of them at most.
-    """
-
-    what: str
-    parts: Mapping[str, int]
-    memory: int
-    disk: int
+def tell_removed() -> None:
+    """Warn of installed packages that offer a kind of index, which nothing loads any more."""
+    for group, advice in removed.ENTRY_POINTS.items():
+        for entry in registry.installed(group):
+            logger.warning("the entry point %s of %s was removed: %s", entry.name, group, advice)
 
 
 def parts_of(kind: str) -> tuple[str, ...]:
@@ -73,46 +81,30 @@ def check(request: Request) -> None:
     Raises IndexFileError, SettingsError for an analyzer, EncoderError for an encoder, and what `load_faiss`
     raises.
     """
+    tell_removed()
     parts = parts_of(request.kind)
     if request.shards < 1:
         raise IndexFileError(f"an index has one shard or more, but not {request.shards}")
-    if WORDS in parts:
-        from prompt_coevo.retrieval.bm25.recorded import chosen
-
-        chosen(request.analyzer, request.analyzer_options)
-    elif request.analyzer is not None or request.analyzer_options:
-        raise IndexFileError(
-            f"an analyzer has no effect on a {request.kind} index; ask for bm25 or hybrid"
-        )
-    if VECTORS in parts:
-        _check_vectors(request)
-    else:
-        _refuse_vectors(request)
-
-
-def _check_vectors(request: Request) -> None:
-    from prompt_coevo.retrieval.dense.encoder_recipes import resolve
-    from prompt_coevo.retrieval.dense.faiss_package import load_faiss
-
-    if request.faiss_file is not None and request.shards > 1:
-        raise IndexFileError("a faiss file is adopted as one index; leave shards at 1 with it")
-    if request.faiss_file is not None and request.devices:
-        raise IndexFileError("devices have no effect with a faiss file: nothing is embedded")
-    load_faiss()
-    resolve(request.encoder)
-
-
-def _refuse_vectors(request: Request) -> None:
-    for given, what in (
-        (request.faiss_file is not None, "a faiss file has"),
-        (bool(request.devices), "devices have"),
-        (request.encoder != Request.encoder, "encoder has"),
-        (request.index != Request.index, "index has"),
+    for part, given, what in (
+        (WORDS, request.analyzer is not None or bool(request.analyzer_options), "an analyzer has"),
+        (VECTORS, request.faiss_file is not None, "a faiss file has"),
+        (VECTORS, bool(request.devices), "devices have"),
+        (VECTORS, request.encoder != Request.encoder, "encoder has"),
+        (VECTORS, request.index != Request.index, "index has"),
     ):
-        if given:
+        if given and part not in parts:
             raise IndexFileError(
-                f"{what} no effect on a {request.kind} index, which has no vectors; ask for dense or hybrid"
+                f"{what} no effect on a {request.kind} index; ask for {part} or hybrid"
             )
+    if WORDS in parts:
+        chosen(request.analyzer, request.analyzer_options)
+    if VECTORS in parts:
+        if request.faiss_file is not None and request.shards > 1:
+            raise IndexFileError("a faiss file is adopted as one index; leave shards at 1 with it")
+        if request.faiss_file is not None and request.devices:
+            raise IndexFileError("devices have no effect with a faiss file: nothing is embedded")
+        load_faiss()
+        resolve(request.encoder)
 
 
 def foresee(request: Request, shards: Sequence[range]) -> Foreseen | None:
@@ -123,10 +115,8 @@ def foresee(request: Request, shards: Sequence[range]) -> Foreseen | None:
     """
     if VECTORS not in parts_of(request.kind):
         return None
-    from prompt_coevo.retrieval.dense.estimate import foresee as foresee_vectors
-
     rows = [len(shard) for shard in shards]
-    return foresee_vectors(request.encoder, request.index, request.faiss_file, rows)
+    return estimate.foresee(request.encoder, request.index, request.faiss_file, rows)
 
 
 def build(
@@ -143,37 +133,27 @@ def build(
     built: dict[str, Any] = {}
     parts = parts_of(request.kind)
     if VECTORS in parts:
-        numbers = range(len(shards))
-        built[VECTORS] = [_vectors(request, corpus, shards, stages, number) for number in numbers]
+        stage = "embedding" if request.faiss_file is None else "reading vectors"
+        built[VECTORS] = []
+        for number, shard in enumerate(shards, 1):
+            of = f" shard {number} of {len(shards)}" if len(shards) > 1 else ""
+            said = build_dense(
+                corpus,
+                shard.folder / VECTORS,
+                encoder=request.encoder,
+                index=request.index,
+                rows=shard.rows,
+                faiss_file=request.faiss_file,
+                devices=request.devices,
+                progress=stages(stage + of),
+            )
+            built[VECTORS].append(said)
     if WORDS in parts:
-        from prompt_coevo.retrieval.bm25.build import build_bm25
-        from prompt_coevo.retrieval.bm25.recorded import chosen
-
         analyzer, entry = chosen(request.analyzer, request.analyzer_options)
         own = [shard._replace(folder=shard.folder / WORDS) for shard in shards]
         said = build_bm25(corpus, own, work, stages("building bm25"), analyzer)
         built[WORDS] = {**said, "analyzer": entry}
     return built
-
-
-def _vectors(
-    request: Request, corpus: Corpus, shards: Sequence[Shard], stages: Stages, number: int
-) -> dict[str, Any]:
-    from prompt_coevo.retrieval.dense.index import build_dense
-
-    shard, count = shards[number], len(shards)
-    stage = "embedding" if request.faiss_file is None else "reading vectors"
-    stage += f" shard {number + 1} of {count}" if count > 1 else ""
-    return build_dense(
-        corpus,
-        shard.folder / VECTORS,
-        encoder=request.encoder,
-        index=request.index,
-        rows=shard.rows,
-        faiss_file=request.faiss_file,
-        devices=request.devices,
-        progress=stages(stage),
-    )
 
 
 def open_parts(
@@ -183,39 +163,21 @@ def open_parts(
 
     Two rankings are made one by reciprocal rank fusion. Raises IndexFileError.
     """
+    tell_removed()
     if VECTORS in details:
-        from prompt_coevo.retrieval.dense.gpu import check_gpus
-
         check_gpus(gpus)
     elif gpus != "auto":
         raise IndexFileError("gpus have no effect on an index of words; leave them at auto")
-    searchers = [
-        _open_words(shards, said) if part == WORDS else _open_vectors(corpus, shards, said, gpus)
-        for part, said in details.items()
-    ]
-    if len(searchers) == 1:
-        return searchers[0]
-    from prompt_coevo.retrieval.fusion import FUSED_DEPTH, fuse
-
-    return Joined(searchers, fuse, FUSED_DEPTH)
-
-
-def _open_words(shards: Sequence[Shard], said: Mapping[str, Any]) -> RowSearcher:
-    from prompt_coevo.retrieval.bm25.index import Bm25Index
-    from prompt_coevo.retrieval.bm25.recorded import of_manifest
-
-    analyzer = of_manifest(said.get("analyzer"))
-    return together([Bm25Index(shard.folder / WORDS, shard.rows, analyzer) for shard in shards])
-
-
-def _open_vectors(
-    corpus: Corpus, shards: Sequence[Shard], said: Sequence[Mapping[str, Any]], gpus: str
-) -> RowSearcher:
-    from prompt_coevo.retrieval.dense.index import DenseIndex
-
-    return together(
-        [
-            DenseIndex.open(shard.folder / VECTORS, corpus, one, shard.rows, gpus=gpus)
-            for shard, one in zip(shards, said, strict=True)
+    searchers: list[RowSearcher] = []
+    if WORDS in details:
+        analyzer = of_manifest(details[WORDS].get("analyzer"))
+        own = [Bm25Index(shard.folder / WORDS, shard.rows, analyzer) for shard in shards]
+        searchers.append(together(own))
+    if VECTORS in details:
+        pairs = zip(shards, details[VECTORS], strict=True)
+        vectors = [
+            DenseIndex.open(shard.folder / VECTORS, corpus, said, shard.rows, gpus)
+            for shard, said in pairs
         ]
-    )
+        searchers.append(together(vectors))
+    return searchers[0] if len(searchers) == 1 else Joined(searchers, fuse, FUSED_DEPTH)
