@@ -6,7 +6,7 @@ Nothing is a stand-in: a policy made on the spot searches a world made on the sp
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -268,13 +268,13 @@ def test_waiting_for_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         co_evolve(trainer, recorder)
         mortal.kill()
 
-        def pause(seconds: float) -> None:
+        async def pause(seconds: float) -> None:
             pauses.append(seconds)
             if len(pauses) == 3:
                 mortal.start()
 
-        clock = SimpleNamespace(sleep=pause, monotonic=time.monotonic)
-        monkeypatch.setattr("prompt_coevo.retrieval.agent.tool.time", clock)
+        loops = SimpleNamespace(**{**vars(asyncio), "sleep": pause})
+        monkeypatch.setattr("prompt_coevo.retrieval.agent.tool.asyncio", loops)
         trainer.train()
     assert len(pauses) == 3
     assert {one.status for one in rollouts(recorder)} == {"ok"}
