@@ -49,7 +49,7 @@ class Lines:
         with file:
             for line in file:
                 if line.strip():
-                    yield _record(line)
+                    yield record(line)
 
     def backwards(self) -> Iterator[dict[str, Any] | None]:
         """As `read`, from the last line on, without reading the others before they are wanted."""
@@ -64,11 +64,11 @@ class Lines:
                 first, *lines = file.read(size).split(b"\n")
                 if lines:
                     lines[-1] = b"".join([lines[-1], *reversed(pieces)])
-                    yield from map(_record, filter(bytes.strip, reversed(lines)))
+                    yield from map(record, filter(bytes.strip, reversed(lines)))
                     pieces = []
                 pieces.append(first)
             if (line := b"".join(reversed(pieces))).strip():
-                yield _record(line)
+                yield record(line)
 
 
 def shown(value: object, show: Callable[[Any], str] = str) -> str:
@@ -92,9 +92,10 @@ def _text(value: Any) -> Any:
     return shown(value, repr)
 
 
-def _record(line: bytes) -> dict[str, Any] | None:
+def record(line: bytes) -> dict[str, Any] | None:
+    """Return the object that a line holds, or None if it holds none."""
     try:
-        record = json.loads(line.decode())  # of bytes, json would guess the encoding
+        found = json.loads(line.decode())  # of bytes, json would guess the encoding
     except (ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) else None
+    return found if isinstance(found, dict) else None

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from prompt_coevo.report.find import run_folder
 from prompt_coevo.report.page import page
+from prompt_coevo.report.reading import run_folder
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 SHOTS = (

@@ -8,7 +8,7 @@ import typer
 
 from prompt_coevo.cli.output import RUN, write_file
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.report import find
+from prompt_coevo.report.reading import run_folder
 
 _PORT = 8371
 
@@ -39,7 +39,7 @@ def report(
     from prompt_coevo.report.page import need_extra, page
 
     need_extra()
-    folder = find.run_folder(run)
+    folder = run_folder(run)
     if serve:
         _serve(folder, _PORT if port is None else port)
         return

@@ -10,12 +10,11 @@ from typing import Final
 import typer
 
 from prompt_coevo.cli.output import RUN, coloured, show, styled, tell_damage
-from prompt_coevo.report import find
 from prompt_coevo.report.best import best_of
 from prompt_coevo.report.differences import Manner, pieces
 from prompt_coevo.report.events import EventLines
 from prompt_coevo.report.explanation import explanation
-from prompt_coevo.report.reading import read_run
+from prompt_coevo.report.reading import candidate_of, read_run, run_folder
 from prompt_coevo.report.run import Run
 from prompt_coevo.visible import in_a_line, visible
 
@@ -38,7 +37,7 @@ def explain(run: Path = RUN, candidate: str = _ID) -> None:
     Example: prompt-coevo explain out/run1 5c3be911
     """
     record = _read(run)
-    show(explanation(record, find.candidate(record, candidate)))
+    show(explanation(record, candidate_of(record, candidate)))
 
 
 def diff(run: Path = RUN, first: str = _ID, second: str = _ID) -> None:
@@ -47,7 +46,7 @@ def diff(run: Path = RUN, first: str = _ID, second: str = _ID) -> None:
     Example: prompt-coevo diff out/run1 5c3be911 a76fb283
     """
     record = _read(run)
-    old, new = find.candidate(record, first), find.candidate(record, second)
+    old, new = candidate_of(record, first), candidate_of(record, second)
     show([f"[-{in_a_line(old.id)}-] {{+{in_a_line(new.id)}+}}"])
     told = []
     for manner, text in pieces(old.text, new.text):
@@ -81,7 +80,7 @@ def tail(
 
     Examples: prompt-coevo tail out/run1; prompt-coevo tail out/run1 --no-follow | grep refused
     """
-    events = EventLines(find.run_folder(run))
+    events = EventLines(run_folder(run))
     show(map(_coloured, events.latest(lines)))
     try:
         while follow and not events.ended:
@@ -99,6 +98,6 @@ def _coloured(line: str) -> str:
 
 
 def _read(given: Path) -> Run:
-    run = read_run(find.run_folder(given))
+    run = read_run(run_folder(given))
     tell_damage(run.damaged, run.lost)
     return run

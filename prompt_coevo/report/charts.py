@@ -17,20 +17,15 @@ from markupsafe import Markup, escape
 from matplotlib import rc_context
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 _POINTS: Final = 240
 """Of a series; more are means of neighbours."""
 _MARKED: Final = 12
 _MARKERS: Final = "osD^vPX*"
 _DASHES: Final = (
-    "-",
-    "--",
-    "-.",
-    ":",
-    (0, (5, 1, 1, 1, 1, 1)),
-    (0, (7, 2)),
-    (0, (1, 1)),
-    (0, (3, 3)),
+    *("-", "--", "-.", ":"),
+    *((0, dashes) for dashes in ((5, 1, 1, 1, 1, 1), (7, 2), (1, 1), (3, 3))),
 )
 SERIES: Final = len(_MARKERS)
 """So many can be told apart in one chart."""
@@ -41,13 +36,26 @@ _VARIABLES: Final = {
     _INK: "var(--ink)",
     _GRID: "var(--line)",
 }
+_LOOK: Final = {
+    **dict.fromkeys(["axes.edgecolor", "grid.color", "xtick.color", "ytick.color"], _GRID),
+    **dict.fromkeys(["axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"], _INK),
+    **dict.fromkeys(["figure.facecolor", "axes.facecolor"], "none"),
+    **dict.fromkeys(["axes.spines.top", "axes.spines.right", "legend.frameon"], False),
+    "axes.grid": True,
+    "axes.xmargin": 0.02,
+    "axes.ymargin": 0.08,
+    "font.size": 9.5,
+    "grid.linewidth": 0.6,
+    "legend.labelcolor": _INK,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 4.5,
+    "svg.fonttype": "none",
+}
 _PROLOGUE: Final = re.compile(r"^.*?(?=<svg)", re.DOTALL)
 _METADATA: Final = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
 _GROUP_ID: Final = re.compile(r'<g id="[a-z0-9_.]+">')
-_SIZE: Final = re.compile(
-    r'(<svg[^>]*?) width="[^"]*"([^>]*?) height="[^"]*"|'
-    r'(<svg[^>]*?) height="[^"]*"([^>]*?) width="[^"]*"'
-)
+_SIZE: Final = re.compile(r' (?:width|height)="[^"]*"')
+"""Of the `<svg>`, which comes first."""
 _LABEL: Final = re.compile(r"[^\w .,()'-]+")
 
 
@@ -62,10 +70,9 @@ class Series:
 
 def chart(name: str, title: str, x_label: str, y_label: str, series: Sequence[Series]) -> Markup:
     """An `<svg>` with a name for those who cannot see it. `name` is a word, another one for every chart."""
-    options = {"svg.fonttype": "none", "svg.hashsalt": name, "font.size": 9.5}
-    with rc_context(options):
+    with rc_context({**_LOOK, "svg.hashsalt": name}):
         figure = Figure(figsize=(5.4, 2.9), layout="constrained")
-        axes = figure.add_subplot()
+        axes = figure.add_subplot(xlabel=x_label, ylabel=y_label)
         for one in series:
             points = thinned(one.points)
             axes.plot(
@@ -76,13 +83,9 @@ def chart(name: str, title: str, x_label: str, y_label: str, series: Sequence[Se
                 marker=_MARKERS[one.look],
                 linestyle=_DASHES[one.look],
                 markevery=max(1, len(points) // _MARKED),
-                markersize=4.5,
-                linewidth=1.5,
             )
-        _dress(axes, x_label, y_label)
-        figure.legend(
-            loc="outside upper left", ncols=min(4, len(series)), frameon=False, labelcolor=_INK
-        )
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        figure.legend(loc="outside upper left", ncols=min(4, len(series)))
         written = StringIO()
         FigureCanvasSVG(figure).print_svg(written, metadata={"Date": None, "Creator": None})
     return _inlined(written.getvalue(), name, title)
@@ -99,28 +102,10 @@ def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     ]
 
 
-def _dress(axes: object, x_label: str, y_label: str) -> None:
-    from matplotlib.axes import Axes
-    from matplotlib.ticker import MaxNLocator
-
-    assert isinstance(axes, Axes)
-    axes.set_xlabel(x_label, color=_INK)
-    axes.set_ylabel(y_label, color=_INK)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.tick_params(colors=_INK, color=_GRID)
-    axes.grid(color=_GRID, linewidth=0.6)
-    axes.set_facecolor("none")
-    axes.figure.set_facecolor("none")
-    for side, spine in axes.spines.items():
-        spine.set_color(_GRID)
-        spine.set_visible(side in ("left", "bottom"))
-    axes.margins(x=0.02, y=0.08)
-
-
 def _inlined(svg: str, name: str, title: str) -> Markup:
     svg = _METADATA.sub("", _PROLOGUE.sub("", svg, count=1))
     svg = _GROUP_ID.sub("<g>", svg)
-    svg = _SIZE.sub(lambda found: "".join(part or "" for part in found.groups()), svg, count=1)
+    svg = _SIZE.sub("", svg, count=2)
     svg = re.sub("|".join(_VARIABLES), lambda found: _VARIABLES[found[0]], svg)
     named = f'<svg role="img" aria-labelledby="chart-{name}"'
     svg = svg.replace("<svg", named, 1)

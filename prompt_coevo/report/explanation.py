@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from prompt_coevo.report.run import CandidateRecord, Check, Run, Score, TrialRecord
+from prompt_coevo.report.run import CandidateRecord, Check, Run, Spent, TrialRecord
 from prompt_coevo.types import EMPTY_TEMPLATE
 from prompt_coevo.visible import in_a_line, visible
 
@@ -58,7 +58,7 @@ def _proposal(run: Run, check: Check, text: str) -> Iterator[str]:
     yield f"Proposed at {check.at}: {outcome}"
     if check.reason is not None:
         yield f"  why: {in_a_line(check.reason)}"
-    calls = run.of_request(check.request)
+    calls = run.requests.get(check.request, [])
     if not calls:
         yield "  the journal has no call to the reflection model for it"
     for call in calls:
@@ -102,11 +102,7 @@ def _used(run: Run, one: CandidateRecord) -> Iterator[str]:
         else:
             yield "  nowhere"
         return
-    trained: dict[str, Score] = {}
-    for step in run.steps.values():
-        for question, template, rollouts, reward in step.uses:
-            if template == one.id:
-                trained.setdefault(question, Score()).add(rollouts, reward)
+    trained = run.uses().get(one.id, {})
     if not trained:
         yield "  in no rollout of training"
         return
@@ -123,18 +119,14 @@ def _used(run: Run, one: CandidateRecord) -> Iterator[str]:
 def _cost(run: Run, one: CandidateRecord) -> Iterator[str]:
     yield ""
     yield "What it cost"
-    asked = dict.fromkeys(check.request for check in one.checks)
-    calls = [call for request in asked for call in run.of_request(request)]
-    others = {
-        other.id
+    spent = Spent.on(run.calls_of(one))
+    others = sum(
+        other is not one and not one.requests.keys().isdisjoint(other.requests)
         for other in run.candidates.values()
-        if other is not one and any(check.request in asked for check in other.checks)
-    }
-    prompt = sum(call.prompt_tokens for call in calls)
-    completion = sum(call.completion_tokens for call in calls)
-    usd = sum(call.usd for call in calls)
-    shared = f", shared with {len(others)} others of the same reply" if others else ""
-    yield f"  {len(calls)} calls, {_tokens(prompt, completion)}, {usd:.4f} USD{shared}"
+    )
+    shared = f", shared with {others} others of the same reply" if others else ""
+    tokens = _tokens(spent.prompt_tokens, spent.completion_tokens)
+    yield f"  {spent.calls} calls, {tokens}, {spent.usd:.4f} USD{shared}"
     rollouts = sum(len(trial.questions) for trial in one.trials)
     yield f"  {rollouts} rollouts or groups of its own that were judged in trials"
 

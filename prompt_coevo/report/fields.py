@@ -1,14 +1,15 @@
-"""A journal's line as typed fields. Whatever wrote it, a field of another type is no field."""
+"""A journal's line as typed fields, whatever wrote it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, TypeGuard, TypeVar
 
 from prompt_coevo.report.run import Moment
 
 _LARGEST: Final = 1e100
+T = TypeVar("T")
 
 
 class Unreadable(Exception):
@@ -16,7 +17,11 @@ class Unreadable(Exception):
 
 
 class Fields:
-    """The fields of one event, or of an object inside it."""
+    """The fields of one event, or of an object inside it.
+
+    A text or a number of another type is as one that is not there. Where a list or an object is expected,
+    anything else but null raises Unreadable.
+    """
 
     def __init__(self, values: Mapping[str, Any], place: int = 0) -> None:
         """`place` is the number of the event in the journal."""
@@ -25,8 +30,7 @@ class Fields:
 
     def text(self, name: str) -> str:
         """Raises Unreadable."""
-        value = self.values.get(name)
-        if not isinstance(value, str):
+        if (value := self.maybe(name)) is None:
             raise Unreadable(name)
         return value
 
@@ -46,17 +50,9 @@ class Fields:
     def true(self, name: str) -> bool:
         return self.values.get(name) is True
 
-    def texts(self, name: str) -> list[str]:
-        """Without what is none."""
-        return [one for one in self._list(name) if isinstance(one, str)]
-
-    def maybe_texts(self, name: str) -> list[str | None]:
-        """As many as there are."""
-        return [one if isinstance(one, str) else None for one in self._list(name)]
-
     def numbers(self, name: str) -> list[float]:
         """As many as there are; what is none is 0."""
-        return [number(one) or 0.0 for one in self._list(name)]
+        return [number(one) or 0.0 for one in self._of(list, name)]
 
     def by_name(self, name: str) -> dict[str, float]:
         """The finite numbers of an object."""
@@ -65,14 +61,14 @@ class Fields:
 
     def inside(self, name: str) -> Fields:
         """An object, empty if there is none."""
-        value = self.values.get(name)
-        return Fields(value if isinstance(value, dict) else {})
+        return Fields(self._of(dict, name))
 
     def objects(self, name: str) -> list[Fields]:
-        return [Fields(one) for one in self._list(name) if isinstance(one, dict)]
+        return [Fields(one) for one in self.items(name, dict)]
 
-    def rows(self, name: str) -> list[list[Any]]:
-        return [one for one in self._list(name) if isinstance(one, list)]
+    def items(self, name: str, kind: type[T]) -> list[T]:
+        """Those of a list that are of a kind."""
+        return [one for one in self._of(list, name) if isinstance(one, kind)]
 
     @property
     def at(self) -> Moment:
@@ -80,9 +76,13 @@ class Fields:
             self.whole("attempt"), self.whole("step"), self.maybe("time") or "", self._place
         )
 
-    def _list(self, name: str) -> list[Any]:
+    def _of(self, kind: type[T], name: str) -> T:
         value = self.values.get(name)
-        return value if isinstance(value, list) else []
+        if value is None:
+            return kind()
+        if not isinstance(value, kind):
+            raise Unreadable(name)
+        return value
 
 
 def number(value: object) -> float | None:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from prompt_coevo.errors import CoevoError
-from prompt_coevo.report.page import page
-from prompt_coevo.report.reading import journal_of
+from prompt_coevo.report.fold import Fold
+from prompt_coevo.report.page import page_of
+from prompt_coevo.report.reading import NewLines, journal_of
+from prompt_coevo.report.run import Run, RunError
 
 _HOST: Final = "127.0.0.1"
 _PATIENCE: Final = 4.0
@@ -26,28 +28,46 @@ class LivePage:
         self._html = ""
         self._state = ""
         self._next = 0.0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._fold, self._lines, self._size = Fold(self._folder), NewLines(self._folder), 0
 
     @property
     def state(self) -> str:
         """Names what the journal holds: another one means that the page may be another one."""
         with self._lock:
-            return self._state if time.monotonic() < self._next else self._now()
+            return self._state if time.monotonic() < self._next else self._now()[1]
 
     @property
     def html(self) -> str:
         """Raises RunError."""
         with self._lock:
-            state = self._now()
+            size, state = self._now()
             if state != self._state and time.monotonic() >= self._next:
                 begun = time.monotonic()
-                self._html, self._state = page(self._folder, live=True, state=state), state
+                self._html = page_of(self._read(size), live=True, state=state)
+                self._state = state
                 took = time.monotonic() - begun
                 self._next = time.monotonic() + _PATIENCE * took
             return self._html
 
-    def _now(self) -> str:
+    def _read(self, size: int) -> Run:
+        """The run with what is new."""
+        if size < self._size:  # another run in its place
+            self._begin()
+        self._size = size
+        try:
+            for line in self._lines:
+                self._fold.take(line)
+            return self._fold.result()
+        except RunError:
+            self._begin()  # so that it is refused the next time, too
+            raise
+
+    def _now(self) -> tuple[int, str]:
         sizes = [path.stat().st_size for path in journal_of(self._folder).parts]
-        return f"{len(sizes)}-{sum(sizes)}"
+        return sum(sizes), f"{len(sizes)}-{sum(sizes)}"
 
 
 def server(folder: Path, port: int) -> ThreadingHTTPServer:

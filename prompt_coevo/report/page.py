@@ -15,6 +15,7 @@ from typing import Any, Final
 from prompt_coevo import __version__
 from prompt_coevo.extras import require
 from prompt_coevo.report.reading import read_run
+from prompt_coevo.report.run import Run
 from prompt_coevo.visible import in_a_line, visible
 
 _TEXT: Final = 4_000
@@ -26,18 +27,21 @@ def need_extra() -> None:
     require("jinja2", "matplotlib", extra="report", purpose="the report")
 
 
-def page(folder: Path, *, live: bool = False, state: str = "") -> str:
-    """The HTML of a run's folder; a `live` one looks for news by itself, at the server that it is from,
-    which names what it has by `state`.
+def page(folder: Path) -> str:
+    """The HTML of a run's folder. Raises RunError, or MissingExtraError."""
+    need_extra()
+    return page_of(read_run(folder))
 
-    Raises RunError, or MissingExtraError.
-    """
+
+def page_of(run: Run, *, live: bool = False, state: str = "") -> str:
+    """The HTML of a run; a `live` one looks for news by itself, at the server that it is from, which names
+    what it has by `state`. Raises MissingExtraError."""
     need_extra()
     import jinja2
     from markupsafe import Markup
 
     from prompt_coevo.report.charts import chart
-    from prompt_coevo.report.view import SYMBOLS, view_of
+    from prompt_coevo.report.view import SYMBOLS, View
 
     def shown(value: Any) -> Any:
         """For every expression of the template: so no text can be forgotten."""
@@ -58,11 +62,11 @@ def page(folder: Path, *, live: bool = False, state: str = "") -> str:
         number=_number,
     )
     script = _file("page.js") + (_file("live.js") if live else "")
-    folder = folder.resolve()
-    name = folder.parent.name if folder.name == "coevo" else folder.name
+    folder = Path(run.folder).resolve()
     html: str = environment.from_string(_file("page.html.jinja")).render(
-        view=view_of(read_run(folder)),
-        name=name,
+        view=View(run),
+        run=run,
+        name=folder.parent.name if folder.name == "coevo" else folder.name,
         version=__version__,
         live=live,
         state=state,

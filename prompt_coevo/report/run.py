@@ -1,14 +1,22 @@
-"""What a run's journal says, as records."""
+"""What a run's journal says, as records. `fold.py` makes them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from prompt_coevo.errors import CoevoError
+from prompt_coevo.types import EMPTY_TEMPLATE
 
 Fate: TypeAlias = Literal[
     "in use", "won its trial", "on trial", "lost its trial", "refused", "dropped", "undone"
 ]
+
+
+class RunError(CoevoError):
+    """A run that cannot be read, or has not what was asked for."""
 
 
 class Moment(NamedTuple):
@@ -22,6 +30,9 @@ class Moment(NamedTuple):
 
     def __str__(self) -> str:
         return f"step {self.step}" + (f" of attempt {self.attempt}" if self.attempt else "")
+
+
+NEVER: Final = Moment(0, 0, "")
 
 
 @dataclass(frozen=True)
@@ -40,13 +51,30 @@ class Call:
     usd: float
 
 
+class Spent(NamedTuple):
+    """The sums of calls."""
+
+    calls: int
+    failed: int
+    prompt_tokens: int
+    completion_tokens: int
+    usd: float
+
+    @classmethod
+    def on(cls, calls: Iterable[Call]) -> Spent:
+        """Add up calls."""
+        found = list(calls)
+        failed = sum(call.error is not None for call in found)
+        prompt = sum(call.prompt_tokens for call in found)
+        completion = sum(call.completion_tokens for call in found)
+        return cls(len(found), failed, prompt, completion, sum(call.usd for call in found))
+
+
 @dataclass(frozen=True)
 class Check:
-    """A proposal at the gates: let in if `reason` is None. `candidate` None: the reply held none."""
+    """A proposal at the gates: let in if `reason` is None."""
 
     at: Moment
-    candidate: str | None
-    parent: str | None
     request: str
     reason: str | None
 
@@ -90,6 +118,25 @@ class Turn:
     why: str
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """What a search, or training's own groups, measured of a template, in words."""
+
+    at: Moment
+    words: str
+    needed: bool = True
+    """False for a template of a search that others made superfluous."""
+
+
+class Judged(NamedTuple):
+    """A rollout of a trial or a search."""
+
+    at: Moment
+    question: str
+    template: str
+    reward: float
+
+
 @dataclass
 class Score:
     """Rollouts of one template on one question, and what they earned."""
@@ -111,13 +158,16 @@ class CandidateRecord:
     """A candidate and all that happened to it, oldest first."""
 
     id: str
-    kind: str
-    text: str
-    origin: str
-    parents: tuple[str, ...]
+    kind: str = ""
+    """Empty, as all that describes it, where the journal only names it."""
+    text: str = ""
+    origin: str = ""
+    parents: tuple[str, ...] = ()
+    born: Moment = NEVER
     checks: list[Check] = field(default_factory=list)
     trials: list[TrialRecord] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
 
     @property
     def fate(self) -> Fate:
@@ -127,12 +177,16 @@ class CandidateRecord:
     def why(self) -> str:
         return self.turns[-1].why if self.turns else "it passed the gates"
 
+    @property
+    def requests(self) -> dict[str, None]:
+        """The requests that it came from, in order."""
+        return dict.fromkeys(check.request for check in self.checks)
+
 
 @dataclass
 class Step:
     """What is known of one weight update."""
 
-    attempt: int
     metrics: Mapping[str, float] = field(default_factory=dict)
     templated: float | None = None
     """Mean reward of the rollouts under a template."""
@@ -161,7 +215,7 @@ class Run:
 
     folder: str
     begun: str = ""
-    last: Moment = field(default_factory=lambda: Moment(0, 0, ""))
+    last: Moment = NEVER
     ended: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
     noted: dict[str, Any] = field(default_factory=dict)
@@ -173,17 +227,15 @@ class Run:
     """Events that a full disk cost."""
     candidates: dict[str, CandidateRecord] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+    requests: dict[str, list[Call]] = field(default_factory=dict)
+    """The calls by request: more than one if it was asked again."""
     empty_replies: list[Check] = field(default_factory=list)
     """Replies in which no candidate was found."""
     steps: dict[int, Step] = field(default_factory=dict)
-    scores: dict[tuple[str, str | None], Score] = field(default_factory=dict)
-    """By question and template: of training and of trials and searches."""
+    judged: list[Judged] = field(default_factory=list)
     questions: dict[str, str] = field(default_factory=dict)
     """Texts by question id, as far as they were written down."""
-    population: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    """The latest ones."""
     others: dict[str, int] = field(default_factory=dict)
     """Kinds of events that are not known here, and how many of each."""
 
@@ -193,32 +245,58 @@ class Run:
         names = self.settings.get("algorithms")
         return [str(one) for one in names] if isinstance(names, list) else []
 
-    def of_request(self, request: str) -> list[Call]:
-        """The calls for one request: more than one if it was asked again."""
-        return [call for call in self.calls if call.request == request]
-
-    @property
-    def children(self) -> dict[str, list[str]]:
-        """By parent, in the order of their coming."""
-        found: dict[str, list[str]] = {}
-        for candidate in self.candidates.values():
-            if candidate.parents:
-                found.setdefault(candidate.parents[0], []).append(candidate.id)
-        return found
-
     @property
     def solved_at(self) -> float:
         """The reward from which on a question counts as solved."""
-        value = self.settings.get("p2o.solved_at", 1.0)
-        return float(value) if isinstance(value, int | float) else 1.0
+        for name in self.methods:
+            value = self.settings.get(f"{name}.solved_at")
+            if isinstance(value, int | float):
+                return float(value)
+        return 1.0
 
-    def solved_by_template(self) -> dict[str, int]:
-        """On how many questions a template's rollouts earned on the average what counts as solved."""
-        found: dict[str, int] = {}
-        for (_, template), score in self.scores.items():
-            if template is not None and (score.mean or 0.0) >= self.solved_at:
-                found[template] = found.get(template, 0) + 1
+    def calls_of(self, one: CandidateRecord, *, latest: int = 0) -> list[Call]:
+        """The calls that a candidate came from, or those of its latest requests alone."""
+        requests = list(one.requests)[-latest:]
+        return [call for request in requests for call in self.requests.get(request, [])]
+
+    def weights(self) -> Mapping[str, float]:
+        """The latest weights of the instructions that are in the population."""
+        found = (self.steps[number].weights for number in sorted(self.steps, reverse=True))
+        return next(filter(None, found), {})
+
+    def uses(self) -> dict[str, dict[str, Score]]:
+        """What training's own rollouts earned, by template and question."""
+        found: dict[str, dict[str, Score]] = {}
+        for step in self.steps.values():
+            for question, template, rollouts, reward in step.uses:
+                if template is not None:
+                    scores = found.setdefault(template, {})
+                    scores.setdefault(question, Score()).add(rollouts, reward)
         return found
+
+    def scores(self) -> dict[tuple[str, str | None], Score]:
+        """What all rollouts earned, of training, trials and searches, by question and template."""
+        found: dict[tuple[str, str | None], Score] = {}
+
+        def score(question: str, template: str | None) -> Score:
+            bare = template == EMPTY_TEMPLATE.id
+            return found.setdefault((question, None if bare else template), Score())
+
+        for one in self.judged:
+            score(one.question, one.template).add(1, one.reward)
+        for step in self.steps.values():
+            for question, template, rollouts, reward in step.uses:
+                score(question, template).add(rollouts, reward)
+        return found
+
+    def solved_by_template(self, scores: Mapping[tuple[str, str | None], Score]) -> Counter[str]:
+        """On how many questions a template's rollouts earned on the average what counts as solved."""
+        least = self.solved_at
+        return Counter(
+            template
+            for (_, template), score in scores.items()
+            if template is not None and (score.mean or 0.0) >= least
+        )
 
 
 def mean(values: list[float]) -> float | None:

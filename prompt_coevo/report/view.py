@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Final, NamedTuple
 
 from prompt_coevo.report.charts import SERIES, Series
 from prompt_coevo.report.differences import Piece, pieces
-from prompt_coevo.report.run import Call, CandidateRecord, Fate, Run, Score, Step
+from prompt_coevo.report.run import Call, CandidateRecord, Fate, Run, Score, Spent, Step
 from prompt_coevo.types import EMPTY_TEMPLATE
 
 CANDIDATES: Final = 200
@@ -29,283 +29,212 @@ SYMBOLS: Final[dict[Fate, str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Graph:
+class Graph(NamedTuple):
     """A chart with the table of its numbers: `rows` hold x and a value for each series, or None."""
 
     name: str
     title: str
     y_label: str
-    series: tuple[Series, ...]
-    rows: tuple[tuple[int, tuple[float | None, ...]], ...]
+    series: list[Series]
+    rows: list[tuple[int, list[float | None]]]
     left_out: int
     """Rows that the table does not show: every so many are there."""
 
 
-@dataclass(frozen=True)
-class Branch:
-    """A line of the lineage: how deep it stands, and how many of its children are not shown."""
-
-    candidate: CandidateRecord
-    depth: int
-
-
-@dataclass(frozen=True)
-class Card:
+class Card(NamedTuple):
     """A candidate with what belongs to it."""
 
     candidate: CandidateRecord
-    parent: CandidateRecord | None
-    diff: tuple[Piece, ...]
-    calls: tuple[Call, ...]
-    uses: tuple[tuple[str, Score], ...]
+    diff: list[Piece]
+    calls: list[Call]
+    uses: list[tuple[str, Score]]
     weight: float | None
 
 
-@dataclass(frozen=True)
-class GridRow:
-    """A question and its scores under none of the templates, and under each of them."""
+class GridRow(NamedTuple):
+    """A question with its scores without a template, and under each of them."""
 
-    number: int
-    question: str
     text: str
     bare: Score | None
-    cells: tuple[Score | None, ...]
+    cells: list[Score | None]
 
 
-@dataclass(frozen=True)
 class View:
-    """All that the template needs."""
+    """All that the template needs of a run that stays as it is meanwhile."""
 
-    run: Run
-    fates: tuple[tuple[Fate, int], ...]
-    graphs: tuple[Graph, ...]
-    tree: tuple[Branch, ...]
-    cards: tuple[Card, ...]
-    folded: tuple[tuple[str, int], ...]
-    """What became of the candidates that have no card, and of how many."""
-    reasons: tuple[tuple[str, int], ...]
-    """Why gates refused, and how often."""
-    columns: tuple[CandidateRecord, ...]
-    grid: tuple[GridRow, ...]
-    more_columns: int
-    more_questions: int
-    calls: tuple[Call, ...]
-    more_calls: int
-    spent: Call
-    """The sums of all calls."""
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.spent = Spent.on(run.calls)
+        self.calls = run.calls[-CALLS:]
+        self.more_calls = len(run.calls) - len(self.calls)
+        self._real = [one for one in run.candidates.values() if one.id != EMPTY_TEMPLATE.id]
+        self._scores = run.scores()
+
+    # Candidates
+
+    @cached_property
+    def fates(self) -> list[tuple[Fate, int]]:
+        counts = Counter(one.fate for one in self._real)
+        return [(fate, counts[fate]) for fate in SYMBOLS if counts[fate]]
+
+    @cached_property
+    def shown(self) -> dict[str, CandidateRecord]:
+        """Those in use and the latest of the others, in the order of their coming."""
+        used = [one.id for one in self._real if one.fate == "in use"][-CANDIDATES:]
+        others = [one.id for one in self._real if one.fate != "in use"]
+        room = CANDIDATES - len(used)
+        chosen = {*used, *(others[-room:] if room else [])}
+        return {one.id: one for one in self._real if one.id in chosen}
+
+    @cached_property
+    def folded(self) -> list[tuple[Fate, int]]:
+        """What became of the candidates that are not shown, and of how many."""
+        return Counter(one.fate for one in self._real if one.id not in self.shown).most_common()
+
+    @cached_property
+    def reasons(self) -> list[tuple[str, int]]:
+        """Why gates refused, and how often."""
+        checks = [check for one in self._real for check in one.checks]
+        found = Counter(check.reason for check in checks if check.reason is not None)
+        found.update(check.reason or "no candidate" for check in self.run.empty_replies)
+        return found.most_common(20)
+
+    @cached_property
+    def tree(self) -> list[tuple[CandidateRecord, int]]:
+        """The lineage, a line each with how deep it stands: parents before their children; one whose parent
+        is not shown begins a tree of its own."""
+        children: dict[str, list[str]] = {}
+        roots = []
+        for one in self.shown.values():
+            if one.parents and one.parents[0] in self.shown:
+                children.setdefault(one.parents[0], []).append(one.id)
+            else:
+                roots.append(one.id)
+        waiting = [(name, 0) for name in reversed(roots)]
+        found = []
+        while waiting:
+            name, depth = waiting.pop()
+            found.append((self.shown[name], min(depth, _DEEPEST)))
+            waiting += [(child, depth + 1) for child in reversed(children.get(name, []))]
+        return found
+
+    @cached_property
+    def cards(self) -> list[Card]:
+        run, weights, uses = self.run, self.run.weights(), self.run.uses()
+        found = []
+        for one in self.shown.values():
+            parent = run.candidates.get(one.parents[0]) if one.parents else None
+            diff = pieces(parent.text, one.text) if parent and parent.text else []
+            calls = run.calls_of(one, latest=2)[-3:]
+            used = sorted(uses.get(one.id, {}).items(), key=lambda item: -item[1].rollouts)[:10]
+            found.append(Card(one, diff, calls, used, weights.get(one.id)))
+        return found
+
+    # The grid of questions and templates
+
+    @cached_property
+    def _columns(self) -> list[CandidateRecord]:
+        """Templates in use, or where there are none those that were scored, the most successful first."""
+        scored = {template for _, template in self._scores}
+        found = [one for one in self._real if one.kind == "template" and one.id in scored]
+        used = [one for one in found if one.fate == "in use"]
+        solved = self.run.solved_by_template(self._scores)
+        return sorted(used or found, key=lambda one: -solved[one.id])
+
+    @cached_property
+    def _questions(self) -> list[str]:
+        """Those that one of the templates was tried on, the best covered first."""
+        columns = {one.id for one in self.columns}
+        rewards: dict[str, float] = {}
+        for (question, template), score in self._scores.items():
+            if template in columns:
+                rewards[question] = max(rewards.get(question, 0.0), score.mean or 0.0)
+        return sorted(rewards, key=lambda question: -rewards[question])
+
+    @cached_property
+    def columns(self) -> list[CandidateRecord]:
+        return self._columns[:COLUMNS]
+
+    @cached_property
+    def grid(self) -> list[GridRow]:
+        scores = self._scores
+        return [
+            GridRow(
+                self.run.questions.get(question, question),
+                scores.get((question, None)),
+                [scores.get((question, one.id)) for one in self.columns],
+            )
+            for question in self._questions[:QUESTIONS]
+        ]
+
+    @cached_property
+    def more_columns(self) -> int:
+        return max(0, len(self._columns) - COLUMNS)
+
+    @cached_property
+    def more_questions(self) -> int:
+        return max(0, len(self._questions) - QUESTIONS)
+
+    # Curves
+
+    @cached_property
+    def graphs(self) -> list[Graph]:
+        steps = self.run.steps
+        members = [name for number in sorted(steps) for name in steps[number].weights]
+        latest = list(dict.fromkeys(reversed(members)))[:SERIES]
+        found = [
+            self._graph(
+                ("learning", "Mean reward of training's rollouts", "mean reward"),
+                ("without a template", lambda step: step.untemplated),
+                ("under a template", lambda step: step.templated),
+            ),
+            self._graph(
+                ("hard", "Mean reward on questions that have templates: hard ones", "mean reward"),
+                ("without a template", lambda step: step.hard_untemplated),
+                ("under a template", lambda step: step.hard_templated),
+            ),
+            self._graph(
+                ("counts", "Hard questions, and templates at hand", "number"),
+                ("hard questions", _metric("hard_samples")),
+                ("templates in use", _metric("templates_in_use")),
+                ("templates on trial", _metric("templates_on_trial")),
+                ("templates of the search", _metric("cover_templates")),
+            ),
+            self._graph(
+                ("weights", f"Weights of the instructions (the latest {SERIES})", "weight"),
+                *((name[:8], _weight(name)) for name in reversed(latest)),
+            ),
+        ]
+        return [graph for graph in found if graph.rows]
+
+    def _graph(
+        self, names: tuple[str, str, str], *lines: tuple[str, Callable[[Step], float | None]]
+    ) -> Graph:
+        """`lines` are labels and the value of a step. One that has none is left out, and the others keep
+        their looks."""
+        steps = sorted(self.run.steps.items())
+        series: list[Series] = []
+        columns: list[dict[int, float]] = []
+        for look, (label, value) in enumerate(lines):
+            points = {number: one for number, step in steps if (one := value(step)) is not None}
+            if points:
+                series.append(Series(label, list(points.items()), look))
+                columns.append(points)
+        numbers = sorted(set().union(*columns))
+        kept = _some(numbers)
+        rows = [(number, [column.get(number) for column in columns]) for number in kept]
+        return Graph(*names, series, rows, len(numbers) - len(kept))
 
 
-def view_of(run: Run) -> View:
-    """Fold a run to what a page can hold."""
-    real = [one for one in run.candidates.values() if one.id != EMPTY_TEMPLATE.id]
-    shown = _chosen(real)
-    names = {one.id for one in shown}
-    rest = Counter(one.fate for one in real if one.id not in names)
-    columns = _columns(run, real)
-    questions = _questions(run, columns)
-    requests: dict[str, list[Call]] = {}
-    for call in run.calls:
-        requests.setdefault(call.request, []).append(call)
-    uses = _uses(run, names)
-    last = next((run.steps[n].weights for n in sorted(run.steps)[::-1] if run.steps[n].weights), {})
-    reasons = Counter(
-        check.reason for one in real for check in one.checks if check.reason is not None
-    )
-    reasons.update(check.reason or "no candidate" for check in run.empty_replies)
-    return View(
-        run=run,
-        fates=tuple((fate, count) for fate in SYMBOLS if (count := _count(real, fate))),
-        graphs=tuple(graph for graph in _graphs(run) if graph.rows),
-        tree=tuple(_tree(run, names)),
-        cards=tuple(_card(run, one, requests, uses.get(one.id, {}), last) for one in shown),
-        folded=tuple(rest.most_common()),
-        reasons=tuple(reasons.most_common(20)),
-        columns=tuple(columns[:COLUMNS]),
-        grid=tuple(
-            _row(run, number, one, columns) for number, one in enumerate(questions[:QUESTIONS])
-        ),
-        more_columns=max(0, len(columns) - COLUMNS),
-        more_questions=max(0, len(questions) - QUESTIONS),
-        calls=tuple(run.calls[-CALLS:]),
-        more_calls=max(0, len(run.calls) - CALLS),
-        spent=_sum(run),
-    )
+def _some(numbers: Sequence[int]) -> Sequence[int]:
+    """Every so many of them, with the last one."""
+    every = -(-len(numbers) // ROWS) or 1
+    return numbers[::-1][::every][::-1]
 
 
-def _count(candidates: Sequence[CandidateRecord], fate: Fate) -> int:
-    return sum(one.fate == fate for one in candidates)
-
-
-def _chosen(candidates: Sequence[CandidateRecord]) -> list[CandidateRecord]:
-    """Those in use and the latest of the others, in the order of their coming."""
-    used = [one for one in candidates if one.fate == "in use"][-CANDIDATES:]
-    others = [one for one in candidates if one.fate != "in use"]
-    room = CANDIDATES - len(used)
-    chosen = {one.id for one in [*used, *(others[-room:] if room else [])]}
-    return [one for one in candidates if one.id in chosen]
-
-
-def _sum(run: Run) -> Call:
-    return Call(
-        at=run.last,
-        number=len(run.calls),
-        request="",
-        prompt=None,
-        text=None,
-        error=str(sum(call.error is not None for call in run.calls)),
-        finish_reason=None,
-        prompt_tokens=sum(call.prompt_tokens for call in run.calls),
-        completion_tokens=sum(call.completion_tokens for call in run.calls),
-        usd=sum(call.usd for call in run.calls),
-    )
-
-
-# Curves
-
-
-def _graphs(run: Run) -> list[Graph]:
-    numbers = sorted(run.steps)
-
-    def of(label: str, value: Callable[[Step], float | None]) -> tuple[str, dict[int, float]]:
-        found = {number: value(run.steps[number]) for number in numbers}
-        return label, {number: one for number, one in found.items() if one is not None}
-
-    def metric(name: str) -> Callable[[Step], float | None]:
-        return lambda step: step.metrics.get(f"coevo/{name}")
-
-    members = [name for number in numbers for name in run.steps[number].weights]
-    latest = list(dict.fromkeys(reversed(members)))[:SERIES]
-    weights = [of(name[:8], _weight(name)) for name in latest[::-1]]
-    return [
-        _graph(
-            "learning",
-            "Mean reward of training's rollouts",
-            "mean reward",
-            [
-                of("without a template", lambda step: step.untemplated),
-                of("under a template", lambda step: step.templated),
-            ],
-        ),
-        _graph(
-            "hard",
-            "Mean reward on questions that have templates: hard ones",
-            "mean reward",
-            [
-                of("without a template", lambda step: step.hard_untemplated),
-                of("under a template", lambda step: step.hard_templated),
-            ],
-        ),
-        _graph(
-            "counts",
-            "Hard questions, and templates at hand",
-            "number",
-            [
-                of("hard questions", metric("hard_samples")),
-                of("templates in use", metric("templates_in_use")),
-                of("templates on trial", metric("templates_on_trial")),
-                of("templates of the search", metric("cover_templates")),
-            ],
-        ),
-        _graph("weights", f"Weights of the instructions (the latest {SERIES})", "weight", weights),
-    ]
+def _metric(name: str) -> Callable[[Step], float | None]:
+    return lambda step: step.metrics.get(f"coevo/{name}")
 
 
 def _weight(name: str) -> Callable[[Step], float | None]:
     return lambda step: step.weights.get(name)
-
-
-def _graph(
-    name: str, title: str, y_label: str, lines: Sequence[tuple[str, dict[int, float]]]
-) -> Graph:
-    drawn = [(look, *line) for look, line in enumerate(lines) if line[1]]
-    steps = sorted({number for _, _, points in drawn for number in points})
-    every = -(-len(steps) // ROWS) or 1
-    kept = steps[::-1][::every][::-1]
-    return Graph(
-        name,
-        title,
-        y_label,
-        tuple(Series(label, sorted(points.items()), look) for look, label, points in drawn),
-        tuple((number, tuple(points.get(number) for _, _, points in drawn)) for number in kept),
-        len(steps) - len(kept),
-    )
-
-
-# Candidates
-
-
-def _tree(run: Run, shown: set[str]) -> list[Branch]:
-    """Parents before their children; one whose parent is not shown begins a tree of its own."""
-    children = run.children
-    roots = [
-        one.id
-        for one in run.candidates.values()
-        if one.id in shown and not (one.parents and one.parents[0] in shown)
-    ]
-    waiting = [(name, 0) for name in reversed(roots)]
-    seen: set[str] = set()
-    found = []
-    while waiting:
-        name, depth = waiting.pop()
-        if name in seen or name not in shown:
-            continue
-        seen.add(name)
-        found.append(Branch(run.candidates[name], min(depth, _DEEPEST)))
-        waiting += [(child, depth + 1) for child in reversed(children.get(name, []))]
-    return found
-
-
-def _card(
-    run: Run,
-    one: CandidateRecord,
-    requests: dict[str, list[Call]],
-    uses: dict[str, Score],
-    weights: object,
-) -> Card:
-    parent = run.candidates.get(one.parents[0]) if one.parents else None
-    asked = dict.fromkeys(check.request for check in one.checks)
-    calls = [call for request in list(asked)[-2:] for call in requests.get(request, [])]
-    diff = tuple(pieces(parent.text, one.text)) if parent and parent.text else ()
-    weight = weights.get(one.id) if isinstance(weights, dict) else None
-    ranked = sorted(uses.items(), key=lambda item: -item[1].rollouts)
-    return Card(one, parent, diff, tuple(calls[-3:]), tuple(ranked[:10]), weight)
-
-
-def _uses(run: Run, names: set[str]) -> dict[str, dict[str, Score]]:
-    """Of training alone, by template and question."""
-    found: dict[str, dict[str, Score]] = {}
-    for step in run.steps.values():
-        for question, template, rollouts, reward in step.uses:
-            if template is not None and template in names:
-                scores = found.setdefault(template, {})
-                scores.setdefault(question, Score()).add(rollouts, reward)
-    return found
-
-
-# The grid
-
-
-def _columns(run: Run, candidates: Sequence[CandidateRecord]) -> list[CandidateRecord]:
-    """Templates in use, or where there are none those that were scored, the most successful first."""
-    scored = {template for _, template in run.scores if template is not None}
-    found = [one for one in candidates if one.kind == "template" and one.id in scored]
-    used = [one for one in found if one.fate == "in use"]
-    solved = run.solved_by_template()
-    return sorted(used or found, key=lambda one: -solved.get(one.id, 0))
-
-
-def _questions(run: Run, columns: Sequence[CandidateRecord]) -> list[str]:
-    """Those that one of the templates was tried on, the best covered first."""
-    shown = {one.id for one in columns[:COLUMNS]}
-    rewards: dict[str, float] = {}
-    for (question, template), score in run.scores.items():
-        if template in shown:
-            rewards[question] = max(rewards.get(question, 0.0), score.mean or 0.0)
-    return sorted(rewards, key=lambda question: -rewards[question])
-
-
-def _row(run: Run, number: int, question: str, columns: Sequence[CandidateRecord]) -> GridRow:
-    cells = tuple(run.scores.get((question, one.id)) for one in columns[:COLUMNS])
-    text = run.questions.get(question, question)
-    return GridRow(number, question, text, run.scores.get((question, None)), cells)

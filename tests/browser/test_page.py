@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from helpers.journals import checked, week, write
-from prompt_coevo.report.page import page
+from prompt_coevo.report.live import LivePage
+from prompt_coevo.report.page import page, page_of
 from prompt_coevo.report.reading import read_run
+from prompt_coevo.report.run import RunError
 
 HOSTILE = (
     "</pre></title><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7*7 }}\x00\u202e$x$"
@@ -131,6 +133,34 @@ def test_a_long_run_is_folded_and_says_what_is_left_out(tmp_path: Path) -> None:
     assert int(older[1]) == len(run.calls) - 200
     assert re.search(r"\d+ rows between these are left out here", text)
     assert re.search(r"\d+ more questions and \d+ more templates are not shown", text)
+
+
+def test_the_live_page_is_that_of_the_whole_file_as_it_grows(tmp_path: Path) -> None:
+    events = [checked("aaaa", "the first"), *week(200)]
+    folder = write(tmp_path, events)
+    path = folder / "events.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:3]))
+    live = LivePage(folder)
+    for number in range(3, len(lines) + 1, 99):
+        path.write_bytes(b"".join(lines[:number]))
+        live._next = 0.0  # not so soon after the last one, otherwise
+        assert live.html == page_of(read_run(folder), live=True, state=live.state)
+    path.write_bytes(b"".join(lines[:2]))  # another run in its place
+    live._next = 0.0
+    assert live.html == page_of(read_run(folder), live=True, state=live.state)
+
+
+def test_the_live_page_of_another_versions_journal_is_refused_every_time(tmp_path: Path) -> None:
+    folder = write(tmp_path, [])
+    live = LivePage(folder)
+    assert live.html
+    with (folder / "events.jsonl").open("a") as file:
+        file.write('{"event": "resumed", "journal": 7}\n')
+    live._next = 0.0
+    for _ in range(2):
+        with pytest.raises(RunError, match="has format 7"):
+            live.html  # noqa: B018
 
 
 def test_a_chain_of_a_thousand_parents_is_drawn(tmp_path: Path) -> None:

@@ -72,6 +72,11 @@ def test_the_engine_needs_neither_torch_nor_a_framework() -> None:
     assert not loaded & {"torch", "litellm", "transformers", "trl", "verl", "openrlhf"}
 
 
+def test_the_trackers_read_the_journal_without_what_draws_the_page() -> None:
+    loaded = loaded_after("import prompt_coevo.doors.trackers.texts, prompt_coevo.report.reading")
+    assert not loaded & {"jinja2", "markupsafe", "matplotlib", "torch"}
+
+
 def test_the_search_agents_protocol_needs_nothing_heavy() -> None:
     loaded = loaded_after(
         "import prompt_coevo.retrieval.agent.episode, prompt_coevo.retrieval.agent.scoring"

@@ -8,15 +8,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from prompt_coevo import hookspecs
-from prompt_coevo.doors.trackers.lineage import Lineage
+from prompt_coevo.doors.trackers.lineage import rows_of
 from prompt_coevo.doors.trackers.tables import Tables
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.redact import redact
+from prompt_coevo.report.lineage import Lineage
+from prompt_coevo.report.run import RunError
 from prompt_coevo.visible import in_a_line
 
 logger = logging.getLogger(PROJECT)
 
+_CHANGES: Final = ("population_changed", "templates_assigned", "search_skipped", "search_failed")
+_SMALL_CHANGES: Final = ("template_joined", "template_dropped")
 _PAUSE: Final = 10
 """Steps between two tables of a search that changes a little all the time."""
 
@@ -56,21 +60,26 @@ class Texts:
         with self._lock:
             self._changed = self._changed_a_little = False
             self._last = step
-            return Tables.of(list(self._lineage.rows.values()), best.id if best else None)
+            return Tables.of(rows_of(self._lineage.run), best.id if best else None)
 
     def _take(self, event: Mapping[str, Any]) -> None:
         """From whatever thread writes to the journal; must not raise."""
+        name = event.get("event")
         with self._lock:
             try:
-                if event.get("event") == "resumed":
-                    self._lineage.replay(self._engine.desk.journal.read())
-                    self._changed = bool(self._lineage.rows)
-                changed = self._lineage.take(event)
-            except (LookupError, TypeError, ValueError, AttributeError) as error:
-                logger.warning("an event cannot be shown in a tracker: %r", error)
+                if name == "resumed":  # in a new process
+                    self._lineage = Lineage()
+                    for earlier in self._engine.desk.journal.read():
+                        self._lineage.take(earlier)
+                    self._changed = bool(self._lineage.run.candidates)
+                if not self._lineage.take(event):
+                    logger.warning("an event %s cannot be shown in a tracker", name)
+                    return
+            except RunError as error:
+                logger.warning("what came before cannot be shown in a tracker: %s", error)
                 return
-            self._changed |= changed is True
-            self._changed_a_little |= changed is False
+            self._changed |= name in _CHANGES
+            self._changed_a_little |= name in _SMALL_CHANGES
 
 
 class Writing:

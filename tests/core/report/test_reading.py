@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from helpers.journals import INSPO, STREAM, WAVES, checked, run_in, write
-from prompt_coevo.report.reading import RunError, read_run
+from prompt_coevo.report.reading import read_run
+from prompt_coevo.report.run import RunError
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
@@ -29,7 +30,7 @@ def test_every_candidate_of_the_journal_has_a_fate_and_its_reply(
     assert any(one.fate == "in use" for one in run.candidates.values())
     for one in run.candidates.values():
         for check in one.checks:
-            calls = run.of_request(check.request)
+            calls = run.requests[check.request]
             assert any(one.text in (call.text or "") for call in calls)
             assert all("<" in (call.prompt or "") for call in calls)
 
@@ -125,7 +126,7 @@ def test_what_is_done_again_after_a_resume_counts_once(
     assert [one.at.attempt for one in run.candidates["a"].trials] == [1]
     assert [one.at.attempt for one in run.candidates["a"].checks] == [1]
     assert [one.at.attempt for one in run.empty_replies] == [1]
-    assert run.scores["q", "a"].rollouts == 1
+    assert run.scores()["q", "a"].rollouts == 1
     assert len(run.calls) == 1
 
 
@@ -135,7 +136,7 @@ def test_what_was_saved_before_a_resume_counts(step: int, tmp_path: Path) -> Non
     run = read_run(write(tmp_path, [*trial(step), {"event": "state_saved", "step": step}, resumed]))
     assert len(run.candidates["a"].trials) == len(run.candidates["a"].checks) == 1
     assert run.candidates["a"].fate == "won its trial"
-    assert run.scores["q", "a"].rollouts == 1
+    assert run.scores()["q", "a"].rollouts == 1
 
 
 def test_a_run_that_begins_anew_in_a_folder_keeps_the_calls_alone(tmp_path: Path) -> None:
@@ -145,7 +146,7 @@ def test_a_run_that_begins_anew_in_a_folder_keeps_the_calls_alone(tmp_path: Path
     run = read_run(folder)
     assert list(run.candidates) == ["a"]
     assert len(run.candidates["a"].trials) == len(run.empty_replies) == 1
-    assert run.scores["q", "a"].rollouts == 1
+    assert run.scores()["q", "a"].rollouts == 1
     assert not run.notes
     assert len(run.attempts) == 2
     assert len(run.calls) == 1
@@ -171,7 +172,7 @@ def test_templates_that_a_later_search_does_not_choose_are_dropped(tmp_path: Pat
     none = {"event": "search_skipped", "reason": "0 hard questions"}
     run = read_run(write(tmp_path, [chosen]))
     assert run.candidates["a"].fate == "in use"
-    assert run.scores["q", "a"].mean == 1.0
+    assert run.scores()["q", "a"].mean == 1.0
     run = read_run(write(tmp_path, [chosen, none]))
     assert run.candidates["a"].fate == "dropped"
     assert run.candidates["a"].why == "0 hard questions"

@@ -1,12 +1,11 @@
-"""Rows of candidates from the journal's events."""
+"""Rows of candidates, from the fold of the journal's events."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from prompt_coevo.doors.trackers.lineage import Lineage
+from prompt_coevo.doors.trackers.lineage import Row, rows_of
+from prompt_coevo.report.lineage import Lineage
 
 
 def checked(name: str, step: int = 0, *, accepted: bool = True, kind: str = "template") -> Any:
@@ -20,6 +19,7 @@ def checked(name: str, step: int = 0, *, accepted: bool = True, kind: str = "tem
             "origin": "improve",
             "parents": ["first"],
         },
+        "request": "r",
         "accepted": accepted,
         "reason": None if accepted else "too long",
     }
@@ -34,93 +34,138 @@ def assigned(*cover: str, pool: tuple[str, ...] = (), step: int = 0) -> Any:
     return {"event": "templates_assigned", "step": step, "pool": rows, "cover": list(cover)}
 
 
-def fates(lineage: Lineage) -> dict[str, str]:
-    return {row.id: row.fate for row in lineage.rows.values()}
+class Followed(Lineage):
+    """Takes events one by one, as a tracker does."""
+
+    def __init__(self, *events: Any) -> None:
+        super().__init__()
+        for event in events:
+            self.take(event)
+
+    @property
+    def rows(self) -> dict[str, Row]:
+        return {row.id: row for row in rows_of(self.run)}
+
+    @property
+    def fates(self) -> dict[str, str]:
+        return {row.id: row.fate for row in self.rows.values()}
+
+
+VERDICT = {"event": "candidate_verified", "parent": "first", "questions": ["p", "q"]}
 
 
 def test_a_template_from_its_birth_to_its_end() -> None:
-    lineage = Lineage()
-    assert lineage.take(checked("a", step=3)) is None
+    lineage = Followed(checked("a", step=3))
     row = lineage.rows["a"]
-    assert (row.parent, row.born, row.fate) == ("first", 3, "on trial")
-    verdict = {"event": "candidate_verified", "candidate": "a", "accepted": True}
-    lineage.take({**verdict, "rewards": [1.0, 0.5], "parent_rewards": [0.0, 0.5]})
+    assert (row.parent, row.born, row.fate, row.reason) == ("first", 3, "on trial", "")
+    rewards = {"rewards": [1.0, 0.5], "parent_rewards": [0.0, 0.5]}
+    lineage.take({**VERDICT, "candidate": "a", "accepted": True, **rewards})
+    row = lineage.rows["a"]
     assert row.fate == "accepted"
     assert row.reason == "mean reward 0.750, its parent's 0.250, on 2 questions"
-    assert lineage.take(assigned("a", pool=("a", "b"))) is True
-    assert fates(lineage) == {"a": "in use", "b": "not needed by the cover"}
-    assert row.evidence == "mean dev score 0.500"
-    assert lineage.take({"event": "search_skipped", "reason": "few"}) is True
-    assert row.fate == "out of use"
+    lineage.take(assigned("a", pool=("a", "b")))
+    assert lineage.fates == {"a": "in use", "b": "not needed by the cover"}
+    assert lineage.rows["a"].evidence == "mean dev score 0.500"
+    lineage.take({"event": "search_skipped", "reason": "few"})
+    assert lineage.fates == {"a": "out of use", "b": "not needed by the cover"}
+    lineage.take(assigned("b", pool=("a", "b")))
+    assert lineage.fates == {"a": "not needed by the cover", "b": "in use"}
+
+
+def test_a_trial_that_was_lost_has_its_means() -> None:
+    lineage = Followed(checked("a"))
+    rewards = {"rewards": [0.0, 0.5], "parent_rewards": [1.0, 0.5]}
+    lineage.take({**VERDICT, "candidate": "a", "accepted": False, **rewards})
+    row = lineage.rows["a"]
+    assert row.fate == "rejected by its trial"
+    assert row.reason == "mean reward 0.250, its parent's 0.750, on 2 questions"
 
 
 def test_a_refused_candidate_has_the_gates_reason() -> None:
-    lineage = Lineage()
-    lineage.take(checked("a", accepted=False))
-    assert (lineage.rows["a"].fate, lineage.rows["a"].reason) == ("refused by a gate", "too long")
+    row = Followed(checked("a", accepted=False)).rows["a"]
+    assert (row.fate, row.reason) == ("refused by a gate", "too long")
 
 
 def test_a_proposal_made_again_does_not_change_what_became_of_it() -> None:
-    lineage = Lineage()
-    lineage.take(checked("a"))
-    lineage.take(assigned("a", pool=("a",)))
-    lineage.take(checked("a", accepted=False))
-    assert fates(lineage) == {"a": "in use"}
+    lineage = Followed(checked("a"), assigned("a", pool=("a",)), checked("a", accepted=False))
+    assert lineage.fates == {"a": "in use"}
+    assert lineage.rows["a"].reason == ""
 
 
 def test_a_population() -> None:
-    lineage = Lineage()
     first = checked("first", kind="instruction")["candidate"]
     change = {"event": "population_changed", "step": 0, "removed": []}
-    assert lineage.take({**change, "population": ["first"], "added": [first]}) is True
     second = {**first, "id": "second"}
-    lineage.take({**change, "population": ["second"], "added": [second]})
-    lineage.take({"event": "instruction_weights", "weights": {"second": 0.25}})
-    assert fates(lineage) == {"first": "left the population", "second": "in use"}
+    lineage = Followed(
+        {**change, "population": ["first"], "added": [first]},
+        {**change, "population": ["second"], "added": [second]},
+        {"event": "instruction_weights", "weights": {"second": 0.25}},
+    )
+    assert lineage.fates == {"first": "left the population", "second": "in use"}
     assert lineage.rows["second"].evidence == "weight 0.250"
 
 
 def test_a_template_of_the_stream() -> None:
-    lineage = Lineage()
     trial = {"template": "a", "text": "hint", "step": 4, "tried": 8, "solved": 3}
-    assert lineage.take({"event": "template_joined", **trial}) is False
-    assert lineage.rows["a"].evidence == "solved 3 of 8 in its trial"
+    lineage = Followed({"event": "template_joined", **trial})
+    row = lineage.rows["a"]
+    assert (row.kind, row.text, row.born, row.fate) == ("template", "hint", 4, "in use")
+    assert row.evidence == "solved 3 of 8 in its trial"
     lineage.take({"event": "template_dropped", **trial})
     lineage.take({"event": "template_dropped", **trial, "template": "b"})
-    assert fates(lineage) == {"a": "out of use", "b": "rejected by its trial"}
+    assert lineage.fates == {"a": "out of use", "b": "rejected by its trial"}
+
+
+def test_a_template_whose_verdict_comes_before_its_check_keeps_what_the_check_says() -> None:
+    trial = {"template": "a", "tried": 8, "solved": 3}
+    lineage = Followed({"event": "template_joined", **trial}, checked("a"))
+    row = lineage.rows["a"]
+    assert (row.fate, row.text, row.parent) == ("in use", "text of a", "first")
 
 
 def test_a_resumed_run_knows_what_the_attempts_before_it_did_up_to_its_checkpoint() -> None:
-    events = [
-        {"event": "run_begins"},
+    begins = {"event": "run_begins", "journal": 1}
+    lineage = Followed(
+        begins,
         checked("of another run"),
         {"event": "state_saved", "step": 4},
-        {"event": "run_begins"},
+        begins,
         checked("kept", step=2),
-        {"event": "templates_assigned"},  # damaged
+        {"event": "templates_assigned", "pool": 7},  # damaged
         checked("lost", step=5),
-        {"event": "resumed", "step": 4},
+        {"event": "resumed", "journal": 1, "attempt": 1, "step": 4},
         checked("new", step=5),
-    ]
-    lineage = Lineage()
-    lineage.replay(events)
+    )
     assert list(lineage.rows) == ["kept", "new"]
+
+
+def test_a_candidate_that_is_undone_and_proposed_again_is_the_newest() -> None:
+    lineage = Followed(
+        {"event": "run_begins", "journal": 1},
+        checked("lost", step=5),
+        checked("kept", step=2),
+        {"event": "resumed", "journal": 1, "attempt": 1, "step": 4},
+    )
+    assert list(lineage.rows) == ["kept"]
+    lineage.take(checked("lost", step=6))
+    assert list(lineage.rows) == ["kept", "lost"]
+    assert lineage.rows["lost"].born == 6
 
 
 def test_what_a_step_decided_after_its_state_was_saved_is_done_again() -> None:
     """As the report tells it."""
-    lineage = Lineage()
-    lineage.replay(
-        [
-            checked("before", step=4),
-            {"event": "state_saved", "step": 4},
-            checked("after", step=4),
-            {"event": "resumed", "step": 4},
-        ]
+    lineage = Followed(
+        {"event": "run_begins", "journal": 1},
+        checked("before", step=4),
+        {"event": "state_saved", "step": 4},
+        checked("after", step=4),
+        {"event": "resumed", "journal": 1, "attempt": 1, "step": 4},
     )
     assert list(lineage.rows) == ["before"]
 
 
-def test_an_event_of_another_form_is_an_error_that_the_caller_catches() -> None:
-    with pytest.raises(KeyError):
-        Lineage().take({"event": "candidate_checked"})
+def test_an_event_of_another_form_is_said_to_be_damaged() -> None:
+    lineage = Followed()
+    for fields in ({}, {"request": "r", "candidate": 7}, {"request": "r", "candidate": {"id": 7}}):
+        assert not lineage.take({"event": "candidate_checked", **fields})
+    assert lineage.rows == {}

@@ -9,7 +9,7 @@ HOSTILE = "# big\n```\n<script>alert(1)</script> | [x](http://evil)\x1b[31m\u202
 
 
 def row(name: str, fate: str = "in use", text: str = "a hint") -> Row:
-    return Row(name, "template", text, "improve", "", 3, fate, "because | of <b>", "weight 0.5")
+    return Row(name, "template", text, "", 3, fate, "because | of <b>", "weight 0.5")
 
 
 def test_what_is_in_use_comes_first_and_the_best_at_the_top() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,47 @@ def test_an_event_of_another_form_does_no_harm(
     Texts(engine)
     engine.desk.note("templates_assigned", pool=7)
     assert "cannot be shown in a tracker" in caplog.text
+
+
+def test_a_resumed_run_leaves_out_what_came_after_its_checkpoint(tmp_path: Path) -> None:
+    """In another process, which knows the run from its journal alone."""
+    begins = {"event": "run_begins", "journal": 1, "attempt": 0, "step": 0}
+    late = {"event": "template_joined", "attempt": 0, "step": 5, **joined("late")}
+    events = [
+        begins,
+        {**late, "step": 2, "template": "early"},
+        {"event": "reply", "step": 2, "request": "r"},
+        {"event": "state_saved", "step": 3},
+        late,
+    ]
+    (tmp_path / "coevo").mkdir()
+    journal = tmp_path / "coevo" / "events.jsonl"
+    journal.write_text("".join(json.dumps(event) + "\n" for event in events))
+    engine = engine_in(tmp_path)
+    texts = Texts(engine)
+    resumed = {"event": "resumed", "journal": 1, "attempt": 1, "step": 3}
+    engine.desk.journal.write([resumed])
+    tables = texts.due(3)
+    assert tables is not None
+    assert [cells[0] for cells in tables.lineage] == ["early"]
+    engine.desk.journal.write([{**late, "attempt": 1, "step": 4}])
+    tables = texts.due(4, last=True)
+    assert tables is not None
+    assert [cells[0] for cells in tables.lineage] == ["early", "late"]
+
+
+def test_a_journal_of_another_version_is_told_of_and_not_shown(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "coevo").mkdir()
+    (tmp_path / "coevo" / "events.jsonl").write_text('{"event": "run_begins", "journal": 7}\n')
+    engine = engine_in(tmp_path)
+    texts = Texts(engine)
+    engine.desk.journal.write([{"event": "resumed", "journal": 1, "attempt": 1, "step": 0}])
+    assert texts.due(1) is None
+    assert "has format 7" in caplog.text
+    engine.desk.note("template_joined", **joined("a"))
+    assert texts.due(50) is not None
 
 
 class Broken:

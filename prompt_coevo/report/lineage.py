@@ -1,0 +1,284 @@
+"""What became of a run's candidates, from the events of its journal, one after another.
+
+Trackers use it in training, so it loads nothing heavy and keeps no texts but those of candidates. `fold.py`
+adds the rest for the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from prompt_coevo.engine.journal import FORMAT
+from prompt_coevo.report.fields import Fields, Unreadable
+from prompt_coevo.report.run import (
+    CandidateRecord,
+    Check,
+    Evidence,
+    Fate,
+    Judged,
+    Moment,
+    OneQuestion,
+    Run,
+    RunError,
+    Step,
+    TrialRecord,
+    Turn,
+    mean,
+)
+from prompt_coevo.types import EMPTY_TEMPLATE
+
+_KEPT: Final = "begun", "last", "attempts", "events", "damaged", "lost", "calls", "requests"
+"""Of a run when another one begins in its folder."""
+_UNDATED: Final = frozenset({"gap", "text"})
+
+
+class _Dated(Protocol):
+    @property
+    def at(self) -> Moment: ...
+
+
+class Lineage:
+    """Takes a journal's events in the order of their writing; `run` is what they come to so far: candidates
+    with their fates, and the weights of the instructions.
+
+    A method `_on_NAME` takes the events of that name.
+    """
+
+    def __init__(self, folder: object = "") -> None:
+        self.run = Run(str(folder))
+        self._texts: dict[str, str] = {}
+        self._saved: dict[int, int] = {}
+        """Which event says that a step's state was saved."""
+
+    def take(self, event: Mapping[str, Any] | None) -> bool:
+        """Take an event; None is a line that holds none. Return False, and count it, if it is damaged.
+
+        Raises RunError for the journal of another version.
+        """
+        name = event.get("event") if event is not None else None
+        if event is None or not isinstance(name, str):
+            self.run.damaged += 1
+            return False
+        self.run.events += 1
+        fields = Fields(event, self.run.events)
+        if name not in _UNDATED:
+            self.run.last = fields.at
+        handle = getattr(self, f"_on_{name}", self._on_other)
+        try:
+            handle(fields)
+        except Unreadable:
+            self.run.damaged += 1
+            return False
+        return True
+
+    def _on_other(self, event: Fields) -> None:
+        """An event without a method."""
+
+    # What a run is
+
+    def _on_run_begins(self, event: Fields) -> None:
+        """From its beginning, whatever the folder held before: of that the calls count, as costs."""
+        check_format(event, self.run.folder)
+        old = self.run
+        if old.attempts:
+            self.run = Run(old.folder, **{name: getattr(old, name) for name in _KEPT})
+            self._saved = {}
+        self._attempt(event)
+
+    def _on_resumed(self, event: Fields) -> None:
+        check_format(event, self.run.folder)
+        if self.run.attempts:
+            self._undo(event.at)
+        self._attempt(event)
+
+    def _attempt(self, event: Fields) -> None:
+        run, at = self.run, event.at
+        run.begun = run.begun or at.time
+        run.settings = dict(event.inside("settings").values)
+        run.noted = dict(event.inside("noted").values)
+        run.ended = False
+        run.attempts.append(at)
+
+    def _on_state_saved(self, event: Fields) -> None:
+        self._saved[event.at.step] = event.at.place
+
+    def _undo(self, at: Moment) -> None:
+        """The run went on from a step's state: what came after it did not happen, and is done again."""
+        run, saved = self.run, self._saved.get(at.step)
+        self._saved = {step: place for step, place in self._saved.items() if step <= at.step}
+
+        def counts(one: _Dated) -> bool:
+            if one.at.step != at.step:
+                return one.at.step < at.step
+            # Without its state, what was decided before the first step is decided once more.
+            return one.at.place <= saved if saved is not None else at.step > 0
+
+        run.steps = {number: step for number, step in run.steps.items() if number <= at.step}
+        run.empty_replies = list(filter(counts, run.empty_replies))
+        run.judged = list(filter(counts, run.judged))
+        for one in run.candidates.values():
+            one.checks = list(filter(counts, one.checks))
+            one.trials = list(filter(counts, one.trials))
+            one.evidence = list(filter(counts, one.evidence))
+            kept = list(filter(counts, one.turns))
+            if one.turns and not kept:
+                why = f"attempt {at.attempt} went on from step {at.step}, before it"
+                kept = [Turn(at, "undone", why)]
+            one.turns = kept
+
+    # Candidates
+
+    def _on_candidate_checked(self, event: Fields) -> None:
+        reason, described = event.maybe("reason"), event.inside("candidate")
+        check = Check(event.at, event.text("request"), reason)
+        if not described.values:
+            self.run.empty_replies.append(check)
+            return
+        candidate = self._described(described, event)
+        candidate.checks.append(check)
+        # Proposed again it is what it was: in use a copy, dropped not tried once more.
+        if not candidate.turns or candidate.fate in ("refused", "undone"):
+            if reason is None:
+                _turn(candidate, event, "on trial", "it passed the gates")
+            else:
+                _turn(candidate, event, "refused", reason)
+
+    def _on_candidate_verified(self, event: Fields) -> None:
+        candidate = self._candidate(event.text("candidate"))
+        accepted, questions = event.true("accepted"), tuple(self._questions(event))
+        trial = TrialRecord(event.at, event.text("parent"), accepted, questions)
+        candidate.trials.append(trial)
+        if candidate.kind == "template":
+            self.run.judged += [
+                Judged(event.at, one.id, candidate.id, one.reward) for one in questions
+            ]
+        means = (
+            f"mean reward {trial.mean:.3g} on {len(questions)} questions, its parent's "
+            f"{trial.parent_mean:.3g}"
+            if trial.mean is not None and trial.parent_mean is not None
+            else "no question could be judged"
+        )
+        _turn(candidate, event, "won its trial" if accepted else "lost its trial", means)
+
+    def _questions(self, event: Fields) -> Iterator[OneQuestion]:
+        names, before, after = (
+            event.items("questions", str),
+            event.numbers("parent_rewards"),
+            event.numbers("rewards"),
+        )
+        if not len(names) == len(before) == len(after):
+            raise Unreadable("questions")
+        texts = self._kept(event, "question_texts", len(names))
+        olds = self._kept(event, "parent_completions", len(names))
+        news = self._kept(event, "completions", len(names))
+        for name, text, *rest in zip(names, texts, before, after, olds, news, strict=True):
+            if text is not None:
+                self.run.questions.setdefault(name, text)
+            yield OneQuestion(name, text, *rest)
+
+    def _kept(self, event: Fields, field: str, count: int) -> list[str | None]:
+        """The texts behind the ids in a field, as far as they are known."""
+        found = [
+            self._texts.get(one) if isinstance(one, str) else None
+            for one in event.items(field, object)
+        ]
+        return found if len(found) == count else [None] * count
+
+    def _on_population_changed(self, event: Fields) -> None:
+        for described in event.objects("added"):
+            member = self._described(described, event)
+            why = "the user's own" if member.origin == "user" else "it joined the population"
+            _turn(member, event, "in use", why)
+        left = "it left the population"
+        for name in event.items("removed", str):
+            _turn(self._candidate(name), event, "dropped", left)
+        # Others, where the line that removed them is lost.
+        self._out_of_use(event, "instruction", event.items("population", str), left)
+
+    def _on_templates_assigned(self, event: Fields) -> None:
+        cover, questions = event.items("cover", str), event.items("dev_questions", str)
+        self._out_of_use(event, "template", cover, "a later search chose others")
+        for described in event.objects("pool"):
+            candidate = self._described(described, event)
+            rewards = described.numbers("dev_scores")
+            for question, reward in zip(questions, rewards, strict=False):
+                self.run.judged.append(Judged(event.at, question, candidate.id, reward))
+            words = f"mean dev score {mean(rewards) or 0.0:.3f}"
+            candidate.evidence.append(Evidence(event.at, words, needed=candidate.id in cover))
+        for name in cover:
+            _turn(self._candidate(name), event, "in use", "a search chose it for hard questions")
+
+    def _on_search_skipped(self, event: Fields) -> None:
+        self._out_of_use(event, "template", [], event.maybe("reason") or "the search failed")
+
+    _on_search_failed = _on_search_skipped
+
+    def _out_of_use(self, event: Fields, kind: str, but: Sequence[str], why: str) -> None:
+        for one in self.run.candidates.values():
+            if one.kind == kind and one.fate == "in use" and one.id not in but:
+                _turn(one, event, "dropped", why)
+
+    def _on_instruction_weights(self, event: Fields) -> None:
+        self._step(event).weights = event.by_name("weights")
+
+    def _on_template_joined(self, event: Fields) -> None:
+        self._tried(event, "in use")
+
+    def _on_template_dropped(self, event: Fields) -> None:
+        self._tried(event, "dropped")
+
+    def _tried(self, event: Fields, fate: Fate) -> None:
+        described = {"kind": "template", "text": event.maybe("text") or ""}
+        candidate = self._described(Fields({"id": event.text("template"), **described}), event)
+        tried, solved = event.whole("tried"), event.whole("solved")
+        unseen = event.whole("solved_unseen")
+        why = (
+            f"on trial {solved} of {tried} rollouts succeeded, {unseen} of them on questions that its "
+            "proposer did not see"
+        )
+        _turn(candidate, event, fate, why)
+        words = f"solved {solved} of {tried} in its trial"
+        candidate.evidence.append(Evidence(event.at, words))
+
+    # Inside
+
+    def _step(self, event: Fields) -> Step:
+        return self.run.steps.setdefault(event.at.step, Step())
+
+    def _described(self, described: Fields, event: Fields) -> CandidateRecord:
+        """The candidate of a description. The first one counts, or the first after it was undone."""
+        candidate = self._candidate(described.text("id"))
+        if not candidate.kind or candidate.fate == "undone":
+            candidate.born = event.at
+        if not candidate.origin:
+            candidate.kind = described.text("kind")
+            candidate.text = described.text("text") or candidate.text
+            candidate.origin = described.maybe("origin") or ""
+            candidate.parents = tuple(described.items("parents", str))
+        return candidate
+
+    def _candidate(self, name: str) -> CandidateRecord:
+        """Of an id that may be all that is left of it."""
+        found = self.run.candidates.get(name)
+        if found is None:
+            found = self.run.candidates[name] = CandidateRecord(name)
+        if name == EMPTY_TEMPLATE.id:
+            found.kind, found.origin = "template", EMPTY_TEMPLATE.origin
+        return found
+
+
+def check_format(event: Fields, folder: object) -> None:
+    """Of an event that begins a run or goes on with it. Raises RunError for another version's journal."""
+    if event.values.get("journal") != FORMAT:
+        noted = event.values.get("noted")
+        wrote = noted.get("versions.prompt-coevo") if isinstance(noted, dict) else None
+        told = event.values.get("journal", "none")
+        raise RunError(
+            f"the journal in {folder} has format {told!r}, this version reads format "
+            f"{FORMAT}; use the prompt-coevo that wrote it ({wrote or 'an unknown version'})"
+        )
+
+
+def _turn(candidate: CandidateRecord, event: Fields, fate: Fate, why: str) -> None:
+    candidate.turns.append(Turn(event.at, fate, why))
