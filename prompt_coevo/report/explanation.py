@@ -102,7 +102,7 @@ def _used(run: Run, one: CandidateRecord) -> Iterator[str]:
         else:
             yield "  nowhere"
         return
-    trained = run.uses().get(one.id, {})
+    trained = run.uses([one.id]).get(one.id, {})
     if not trained:
         yield "  in no rollout of training"
         return

@@ -145,14 +145,12 @@ class Lineage:
                 _turn(candidate, event, "refused", reason)
 
     def _on_candidate_verified(self, event: Fields) -> None:
-        candidate = self._candidate(event.text("candidate"))
+        candidate, at = self._candidate(event.text("candidate")), event.at
         accepted, questions = event.true("accepted"), tuple(self._questions(event))
-        trial = TrialRecord(event.at, event.text("parent"), accepted, questions)
+        trial = TrialRecord(at, event.text("parent"), accepted, questions)
         candidate.trials.append(trial)
         if candidate.kind == "template":
-            self.run.judged += [
-                Judged(event.at, one.id, candidate.id, one.reward) for one in questions
-            ]
+            self.run.judged += [Judged(at, one.id, candidate.id, one.reward) for one in questions]
         means = (
             f"mean reward {trial.mean:.3g} on {len(questions)} questions, its parent's "
             f"{trial.parent_mean:.3g}"
@@ -197,15 +195,21 @@ class Lineage:
         self._out_of_use(event, "instruction", event.items("population", str), left)
 
     def _on_templates_assigned(self, event: Fields) -> None:
-        cover, questions = event.items("cover", str), event.items("dev_questions", str)
+        cover, questions, at = (
+            event.items("cover", str),
+            event.items("dev_questions", str),
+            event.at,
+        )
         self._out_of_use(event, "template", cover, "a later search chose others")
         for described in event.objects("pool"):
             candidate = self._described(described, event)
             rewards = described.numbers("dev_scores")
-            for question, reward in zip(questions, rewards, strict=False):
-                self.run.judged.append(Judged(event.at, question, candidate.id, reward))
+            self.run.judged += [
+                Judged(at, question, candidate.id, reward)
+                for question, reward in zip(questions, rewards, strict=False)
+            ]
             words = f"mean dev score {mean(rewards) or 0.0:.3f}"
-            candidate.evidence.append(Evidence(event.at, words, needed=candidate.id in cover))
+            candidate.evidence.append(Evidence(at, words, needed=candidate.id in cover))
         for name in cover:
             _turn(self._candidate(name), event, "in use", "a search chose it for hard questions")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -264,29 +264,25 @@ class Run:
         found = (self.steps[number].weights for number in sorted(self.steps, reverse=True))
         return next(filter(None, found), {})
 
-    def uses(self) -> dict[str, dict[str, Score]]:
-        """What training's own rollouts earned, by template and question."""
+    def uses(self, templates: Container[str]) -> dict[str, dict[str, Score]]:
+        """What training's own rollouts under some templates earned, by template and question."""
         found: dict[str, dict[str, Score]] = {}
         for step in self.steps.values():
             for question, template, rollouts, reward in step.uses:
-                if template is not None:
+                if template is not None and template in templates:
                     scores = found.setdefault(template, {})
                     scores.setdefault(question, Score()).add(rollouts, reward)
         return found
 
     def scores(self) -> dict[tuple[str, str | None], Score]:
         """What all rollouts earned, of training, trials and searches, by question and template."""
-        found: dict[tuple[str, str | None], Score] = {}
-
-        def score(question: str, template: str | None) -> Score:
-            bare = template == EMPTY_TEMPLATE.id
-            return found.setdefault((question, None if bare else template), Score())
-
+        found: defaultdict[tuple[str, str | None], Score] = defaultdict(Score)
+        bare = EMPTY_TEMPLATE.id
         for one in self.judged:
-            score(one.question, one.template).add(1, one.reward)
+            found[one.question, None if one.template == bare else one.template].add(1, one.reward)
         for step in self.steps.values():
             for question, template, rollouts, reward in step.uses:
-                score(question, template).add(rollouts, reward)
+                found[question, None if template == bare else template].add(rollouts, reward)
         return found
 
     def solved_by_template(self, scores: Mapping[tuple[str, str | None], Score]) -> Counter[str]:

@@ -120,7 +120,7 @@ class View:
 
     @cached_property
     def cards(self) -> list[Card]:
-        run, weights, uses = self.run, self.run.weights(), self.run.uses()
+        run, weights, uses = self.run, self.run.weights(), self.run.uses(self.shown)
         found = []
         for one in self.shown.values():
             parent = run.candidates.get(one.parents[0]) if one.parents else None
