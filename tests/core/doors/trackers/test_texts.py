@@ -37,6 +37,25 @@ def test_a_search_is_shown_at_once_and_single_templates_after_a_pause(tmp_path: 
     assert texts.due(13, last=True) is not None
 
 
+@pytest.mark.parametrize(
+    ("event", "is_due"),
+    [
+        ("population_changed", True),
+        ("templates_assigned", True),
+        ("search_failed", True),
+        ("instruction_weights", False),
+        ("metrics", False),
+    ],
+)
+def test_what_changes_the_texts_is_shown_at_once(event: str, is_due: bool, tmp_path: Path) -> None:
+    engine = engine_in(tmp_path)
+    texts = Texts(engine)
+    engine.desk.note("search_skipped", reason="few")
+    assert texts.due(1) is not None
+    engine.desk.note(event)
+    assert (texts.due(2) is not None) is is_due
+
+
 def test_the_first_change_of_a_template_is_shown_at_once(tmp_path: Path) -> None:
     engine = engine_in(tmp_path)
     texts = Texts(engine)
