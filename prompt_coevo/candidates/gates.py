@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from prompt_coevo.candidates.leaks import LeakGuard
-from prompt_coevo.candidates.shared_text import shared_text, some_questions
+from prompt_coevo.candidates.leaks import LeakGuard, shared_text, some_questions
 from prompt_coevo.context import Context
 from prompt_coevo.fences import OWN_TAG
 from prompt_coevo.markers import hookimpl

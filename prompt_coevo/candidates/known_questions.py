@@ -1,7 +1,7 @@
 """Training questions and ground truths as hashes: read once, added to, looked up by a candidate's words.
 
 Hashes have 64 bits, so among a million questions of 61 words about one candidate of 500 words in a
-billion is refused for nothing. They are the same in every process.
+billion is refused for nothing.
 """
 
 from __future__ import annotations
@@ -14,16 +14,35 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prompt_coevo.candidates.normal_words import normal_line
-from prompt_coevo.candidates.sorted_hashes import SortedHashes
-from prompt_coevo.candidates.telling_words import COMMON, MOST, short_hashes, telling_words
-from prompt_coevo.candidates.word_hashes import Words, hash_words, stable_hash, stable_hashes
+from prompt_coevo.candidates.normal_words import Words, normal_line, stable_hashes
 
-FEWEST_WORDS: Final = 4
-"""A question of so many words, or more, is looked for; as a whole if it has fewer than an n-gram."""
 SHORTEST_TRUTH: Final = 3
 """A shorter one stands in every text."""
+_FEWEST_WORDS: Final = 4
+"""A question of so many words, or more, is looked for; as a whole if it has fewer than an n-gram."""
 _TOGETHER: Final = 512
+_PART: Final = 1 << 19
+"""Hashes sorted at once: sorting all would need as much memory again."""
+_MOST: Final = 8
+"""So many words tell a question from others."""
+_MOST_BYTES: Final = 63
+_COMMON: Final = """
+    about above after again all also although always among and another answer answers any are around
+    asked because been before being below best between both but calculate called can carefully compute
+    correct could determine did does doing done down each either else even ever every explain false few
+    final find first following for from get give given gives had has have having her here hers him his
+    how however into its just know known last least less let like made make makes many may might more
+    most much must name named need never next none nor not note now number numbers off often one only
+    other others our out over own per please problem put question questions rather remember result said
+    same say see shall she should show simple since solution solve some step steps still such take tell
+    than that the their them then there these they thing things think third this those three through
+    time times too total true two under until upon use used using value values very was way well were
+    what when where whether which while who whom whose why will with within without word words work
+    would write wrote yes yet you your
+    """
+COMMON: Final = frozenset(_COMMON.split())
+"""They tell nothing, neither of a question nor as an answer."""
+_COMMON_HASHES: Final = np.sort(Words([" ".join(COMMON).encode()]).hashes)
 
 
 class KnownQuestions:
@@ -34,8 +53,6 @@ class KnownQuestions:
         self.min_truth_chars = min_truth_chars
         self.gram_lengths: set[int] = set()
         self._ngram = ngram
-        self._factors = stable_hashes([f"place {place}" for place in range(ngram)]) | np.uint64(1)
-        self._common = np.sort(hash_words([" ".join(sorted(COMMON)).encode()]).hashes)
         self._grams, self._heads, self._short = SortedHashes(), SortedHashes(), SortedHashes()
         # Of long truths, of short ones: rows that the hashes above lead to.
         self._long_owner, self._long_hash, self._long_size = array("I"), array("Q"), array("I")
@@ -45,18 +62,10 @@ class KnownQuestions:
         """Take in questions with their ground truths, "" if there is none."""
         some = iter(questions)
         while chunk := list(islice(some, _TOGETHER)):
-            words = hash_words([normal_line(question) for question, _ in chunk])
+            words = Words([normal_line(question) for question, _ in chunk])
             self._add_grams(words)
             self._add_truths(words, [normal_line(truth) for _, truth in chunk])
             self.count += len(chunk)
-
-    def grams(self, words: NDArray[np.uint64], length: int) -> NDArray[np.uint64]:
-        """A hash for each run of so many words."""
-        places = max(0, len(words) - length + 1)
-        total = np.zeros(places, dtype=np.uint64)
-        for place in range(length):
-            total += words[place : place + places] * self._factors[place]
-        return total
 
     def find_grams(self, grams: NDArray[np.uint64]) -> Iterator[tuple[int, NDArray[np.uint32]]]:
         """Places in `grams` and the questions that have them."""
@@ -68,12 +77,13 @@ class KnownQuestions:
         if not self._long_owner:
             return
         size = self.min_truth_chars
-        places = range(len(text) - size + 1)
-        heads = stable_hashes([text[place : place + size] for place in places])
+        heads = stable_hashes(
+            [text[place : place + size] for place in range(len(text) - size + 1)]
+        )
         for place, rows in self._heads.find(heads):
             for row in rows.tolist():
                 truth = text[place : place + self._long_size[row]]
-                if stable_hash(truth) == self._long_hash[row]:
+                if stable_hashes([truth])[0] == self._long_hash[row]:
                     yield truth, self._long_owner[row]
 
     def find_short(
@@ -83,9 +93,9 @@ class KnownQuestions:
         among `words`."""
         if not self._short_owner:
             return
-        there = short_hashes(words)
+        there = _short_hashes(words)
         for _, rows in self._short.find(stable_hashes(texts)):
-            telling = np.frombuffer(self._telling, dtype=np.uint32).reshape(-1, MOST)[rows]
+            telling = np.frombuffer(self._telling, dtype=np.uint32).reshape(-1, _MOST)[rows]
             needed = np.frombuffer(self._needed, dtype=np.uint8)[rows]
             owners = np.frombuffer(self._short_owner, dtype=np.uint32)[rows]
             yield owners[np.isin(telling, there).sum(axis=1) >= needed]
@@ -93,34 +103,28 @@ class KnownQuestions:
     # Inside
 
     def _add_grams(self, words: Words) -> None:
-        owners = (words.texts + self.count).astype(np.uint32)
-        grams = self.grams(words.hashes, self._ngram)
-        whole = owners[: len(grams)] == owners[len(owners) - len(grams) :]
-        self._remember(grams[whole], owners[: len(grams)][whole], self._ngram)
-        starts = np.cumsum(words.counts) - words.counts
-        for length in range(min(FEWEST_WORDS, self._ngram), self._ngram):
-            short = np.flatnonzero(words.counts == length)
-            runs = words.hashes[starts[short][:, None] + np.arange(length)]
-            grams = (runs * self._factors[:length]).sum(axis=1, dtype=np.uint64)
-            self._remember(grams, (short + self.count).astype(np.uint32), length)
-
-    def _remember(self, grams: NDArray[np.uint64], owners: NDArray[np.uint32], length: int) -> None:
-        if len(grams):
-            self._grams.add(grams, owners)
-            self.gram_lengths.add(length)
+        texts = words.texts
+        ends = np.cumsum(words.counts)
+        for length in range(min(_FEWEST_WORDS, self._ngram), self._ngram + 1):
+            if length == self._ngram:
+                last = texts[length - 1 :]
+                chosen = np.flatnonzero(texts[: len(last)] == last)
+            else:  # a shorter question as a whole
+                chosen = ends[words.counts == length] - length
+            if len(chosen):
+                owners = (texts[chosen] + self.count).astype(np.uint32)
+                self._grams.add(words.runs(length)[chosen], owners)
+                self.gram_lengths.add(length)
 
     def _add_truths(self, words: Words, truths: Sequence[bytes]) -> None:
         texts = [line.replace(b" ", b"").decode() for line in truths]
         long = [n for n, text in enumerate(texts) if len(text) >= self.min_truth_chars]
-        first = len(self._long_owner)
+        self._heads.add_rows(
+            len(self._long_owner), [texts[n][: self.min_truth_chars] for n in long]
+        )
         self._long_owner.extend(n + self.count for n in long)
-        self._long_hash.extend(stable_hash(texts[n]) for n in long)
+        self._long_hash.frombytes(stable_hashes([texts[n] for n in long]).tobytes())
         self._long_size.extend(len(texts[n]) for n in long)
-        heads = stable_hashes([texts[n][: self.min_truth_chars] for n in long])
-        self._heads.add(heads, np.arange(first, first + len(long), dtype=np.uint32))
-        self._add_short(words, truths, texts)
-
-    def _add_short(self, words: Words, truths: Sequence[bytes], texts: Sequence[str]) -> None:
         short = [
             n
             for n, text in enumerate(texts)
@@ -128,14 +132,102 @@ class KnownQuestions:
         ]
         if not short:
             return
-        telling = telling_words(words, hash_words(truths), self._common)[short]
+        telling = _telling_words(words, Words(truths))[short]
         found = np.count_nonzero(telling, axis=1)
-        least = np.array([2 if texts[n].isdigit() else 1 for n in short])
-        needed = np.maximum(-(-found // 2), least)
-        told = np.flatnonzero(needed <= found)
-        first = len(self._short_owner)
-        self._short_owner.extend(short[n] + self.count for n in told.tolist())
+        needed = np.maximum(-(-found // 2), [2 if texts[n].isdigit() else 1 for n in short])
+        told = np.flatnonzero(needed <= found).tolist()
+        self._short.add_rows(len(self._short_owner), [texts[short[n]] for n in told])
+        self._short_owner.extend(short[n] + self.count for n in told)
         self._needed.extend(needed[told].tolist())
         self._telling.frombytes(telling[told].tobytes())
-        hashes = stable_hashes([texts[short[n]] for n in told.tolist()])
-        self._short.add(hashes, np.arange(first, first + len(told), dtype=np.uint32))
+
+
+class SortedHashes:
+    """Many 64-bit hashes, each with a number: 12 bytes apiece, added to at any time."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[NDArray[np.uint64], NDArray[np.uint32]]] = []
+        self._new: list[tuple[NDArray[np.uint64], NDArray[np.uint32]]] = []
+
+    def add(self, hashes: NDArray[np.uint64], numbers: NDArray[np.uint32]) -> None:
+        """Remember number `numbers[i]` under `hashes[i]`."""
+        if not len(hashes):
+            return
+        self._new.append((hashes, numbers))
+        if sum(len(one) for one, _ in self._new) >= _PART:
+            self._sort()
+
+    def add_rows(self, first: int, texts: Sequence[str]) -> None:
+        """Remember the number `first` under the hash of the first text, the next ones under the others."""
+        self.add(stable_hashes(texts), np.arange(first, first + len(texts), dtype=np.uint32))
+
+    def find(self, hashes: NDArray[np.uint64]) -> Iterator[tuple[int, NDArray[np.uint32]]]:
+        """For each of these hashes that is known, its place in `hashes` and numbers it was added with.
+
+        In no order; a hash may come more than once, with other numbers.
+        """
+        self._sort()
+        for known, numbers in self._parts:
+            first = np.searchsorted(known, hashes, "left")
+            there = np.flatnonzero(known[np.minimum(first, len(known) - 1)] == hashes)
+            ends = np.searchsorted(known, hashes[there], "right")
+            for place, end in zip(there.tolist(), ends.tolist(), strict=True):
+                yield place, numbers[first[place] : end]
+
+    def _sort(self) -> None:
+        """Sort what is new, together with the last part if that is small."""
+        if not self._new:
+            return
+        if self._parts and len(self._parts[-1][0]) < _PART // 2:
+            self._new.insert(0, self._parts.pop())
+        hashes = np.concatenate([one for one, _ in self._new])
+        numbers = np.concatenate([one for _, one in self._new])
+        order = np.argsort(hashes)
+        self._parts.append((hashes[order], numbers[order]))
+        self._new.clear()
+
+
+def _telling_words(questions: Words, truths: Words) -> NDArray[np.uint32]:
+    """The words that tell each question from others: a row of short hashes, filled up with 0.
+
+    They are its longest, for long words are the rare ones. Words of three letters and numbers of two digits
+    count, and characters of scripts without spaces; common words do not, nor do those of the question's
+    own ground truth.
+    """
+    hashes = questions.hashes
+    telling = np.flatnonzero(questions.sizes >= 3 - questions.digits)
+    telling = telling[~_is_in(hashes[telling], _COMMON_HASHES)]
+    texts, words = questions.texts[telling], _short_hashes(hashes[telling])
+    own = np.sort(_pairs(truths.texts, _short_hashes(truths.hashes)))
+    foreign = ~_is_in(_pairs(texts, words), own)
+    sizes = np.minimum(questions.sizes[telling], _MOST_BYTES)
+    # By question, the longest first; a word that stands there twice counts once.
+    keys = _pairs(texts * (_MOST_BYTES + 1) + (_MOST_BYTES - sizes), words)[foreign]
+    keys.sort()
+    keys = keys[np.diff(keys, prepend=np.uint64(0)) > 0]  # np.unique takes three times as long
+    texts = (keys >> np.uint64(32)).astype(np.int64) // (_MOST_BYTES + 1)
+    rank = np.arange(len(texts)) - np.searchsorted(texts, np.arange(len(questions.counts)))[texts]
+    found = np.zeros((len(questions.counts), _MOST), dtype=np.uint32)
+    chosen = rank < _MOST
+    found[texts[chosen], rank[chosen]] = keys[chosen].astype(np.uint32)
+    return found
+
+
+def _short_hashes(hashes: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    """Hashes of words as telling words are kept: of 32 bits, and never 0."""
+    return (hashes >> np.uint64(32)).astype(np.uint32) | np.uint32(1)
+
+
+def _pairs(first: NDArray[np.int64], second: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    return first.astype(np.uint64) << np.uint64(32) | second.astype(np.uint64)
+
+
+def _is_in(values: NDArray[np.uint64], ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    found = np.zeros(len(values), dtype=bool)
+    low_bits = np.zeros(1 << 16, dtype=bool)  # most values are none of them already by these
+    low_bits[ordered.astype(np.uint16)] = True
+    maybe = np.flatnonzero(low_bits[values.astype(np.uint16)])
+    if len(maybe):
+        places = np.minimum(np.searchsorted(ordered, values[maybe]), len(ordered) - 1)
+        found[maybe] = ordered[places] == values[maybe]
+    return found

@@ -1,21 +1,25 @@
-"""Training questions and ground truths must not stand in a candidate."""
+"""Training questions and ground truths must not stand in a candidate, unless many questions share them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count, zip_longest
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prompt_coevo.candidates.known_questions import SHORTEST_TRUTH, KnownQuestions
-from prompt_coevo.candidates.normal_words import normal_line, readings
-from prompt_coevo.candidates.word_hashes import hash_words
+from prompt_coevo.candidates.normal_words import Words, normal_line, readings
 from prompt_coevo.placement import question_text
+from prompt_coevo.policy import Policy
 from prompt_coevo.settings.gates import GateSettings
 from prompt_coevo.types import Question
+
+_SAMPLE: Final = 512
+_FEWEST: Final = 3
+_SHARE: Final = 0.05
 
 
 class LeakGuard:
@@ -57,33 +61,36 @@ class LeakGuard:
 
     def find(self, text: str, allowed: str = "") -> str | None:
         """What the text leaks, in words, or None. What stands in `allowed` is no leak."""
-        texts, own = _Read.all_of(text), _Read.all_of(allowed)
+        texts = [normal_line(reading) for reading in readings(text)]
+        own = [normal_line(reading) for reading in readings(allowed)]
         return self._copied(texts, own) or self._answered(texts, own)
 
-    def _copied(self, texts: Sequence[_Read], own: Sequence[_Read]) -> str | None:
-        known = self._known
+    def _copied(self, texts: Sequence[bytes], own: Sequence[bytes]) -> str | None:
+        known, read, fine = self._known, [Words([one]) for one in texts], [Words([one]) for one in own]
         for length in sorted(known.gram_lengths, reverse=True):
-            fine = np.concatenate([known.grams(one.hashes, length) for one in own])
-            for one in texts:
-                grams = known.grams(one.hashes, length)
-                new = np.flatnonzero(~np.isin(grams, fine))
+            allowed = np.concatenate([one.runs(length) for one in fine])
+            for line, words in zip(texts, read, strict=True):
+                grams = words.runs(length)
+                new = np.flatnonzero(~np.isin(grams, allowed))
                 found = known.find_grams(grams[new])
                 if places := [place for place, owners in found if self._asks(owners)]:
                     first = int(new[min(places)])
-                    gram = " ".join(one.words[first : first + length])
+                    gram = " ".join(line.decode().split()[first : first + length])
                     return f"it copies {length} words of a training question: {gram!r}"
         return None
 
-    def _answered(self, texts: Sequence[_Read], own: Sequence[_Read]) -> str | None:
-        allowed = ["".join(one.words) for one in own]
-        for one in texts:
-            for truth, owner in self._known.find_long("".join(one.words)):
+    def _answered(self, texts: Sequence[bytes], own: Sequence[bytes]) -> str | None:
+        read, fine = ([line.decode().split() for line in lines] for lines in (texts, own))
+        allowed = ["".join(words) for words in fine]
+        for words in read:
+            for truth, owner in self._known.find_long("".join(words)):
                 if self._asks(np.array([owner])) and not any(truth in text for text in allowed):
                     return "it contains the ground truth of a training question"
-        fine = {run for one in own for run in self._short_runs(one.words)}
-        runs = dict.fromkeys(run for one in texts for run in self._short_runs(one.words))
-        words = np.concatenate([one.hashes for one in texts])
-        found = self._known.find_short([run for run in runs if run not in fine], words)
+        allowed_runs = {run for words in fine for run in self._short_runs(words)}
+        runs = dict.fromkeys(run for words in read for run in self._short_runs(words))
+        found = self._known.find_short(
+            [run for run in runs if run not in allowed_runs], Words(texts).hashes
+        )
         if any(self._asks(owners) for owners in found):
             return "it contains the ground truth of a training question, with words of the question"
         return None
@@ -102,19 +109,6 @@ class LeakGuard:
     def _asks(self, owners: NDArray[np.integer[Any]]) -> bool:
         """Whether one of these questions is among those of this guard."""
         return bool(self._asked[owners[owners < len(self._asked)]].any())
-
-
-@dataclass(frozen=True)
-class _Read:
-    """One reading of a text."""
-
-    words: Sequence[str]
-    hashes: NDArray[np.uint64]
-
-    @classmethod
-    def all_of(cls, text: str) -> list[_Read]:
-        lines = [normal_line(reading) for reading in readings(text)]
-        return [cls(line.decode().split(), hash_words([line]).hashes) for line in lines]
 
 
 class LeakGuards:
@@ -147,3 +141,38 @@ def leak_guard(questions: Iterable[Question], gates: GateSettings) -> LeakGuard:
         ngram=gates.leak_ngram,
         min_truth_chars=gates.leak_truth_chars,
     )
+
+
+def some_questions(policy: Policy) -> list[Question]:
+    """At most 512 of them, the same ones in whatever order the dataset is."""
+    ids = sorted(policy.question_ids())
+    return [policy.question(one) for one in ids[:: -(-len(ids) // _SAMPLE) or 1]]
+
+
+def shared_text(questions: Sequence[Question], ngram: int) -> str:
+    """Each run of `ngram` words or more, and each ground truth, that at least three of the questions and
+    one in twenty have, on a line of its own, in normal form: the format of an answer, a preamble, the labels
+    to choose from. It tells nothing of any one question, so it may stand in a candidate."""
+    least = max(_FEWEST, _SHARE * len(questions))
+    texts = [normal_line(question_text(one.prompt)).decode().split() for one in questions]
+    grams = Counter(gram for words in texts for gram in set(_grams(words, ngram)))
+    common = {gram for gram, count in grams.items() if count >= least}
+    lines = {run: None for words in texts for run in _runs(words, ngram, common)}
+    truths = Counter(normal_line(one.ground_truth or "").decode() for one in questions)
+    lines.update((truth, None) for truth, count in truths.items() if count >= least)
+    return "\n".join(lines)
+
+
+def _grams(words: Sequence[str], ngram: int) -> Iterator[tuple[str, ...]]:
+    return zip(*(words[place:] for place in range(ngram)), strict=False)
+
+
+def _runs(words: Sequence[str], ngram: int, common: set[tuple[str, ...]]) -> Iterator[str]:
+    """The longest runs of words all of whose n-grams are common."""
+    first = None
+    for place, gram in enumerate([*_grams(words, ngram), ()]):
+        if gram in common:
+            first = place if first is None else first
+        elif first is not None:
+            yield " ".join(words[first : place - 1 + ngram])
+            first = None

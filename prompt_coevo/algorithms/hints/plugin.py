@@ -15,7 +15,7 @@ from typing import Any
 from prompt_coevo.algorithms.hints.cut import beginning
 from prompt_coevo.algorithms.hints.settings import HintSettings
 from prompt_coevo.algorithms.hints.staircase import Staircase
-from prompt_coevo.candidates.shared_text import some_questions
+from prompt_coevo.candidates.leaks import some_questions
 from prompt_coevo.context import Context
 from prompt_coevo.errors import DatasetError, HostError
 from prompt_coevo.markers import PROJECT, hookimpl

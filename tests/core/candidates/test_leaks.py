@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prompt_coevo.candidates.leaks import LeakGuard, LeakGuards, leak_guard
-from prompt_coevo.candidates.normal_words import normal_line
-from prompt_coevo.candidates.word_hashes import hash_words
+from prompt_coevo.candidates.normal_words import Words, normal_line
 from prompt_coevo.settings.gates import GateSettings
 from prompt_coevo.types import Question
 
@@ -224,25 +223,35 @@ def test_a_question_leaks_itself_unless_it_is_very_short(text: str) -> None:
 @given(st.lists(st.text(st.sampled_from("abz 019.-éλ数\n\u0301")), max_size=8))
 def test_words_are_counted_as_they_are_split(texts: list[str]) -> None:
     lines = [normal_line(text) for text in texts]
-    words = hash_words(lines)
+    words = Words(lines)
     split = [line.split() for line in lines]
     assert words.counts.tolist() == [len(one) for one in split]
     flat = [word for one in split for word in one]
     assert words.sizes.tolist() == [len(word) for word in flat]
-    hashes = dict(zip(flat, words.hashes.tolist(), strict=True))
-    assert [hashes[word] for word in flat] == words.hashes.tolist()
-    assert len(set(hashes.values())) == len(hashes)
+    for length in (1, 2, 5):
+        runs = [tuple(flat[first : first + length]) for first in range(len(flat) - length + 1)]
+        found = words.runs(length).tolist()
+        assert len(found) == len(runs)
+        within = {
+            tuple(line[first : first + length])
+            for line in split
+            for first in range(len(line) - length + 1)
+        }
+        hashes = {run: one for run, one in zip(runs, found, strict=True) if run in within}
+        assert len(set(hashes.values())) == len(hashes)
+        if length == 1:
+            assert [hashes[run] for run in runs] == found
 
 
 def test_hashes_are_the_same_in_every_process() -> None:
     code = (
-        "from prompt_coevo.candidates.word_hashes import hash_words;"
-        "print(hash_words([b'war and peace']).hashes.tolist())"
+        "from prompt_coevo.candidates.normal_words import Words;"
+        "print(Words([b'war and peace']).hashes.tolist())"
     )
     run = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
     )
-    assert run.stdout.strip() == str(hash_words([b"war and peace"]).hashes.tolist())
+    assert run.stdout.strip() == str(Words([b"war and peace"]).hashes.tolist())
 
 
 def test_many_questions_take_little_memory() -> None:

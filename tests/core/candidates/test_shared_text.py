@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from prompt_coevo import Coevolution, Settings
-from prompt_coevo.candidates.shared_text import shared_text, some_questions
+from prompt_coevo.candidates.leaks import shared_text, some_questions
 from prompt_coevo.engine.journal import Journal
 from prompt_coevo.testing.scripted_world import ScriptedPolicy, rule
 from prompt_coevo.types import Question, Rollout, RolloutRequest
