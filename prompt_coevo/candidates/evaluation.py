@@ -11,8 +11,6 @@ from prompt_coevo.policy import Policy
 from prompt_coevo.types import Assignment, Candidate, Rollout, RolloutRequest, Sampling
 
 Job: TypeAlias = tuple[Candidate, str]
-Part: TypeAlias = tuple[Sequence[Job], Sampling]
-"""Jobs with one way of sampling."""
 
 
 class Evaluator:
@@ -34,27 +32,19 @@ class Evaluator:
 
     def evaluate(self, jobs: Sequence[Job], sampling: Sampling) -> list[Rollout]:
         """One rollout per (candidate, question id), in order; known ones are not run again."""
-        return self.evaluate_all([(jobs, sampling)])[0]
-
-    def evaluate_all(self, parts: Sequence[Part]) -> list[list[Rollout]]:
-        """The same for several parts, in one batch."""
         missing = {
             (candidate.id, question_id, sampling): (candidate, question_id)
-            for jobs, sampling in parts
             for candidate, question_id in jobs
             if (candidate.id, question_id, sampling) not in self._done
         }
         requests = [
             RolloutRequest(self._assignment(*job, member), sampling)
-            for member, ((_, _, sampling), job) in enumerate(missing.items())
+            for member, job in enumerate(missing.values())
         ]
         if requests:
             self._done.update(zip(missing, self._rolled_out(requests), strict=True))
             self.rollouts += len(requests)
-        return [
-            [self._done[candidate.id, question_id, sampling] for candidate, question_id in jobs]
-            for jobs, sampling in parts
-        ]
+        return [self._done[candidate.id, question_id, sampling] for candidate, question_id in jobs]
 
     def _rolled_out(self, requests: Sequence[RolloutRequest]) -> Sequence[Rollout]:
         """Raises HostError if the answer is not one rollout per request, in order: it would corrupt

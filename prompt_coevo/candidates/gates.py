@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 from prompt_coevo.candidates.leaks import LeakGuard, shared_text, some_questions
 from prompt_coevo.context import Context
@@ -23,31 +22,12 @@ _FORBIDDEN = re.compile(
 _MAX_CHARS_PER_TOKEN = 32
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Accepted, or the reason for a rejection. True in a condition if accepted."""
-
-    accepted: bool
-    reason: str | None = None
-
-    def __bool__(self) -> bool:
-        return self.accepted
-
-
-ACCEPTED = Verdict(True)
-
-
-def rejected(reason: str) -> Verdict:
-    """A verdict against a candidate."""
-    return Verdict(False, reason)
-
-
 def rough_token_count(text: str) -> int:
     """Words and punctuation marks: what counts as a token where no tokenizer is at hand."""
     return len(re.findall(r"\w+|[^\w\s]", text))
 
 
-def check(
+def refusal(
     text: str,
     *,
     finish_reason: str | None = None,
@@ -58,8 +38,8 @@ def check(
     count_tokens: Callable[[str], int] = rough_token_count,
     leak_guard: LeakGuard | None = None,
     shared: str = "",
-) -> Verdict:
-    """Accept a candidate's text or say why not; the first failing check names the reason.
+) -> str | None:
+    """Say why a candidate's text must not be tried, None if it may; the first failing check names the reason.
 
     In this order: the reply was cut off (`finish_reason == "length"`); code fences do not close;
     control or text-direction characters; one of our own tags that is neither in one of `parents` (a
@@ -70,27 +50,26 @@ def check(
     """
     required_tags = tuple(required_tags)
     if finish_reason == "length":
-        return rejected("the reply was cut off at the token limit")
+        return "the reply was cut off at the token limit"
     if text.count("```") % 2:
-        return rejected("a code fence does not close")
+        return "a code fence does not close"
     if (forbidden := _FORBIDDEN.search(text)) is not None:
-        return rejected(f"it contains the control character U+{ord(forbidden[0]):04X}")
+        return f"it contains the control character U+{ord(forbidden[0]):04X}"
     if (own := _own_tag(text, [*parents, *required_tags])) is not None:
-        return rejected(f"it contains one of our own tags, {own}")
+        return f"it contains one of our own tags, {own}"
     if not text.strip():
-        return rejected("it is empty")
+        return "it is empty"
     if text in known:
-        return rejected("it equals a candidate that is already known")
+        return "it equals a candidate that is already known"
     for tag in required_tags:
         if tag not in text:
-            return rejected(f"the required tag {tag!r} is missing")
+            return f"the required tag {tag!r} is missing"
     if max_tokens is not None and _too_long(text, max_tokens, count_tokens):
-        return rejected(f"it is longer than {max_tokens} tokens")
+        return f"it is longer than {max_tokens} tokens"
     if leak_guard is not None:
         allowed = "\n".join([*parents, shared])
-        if (leak := leak_guard.find(text, allowed)) is not None:
-            return rejected(leak)
-    return ACCEPTED
+        return leak_guard.find(text, allowed)
+    return None
 
 
 def _own_tag(text: str, allowed_in: Collection[str]) -> str | None:
@@ -127,7 +106,7 @@ class Gates:
         known: Collection[str],
         leak_guard: LeakGuard,
     ) -> str | None:
-        verdict = check(
+        return refusal(
             candidate.text,
             finish_reason=reply.finish_reason,
             parents=[parent.text for parent in parents],
@@ -138,4 +117,3 @@ class Gates:
             leak_guard=leak_guard,
             shared=self._shared,
         )
-        return verdict.reason

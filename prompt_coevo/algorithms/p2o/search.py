@@ -21,7 +21,7 @@ from prompt_coevo import hookspecs
 from prompt_coevo.algorithms.p2o.budget import RolloutBudget
 from prompt_coevo.algorithms.p2o.hard_questions import HardQuestions
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
-from prompt_coevo.candidates.evaluation import Evaluator, Part
+from prompt_coevo.candidates.evaluation import Evaluator, Job
 from prompt_coevo.candidates.leaks import LeakGuards
 from prompt_coevo.candidates.searches import SearchRequest, SearchResult
 from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable
@@ -144,26 +144,18 @@ class Search:
     def _run_waves(self) -> None:
         while parents := self._next_parents():
             attempts = self._attempts(parents)
-            (rollouts,) = self._evaluate(self._parents_of(attempts))
+            rollouts = self._on_minibatches([(a.parent, a) for a in attempts])
             children = self._propose(attempts, rollouts)
-            (rollouts,) = self._evaluate(self._children_of(children))
+            rollouts = self._on_minibatches([(a.child, a) for a in children if a.child is not None])
             if accepted := self._judge(children, rollouts):
                 self._score_on_dev(accepted)
 
     def _attempts(self, parents: Sequence[Candidate]) -> list[Attempt]:
         return [Attempt(parent, self._draw_minibatch(n)) for n, parent in enumerate(parents)]
 
-    def _parents_of(self, attempts: Sequence[Attempt]) -> Part:
-        jobs = [(attempt.parent, x) for attempt in attempts for x in attempt.minibatch]
-        return jobs, Sampling(self._settings.minibatch_temperature)
-
-    def _children_of(self, attempts: Sequence[Attempt]) -> Part:
-        jobs = [(a.child, x) for a in attempts if a.child is not None for x in a.minibatch]
-        return jobs, Sampling(self._settings.minibatch_temperature)
-
-    def _on_dev(self, templates: Sequence[Candidate]) -> Part:
-        jobs = [(template, question_id) for template in templates for question_id in self._dev_ids]
-        return jobs, Sampling(self._settings.dev_temperature)
+    def _on_minibatches(self, tried: Sequence[tuple[Candidate, Attempt]]) -> list[Rollout]:
+        jobs = [(template, x) for template, attempt in tried for x in attempt.minibatch]
+        return self._roll_out(jobs, self._settings.minibatch_temperature)
 
     def _draw_minibatch(self, index: int) -> tuple[str, ...]:
         rng = self._rng("minibatch", self._wave, index)
@@ -231,11 +223,9 @@ class Search:
         return [trial.child for trial, ok in zip(trials, verdicts, strict=True) if ok]
 
     def _score_on_dev(self, templates: Sequence[Candidate]) -> None:
-        (rollouts,) = self._evaluate(self._on_dev(templates))
-        self._take_in(templates, rollouts)
-
-    def _take_in(self, templates: Sequence[Candidate], rollouts: Sequence[Rollout]) -> None:
         """Put templates with their dev scores into the pool."""
+        jobs = [(template, question_id) for template in templates for question_id in self._dev_ids]
+        rollouts = self._roll_out(jobs, self._settings.dev_temperature)
         rewards = [rollout.reward if rollout.fit else 0.0 for rollout in rollouts]
         size = len(self._dev_ids)
         for index, template in enumerate(templates):
@@ -243,15 +233,14 @@ class Search:
             self._scores.append(rewards[index * size : (index + 1) * size])
         self._budget.charge_dev(len(templates))
 
-    def _evaluate(self, *parts: Part) -> list[list[Rollout]]:
-        """All parts in one batch, or the end of the search. What stops the host (CoevoError) passes."""
-        return roll_out(self._evaluator, parts)
+    def _roll_out(self, jobs: Sequence[Job], temperature: float | None) -> list[Rollout]:
+        return roll_out(self._evaluator, jobs, Sampling(temperature))
 
 
-def roll_out(evaluator: Evaluator, parts: Sequence[Part]) -> list[list[Rollout]]:
-    """Evaluate, or end the search. What stops the host (CoevoError) passes through."""
+def roll_out(evaluator: Evaluator, jobs: Sequence[Job], sampling: Sampling) -> list[Rollout]:
+    """Evaluate, all in one batch, or end the search. What stops the host (CoevoError) passes through."""
     try:
-        return evaluator.evaluate_all(parts)
+        return evaluator.evaluate(jobs, sampling)
     except CoevoError:
         raise
     except Exception as error:

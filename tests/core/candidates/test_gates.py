@@ -40,11 +40,9 @@ GUARD = LeakGuard([QUESTION], ["2", "forty two kilometres per hour"])
     ],
 )
 def test_rejections(text: str, changes: dict[str, object], reason: str) -> None:
-    verdict = gates.check(text, **changes)  # type: ignore[arg-type]
-    assert not verdict
-    assert not verdict.accepted
-    assert verdict.reason is not None
-    assert reason in verdict.reason
+    refused = gates.refusal(text, **changes)  # type: ignore[arg-type]
+    assert refused is not None
+    assert reason in refused
 
 
 @pytest.mark.parametrize(
@@ -64,14 +62,12 @@ def test_rejections(text: str, changes: dict[str, object], reason: str) -> None:
     ],
 )
 def test_acceptances(text: str, changes: dict[str, object]) -> None:
-    verdict = gates.check(text, **changes)  # type: ignore[arg-type]
-    assert verdict.accepted, verdict.reason
-    assert verdict.reason is None
+    assert gates.refusal(text, **changes) is None  # type: ignore[arg-type]
 
 
 def test_the_first_failing_check_names_the_reason() -> None:
-    verdict = gates.check("", finish_reason="length", known={""})
-    assert verdict.reason == "the reply was cut off at the token limit"
+    refused = gates.refusal("", finish_reason="length", known={""})
+    assert refused == "the reply was cut off at the token limit"
 
 
 # Lone surrogates included: JSON can carry them, UTF-8 cannot.
@@ -85,14 +81,14 @@ PIECES = st.lists(
 
 @given(ANY_TEXT | PIECES)
 def test_no_text_raises(text: str) -> None:
-    gates.check(text, known={"a"}, required_tags=["<b>"], max_tokens=50, leak_guard=GUARD)
+    gates.refusal(text, known={"a"}, required_tags=["<b>"], max_tokens=50, leak_guard=GUARD)
 
 
 @pytest.mark.parametrize("piece", ["<template ", "<current_", "current_1", "_1", " ", "<", "```\n"])
 def test_no_long_text_takes_long(piece: str) -> None:
     """It takes less than a second of this process; with steps by the square it would take minutes."""
     start = time.process_time()
-    gates.check("<current_a" + piece * 400_000, max_tokens=50, leak_guard=GUARD)
+    gates.refusal("<current_a" + piece * 400_000, max_tokens=50, leak_guard=GUARD)
     assert time.process_time() - start < 60
 
 
@@ -105,7 +101,7 @@ def test_the_length_of_the_ngram_is_a_setting() -> None:
 def test_what_the_parent_holds_already_is_no_leak() -> None:
     guard = LeakGuard(["please think step by step now"], ["a long ground truth"], ngram=4)
     parent = "Always think step by step now. Say a long ground truth."
-    assert gates.check("think step by step now", leak_guard=guard).reason is not None
-    assert gates.check("Do think step by step now", parents=[parent], leak_guard=guard)
-    assert gates.check("Say a long ground truth", parents=[parent], leak_guard=guard)
-    assert not gates.check("please think step by", parents=[parent], leak_guard=guard)
+    assert gates.refusal("think step by step now", leak_guard=guard) is not None
+    assert gates.refusal("Do think step by step now", parents=[parent], leak_guard=guard) is None
+    assert gates.refusal("Say a long ground truth", parents=[parent], leak_guard=guard) is None
+    assert gates.refusal("please think step by", parents=[parent], leak_guard=guard) is not None

@@ -39,11 +39,11 @@ def checked(data: bytes) -> None:
     parents = [source.text() for _ in range(source.below(3))]
     tags = [source.text(8) for _ in range(source.below(2))]
     text = as_text(source.rest())
-    verdict = gates.check(
+    refused = gates.refusal(
         text, parents=parents, required_tags=tags, max_tokens=50, leak_guard=_guard()
     )
-    assert bool(verdict) == (verdict.reason is None)
-    if verdict and not parents and not tags:
+    assert refused is None or refused
+    if refused is None and not parents and not tags:
         assert not OWN_TAG.search(text)
 
 

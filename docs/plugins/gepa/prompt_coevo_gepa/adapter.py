@@ -84,8 +84,7 @@ class TemplateAdapter:
             for template, (_, batch) in zip(templates, items, strict=True)
             for sample in batch
         ]
-        (rollouts,) = roll_out(self._evaluator, [(jobs, Sampling(temperature))])
-        done = iter(rollouts)
+        done = iter(roll_out(self._evaluator, jobs, Sampling(temperature)))
         found = []
         for template, (_, batch) in zip(templates, items, strict=True):
             rollouts = [next(done) for _ in batch]
