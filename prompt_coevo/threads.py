@@ -7,12 +7,11 @@ until the server answers.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -74,37 +73,3 @@ def map_in_threads(
     for worker in workers:
         worker.result()
     return [results[index] for index in range(len(items))]
-
-
-class Background(Generic[Result]):
-    """Work that has just begun (`in_thread`), or is done (`done_with`), and how long it takes."""
-
-    def __init__(self, future: Future[Result]) -> None:
-        self._started = time.monotonic()
-        self._ended: float | None = None
-        self._future = future
-        self._future.add_done_callback(self._stop_clock)
-
-    @property
-    def done(self) -> bool:
-        return self._future.done()
-
-    @property
-    def seconds(self) -> float:
-        """How long the call took, or has taken so far."""
-        return (self._ended or time.monotonic()) - self._started
-
-    def result(self, within: float) -> Result:
-        """The function's result; waits until `within` seconds after it began.
-
-        Raises TimeoutError, or what the function raised.
-        """
-        try:
-            return self._future.result(max(0.0, self._started + within - time.monotonic()))
-        except TimeoutError:
-            if self._future.done():  # it came at the last moment, or raised this itself
-                return self._future.result()
-            raise TimeoutError(f"there was no reply within {within:g} s") from None
-
-    def _stop_clock(self, _: object) -> None:
-        self._ended = time.monotonic()

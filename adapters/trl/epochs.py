@@ -70,12 +70,9 @@ class Epochs:
             ) from None
 
     def load(self, folder: Path) -> None:
-        """Go on from a checkpoint with the engine's state; earlier versions wrote no file of this kind.
-
-        Raises StateError for a file that is damaged.
-        """
+        """Go on from a checkpoint. Raises StateError for a file that is missing or damaged."""
         path = folder / EPOCHS_FILE
-        before = read_state(path).get(_BEFORE) if path.exists() else 0.0
+        before = read_state(path).get(_BEFORE)
         if not isinstance(before, (int, float)) or not 0 <= before < float("inf"):
             raise StateError(
                 f"{path} does not say how many epochs were trained before; resume from another checkpoint"

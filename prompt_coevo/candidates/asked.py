@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from prompt_coevo.proposals import Proposal, ProposalRequest
 from prompt_coevo.settings.reflection import ReflectionSettings
-from prompt_coevo.threads import Background, done_with, in_thread
+from prompt_coevo.threads import done_with, in_thread
 
 _REQUESTS: TypeAdapter[list[ProposalRequest]] = TypeAdapter(list[ProposalRequest])
 _PROPOSALS: TypeAdapter[list[Proposal]] = TypeAdapter(list[Proposal])
@@ -32,38 +32,44 @@ class Asked:
     """
 
     def __init__(
-        self, requests: Sequence[ProposalRequest], use_at: int, answer: Future[Answer]
+        self,
+        requests: Sequence[ProposalRequest],
+        use_at: int,
+        propose: Propose,
+        *,
+        in_background: bool = True,
     ) -> None:
-        """For the two ways below."""
-        self.requests = tuple(requests)
+        """Ask now, on a thread of its own or here."""
+        given = self.requests = tuple(requests)
         self.use_at = use_at
-        self._call = Background(answer)
-
-    @classmethod
-    def in_background(
-        cls, requests: Sequence[ProposalRequest], use_at: int, propose: Propose
-    ) -> Asked:
-        """Ask now, on a thread of its own."""
-        given = tuple(requests)
-        return cls(given, use_at, in_thread(lambda: _guarded(propose, given)))
-
-    @classmethod
-    def answered(cls, requests: Sequence[ProposalRequest], use_at: int, answer: Answer) -> Asked:
-        """What was proposed is known already."""
-        return cls(requests, use_at, done_with(answer))
+        self._started = time.monotonic()
+        self._ended: float | None = None
+        if in_background:
+            self._reply = in_thread(lambda: _guarded(propose, given))
+        else:
+            self._reply = done_with(propose(given))
+        self._reply.add_done_callback(self._stop_clock)
 
     @property
     def done(self) -> bool:
-        return self._call.done
+        return self._reply.done()
 
     @property
     def seconds(self) -> float:
         """How long the answer took, or has taken so far."""
-        return self._call.seconds
+        return (self._ended or time.monotonic()) - self._started
 
     def answer(self, within: float) -> Answer:
-        """What was proposed; waits until `within` seconds after the requests. Raises TimeoutError."""
-        return self._call.result(within)
+        """What was proposed; waits until `within` seconds after the requests.
+
+        Raises TimeoutError, or what the proposer raised.
+        """
+        try:
+            return self._reply.result(max(0.0, self._started + within - time.monotonic()))
+        except TimeoutError:
+            if self._reply.done():  # it came at the last moment, or raised this itself
+                return self._reply.result()
+            raise TimeoutError(f"there was no reply within {within:g} s") from None
 
     def answer_in_time(self, reflection: ReflectionSettings) -> Answer:
         """As `answer`, within the time that the reflection model may take for so many requests."""
@@ -72,7 +78,7 @@ class Asked:
 
     def to_json(self) -> dict[str, Any]:
         answer = None
-        if self._call.done:
+        if self.done:
             with suppress(Exception):  # it failed; a resumed run may have more luck
                 if (proposals := self.answer(0.0)) is not None:
                     answer = _as_it_will_be_read(proposals)
@@ -85,12 +91,13 @@ class Asked:
     ) -> Asked:
         """What `to_json` gave; where there is no answer yet, `propose` is asked for it again."""
         requests = _REQUESTS.validate_python(state["requests"])
-        if state["answer"] is not None:
-            written = _PROPOSALS.validate_python(state["answer"])
-            return cls.answered(requests, state["use_at"], written)
-        if not in_background:
-            return cls.answered(requests, state["use_at"], propose(requests))
-        return cls.in_background(requests, state["use_at"], propose)
+        if state["answer"] is None:
+            return cls(requests, state["use_at"], propose, in_background=in_background)
+        written = _PROPOSALS.validate_python(state["answer"])
+        return cls(requests, state["use_at"], lambda _: written, in_background=False)
+
+    def _stop_clock(self, _: object) -> None:
+        self._ended = time.monotonic()
 
 
 def _as_it_will_be_read(proposals: Sequence[Proposal]) -> Any:

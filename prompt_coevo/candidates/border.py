@@ -29,11 +29,13 @@ _EMOJI_STYLE: Final = "\ufe0e\ufe0f"
 _KEYCAP: Final = "\u20e3"
 _DIRECTION: Final = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _TAG: Final = re.compile(r"[\U000e0000-\U000e007f]")
+_SELECTOR: Final = re.compile(r"[\ufe00-\ufe0d\U000e0100-\U000e01ef]")
 _SEEN_FORMATS: Final = re.compile(
     r"[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd]"
 )
 """Arabic, Syriac and Kaithi signs that stand around numbers."""
 _EMOJI: Final = range(0x1F000, 0x1FB00)
+_NOISE: Final = ""
 
 
 @dataclass(frozen=True)
@@ -55,21 +57,8 @@ def cross(text: str) -> Crossed:
 
 def _normalised(text: str) -> str:
     lines = _LINE_END.sub("\n", text)
-    seen = "".join(char for char in lines if not _is_noise(char))
+    seen = "".join(char for char in lines if _refused_as(char) != _NOISE)
     return unicodedata.normalize("NFC", _without_idle_joiners(unicodedata.normalize("NFC", seen)))
-
-
-def _is_noise(char: str) -> bool:
-    if char.isascii() or char in _JOINERS or char in _EMOJI_STYLE:
-        return False
-    if (
-        char in _UNSEEN_LETTERS
-        or "\ufe00" <= char <= "\ufe0d"
-        or "\U000e0100" <= char <= "\U000e01ef"
-    ):
-        return True
-    refused = _DIRECTION.match(char) or _TAG.match(char)
-    return unicodedata.category(char) == "Cf" and not refused and not _SEEN_FORMATS.match(char)
 
 
 def _without_idle_joiners(text: str) -> str:
@@ -99,22 +88,25 @@ def _has_styles(char: str, after: str) -> bool:
 
 def _refusal(text: str) -> str | None:
     for char in text:
-        if char.isascii() and (char.isprintable() or char in "\t\n"):
-            continue
         if (what := _refused_as(char)) is not None:
             return f"it contains the {what} U+{ord(char):04X}"
     return None
 
 
 def _refused_as(char: str) -> str | None:
+    """What a character is refused as; `_NOISE` if it is taken out, None if it stays."""
+    if char.isascii():
+        return None if char.isprintable() or char in "\t\n" else "control character"
+    if char in _JOINERS or char in _EMOJI_STYLE or _SEEN_FORMATS.match(char):
+        return None
+    if char in _UNSEEN_LETTERS or _SELECTOR.match(char):
+        return _NOISE
     if _TAG.match(char):
         return "tag character"
     match unicodedata.category(char):
-        case "Cc" | "Cf" if char not in _JOINERS and not _SEEN_FORMATS.match(char):
-            return (
-                "control character"  # of text or of its direction: other format characters are out
-            )
-        case "Cs":
+        case "Cf" if not _DIRECTION.match(char):
+            return _NOISE
+        case "Cc" | "Cf" | "Cs":
             return "control character"
         case "Co":
             return "private character"

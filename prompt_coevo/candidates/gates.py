@@ -39,7 +39,7 @@ def refusal(
     leak_guard: LeakGuard | None = None,
     shared: str = "",
 ) -> str | None:
-    """Say why a candidate's text must not be tried, None if it may; the first failing check names the reason.
+    """Say why a candidate's text must not be tried; None if it may. The first failing check names it.
 
     In this order: the reply was cut off (`finish_reason == "length"`); code fences do not close;
     control or text-direction characters; one of our own tags that is neither in one of `parents` (a

@@ -77,9 +77,7 @@ class KnownQuestions:
         if not self._long_owner:
             return
         size = self.min_truth_chars
-        heads = stable_hashes(
-            [text[place : place + size] for place in range(len(text) - size + 1)]
-        )
+        heads = stable_hashes([text[place : place + size] for place in range(len(text) - size + 1)])
         for place, rows in self._heads.find(heads):
             for row in rows.tolist():
                 truth = text[place : place + self._long_size[row]]

@@ -66,7 +66,11 @@ class LeakGuard:
         return self._copied(texts, own) or self._answered(texts, own)
 
     def _copied(self, texts: Sequence[bytes], own: Sequence[bytes]) -> str | None:
-        known, read, fine = self._known, [Words([one]) for one in texts], [Words([one]) for one in own]
+        known, read, fine = (
+            self._known,
+            [Words([one]) for one in texts],
+            [Words([one]) for one in own],
+        )
         for length in sorted(known.gram_lengths, reverse=True):
             allowed = np.concatenate([one.runs(length) for one in fine])
             for line, words in zip(texts, read, strict=True):
@@ -151,8 +155,11 @@ def some_questions(policy: Policy) -> list[Question]:
 
 def shared_text(questions: Sequence[Question], ngram: int) -> str:
     """Each run of `ngram` words or more, and each ground truth, that at least three of the questions and
-    one in twenty have, on a line of its own, in normal form: the format of an answer, a preamble, the labels
-    to choose from. It tells nothing of any one question, so it may stand in a candidate."""
+    one in twenty have, on a line of its own, in normal form.
+
+    The format of an answer, a preamble, the labels to choose from: it tells nothing of any one question, so
+    it may stand in a candidate.
+    """
     least = max(_FEWEST, _SHARE * len(questions))
     texts = [normal_line(question_text(one.prompt)).decode().split() for one in questions]
     grams = Counter(gram for words in texts for gram in set(_grams(words, ngram)))

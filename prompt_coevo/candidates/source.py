@@ -11,6 +11,7 @@ from prompt_coevo import hookspecs
 from prompt_coevo.candidates.border import cross
 from prompt_coevo.candidates.leaks import LeakGuard
 from prompt_coevo.context import Context
+from prompt_coevo.markers import hookimpl
 from prompt_coevo.proposals import Proposal, ProposalRequest
 from prompt_coevo.types import Candidate
 
@@ -22,6 +23,22 @@ class ProposerUnavailable(Exception):
 def propose(context: Context, requests: Sequence[ProposalRequest]) -> Sequence[Proposal] | None:
     """Ask the proposers and nothing else, so that it can be done in the background."""
     return context.ask(hookspecs.coevo_propose, requests=requests)
+
+
+class NamedProposers:
+    """Answers `coevo_propose` with the registered proposers that the requests name."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @hookimpl(trylast=True)
+    def coevo_propose(self, requests: Sequence[ProposalRequest]) -> Sequence[Proposal]:
+        answers: dict[int, Proposal] = {}
+        for name in dict.fromkeys(request.proposer for request in requests):
+            places = [i for i, request in enumerate(requests) if request.proposer == name]
+            proposals = self._context.proposer(name).propose([requests[i] for i in places])
+            answers.update(zip(places, proposals, strict=True))
+        return [answers[place] for place in range(len(requests))]
 
 
 class CandidateSource:
@@ -70,7 +87,13 @@ class CandidateSource:
         found = []
         for text in proposal.texts:
             crossed = cross(text)
-            candidate = self._candidate(crossed.text, proposal.request)
+            candidate = Candidate(
+                crossed.text,
+                proposal.request.kind,
+                origin=proposal.request.proposer,
+                parents=tuple(parent.id for parent in proposal.request.parents),
+                created=self._context.policy_version,
+            )
             reason = crossed.refusal or self._context.veto(
                 hookspecs.coevo_check_candidate,
                 candidate=candidate,
@@ -84,15 +107,6 @@ class CandidateSource:
                 known.add(candidate.text)
                 found.append(candidate)
         return tuple(found)
-
-    def _candidate(self, text: str, request: ProposalRequest) -> Candidate:
-        return Candidate(
-            text,
-            request.kind,
-            origin=request.proposer,
-            parents=tuple(parent.id for parent in request.parents),
-            created=self._context.policy_version,
-        )
 
     def _tell_checked(
         self, candidate: Candidate | None, proposal: Proposal, reason: str | None

@@ -1,4 +1,4 @@
-"""Scores that candidates are compared by."""
+"""Scores that candidates are compared by, and the question who joins."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from prompt_coevo import hookspecs
+from prompt_coevo.context import Context
 from prompt_coevo.types import Candidate, PolicyVersion, Rollout
 
 Scores: TypeAlias = NDArray[np.float64]
@@ -17,8 +19,7 @@ Scores: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ScoredPool:
-    """Candidates and their scores on the same samples, all measured under one policy version, or, where a
-    host trains on during a search, from this one on.
+    """Candidates and their scores on the same samples, all measured under one policy version.
 
     `scores` is (M candidates x N samples); row i belongs to `candidates[i]`, column n to
     `sample_ids[n]`.
@@ -34,9 +35,7 @@ class ScoredPool:
 class Trial:
     """A child and its parent on the same questions, under the same weights.
 
-    Questions on which either rollout was unfit to judge by are left out, so there may be none. Where
-    candidates are tried in training's own groups the child's are means of groups, and the parent's are
-    what it would have on that question, as far as other questions tell.
+    Questions on which either rollout was unfit to judge by are left out, so there may be none.
     """
 
     parent: Candidate
@@ -76,3 +75,20 @@ class Trial:
         if not self.question_ids:
             return float("-inf")
         return (sum(self.child_rewards) - sum(self.parent_rewards)) / len(self.question_ids)
+
+
+def verify(context: Context, algorithm: str, trials: Sequence[Trial]) -> list[bool]:
+    """Whether each child joins, in order. Nobody joins if no provider gives one answer a trial."""
+    if not trials:
+        return []
+    answer = context.ask(hookspecs.coevo_verify, algorithm=algorithm, trials=trials)
+    try:
+        verdicts = [bool(verdict) for verdict in answer] if answer is not None else []
+    except (TypeError, ValueError):
+        verdicts = []
+    if len(verdicts) != len(trials):
+        context.note("verification_failed", trials=len(trials), verdicts=len(verdicts))
+        verdicts = [False] * len(trials)
+    for trial, accepted in zip(trials, verdicts, strict=True):
+        context.tell(hookspecs.coevo_after_candidate_verified, trial=trial, accepted=accepted)
+    return verdicts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import asdict
 
 from prompt_coevo.engine.desk import Desk
@@ -25,12 +24,15 @@ def look_before(
     workload: Workload | None,
     *,
     roll_out: bool,
-    show: Callable[[Page], None] = lambda page: None,
+    show: bool = False,
 ) -> Page:
-    """The page. The journal gets it as the event `preflight`, and before it `reflection_probed`. What was
-    found is noted and shown also if rollouts end it all (OutOfStep)."""
+    """Find and journal the page (event `preflight`, before it `reflection_probed`); print it if `show`.
+
+    Raises OutOfStep, after that, if rollouts end it all.
+    """
     looking = Looking(desk.settings, desk.methods, desk.model, desk.encode)
     lines: list[Line] = []
+    ended: OutOfStep | None = None
     try:
         for found in looking.lines(policy, workload, roll_out=roll_out):
             if isinstance(found, Answer):
@@ -43,26 +45,15 @@ def look_before(
                 )
             else:
                 lines.append(found)
-    except OutOfStep:  # its line is on the page
-        _leave(desk, Page(tuple(lines)), show)
-        raise
+    except OutOfStep as error:  # its line is on the page
+        ended = error
     page = Page(tuple(lines))
-    _leave(desk, page, show)
-    return page
-
-
-def _leave(desk: Desk, page: Page, show: Callable[[Page], None]) -> None:
     desk.note("preflight", **page.to_json())
-    show(page)
-
-
-def print_before(desk: Desk, policy: Policy, workload: Workload | None) -> Page:
-    """The page of a dry run, printed also if its rollouts end it all."""
-
-    def show(page: Page) -> None:
+    if show:
         print(page.text(), flush=True)
-
-    return look_before(desk, policy, workload, roll_out=True, show=show)
+    if ended is not None:
+        raise ended
+    return page
 
 
 def clear_for_training(settings: Settings, page: Page) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from prompt_coevo import hookspecs
 from prompt_coevo.candidates.gates import rough_token_count
-from prompt_coevo.engine.before import clear_for_training, look_before, print_before
+from prompt_coevo.engine.before import clear_for_training, look_before
 from prompt_coevo.engine.desk import Desk
 from prompt_coevo.engine.identity import Dataset, RunIdentity, digest_of
 from prompt_coevo.engine.journal import FORMAT
@@ -57,7 +57,7 @@ class Coevolution:
         self.epochs = 0
         """Epochs that `epoch_end` has closed."""
         self._rounds = OpenRounds()
-        self._metrics = Metrics(self._plugins, desk)
+        self._metrics = Metrics(desk)
 
     @classmethod
     def from_settings(
@@ -130,7 +130,7 @@ class Coevolution:
 
     def dry_run(self, policy: Policy, workload: Workload | None = None) -> int:
         """`preflight` with rollouts, its page printed; returns the exit status, 0 or 1."""
-        return print_before(self.desk, policy, workload).exit_status
+        return look_before(self.desk, policy, workload, roll_out=True, show=True).exit_status
 
     def begin(self, policy: Policy, workload: Workload | None = None) -> None:
         """Training begins, after a state was loaded if there is one. May ask `policy` for rollouts.
@@ -257,7 +257,7 @@ class Coevolution:
         self._rounds.clear()
         run = digest_of(saved.run)
         self._open_ledger(continues=run, since=saved.ledger, under_way=saved.under_way)
-        self._carry_over(saved.reflection)
+        self.desk.ledger.carry_over(saved.reflection)
         self._under_way = True
         for name, text in saved.plugins.items():
             try:
@@ -317,15 +317,6 @@ class Coevolution:
                 ledger.lost,
                 ledger.damaged,
             )
-
-    def _carry_over(self, totals: Mapping[str, float]) -> None:
-        try:
-            self.desk.ledger.carry_over(totals)
-        except OSError as error:
-            raise StateError(
-                f"the ledger of calls in {self.desk.folder} cannot be written: {error.strerror}; without "
-                "it no budget holds, so give the run a folder that can be written to"
-            ) from None
 
     def _note_run(self, event: str, **fields: Any) -> None:
         run = self.desk.identity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -12,11 +12,11 @@ from typing import Any, ParamSpec, TypeVar
 from pydantic import BaseModel
 
 from prompt_coevo import files, hookspecs, registry
+from prompt_coevo.candidates.source import NamedProposers
 from prompt_coevo.engine import run_lock
 from prompt_coevo.engine.identity import RunIdentity
-from prompt_coevo.engine.journal import Journal
+from prompt_coevo.engine.journal import Journal, Texts
 from prompt_coevo.engine.plugins import Plugins
-from prompt_coevo.engine.texts import Texts
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.preflight.prompts import Encode
@@ -24,8 +24,6 @@ from prompt_coevo.proposals import Proposer
 from prompt_coevo.reflection.ledger import Ledger
 from prompt_coevo.reflection.models import build_language_model
 from prompt_coevo.reflection.paid_replies import PaidReplies
-from prompt_coevo.reflection.patience import Patience
-from prompt_coevo.reflection.proposers.named import NamedProposers
 from prompt_coevo.reflection.spending import Spending
 from prompt_coevo.settings import Settings, parse_section
 from prompt_coevo.settings.method import Method, methods_of
@@ -93,12 +91,14 @@ class Desk:
         settings = self.settings
         found: list[str] = []
         self.plugins.register(NamedProposers(self), "named_proposers")
-        for name in settings.gates.active:
-            with _collected(found):
-                self._furnish("gates", name, "gates.active")
-        for name in settings.sinks:
-            with _collected(found):
-                self._furnish("sinks", name, "sinks")
+        chosen: tuple[tuple[registry.Kind, str, Sequence[str]], ...] = (
+            ("gates", "gates.active", settings.gates.active),
+            ("sinks", "sinks", settings.sinks),
+        )
+        for kind, setting, names in chosen:
+            for name in names:
+                with _collected(found):
+                    self.plugins.register(registry.load(kind, name, setting)(self), name)
         for method in self.methods.values():
             with _collected(found):
                 self.plugins.register(method.build(self), method.name)
@@ -134,7 +134,8 @@ class Desk:
             return f"a gate raised {type(error).__name__}: {error}"
 
     def note(self, event: str, **fields: Any) -> None:
-        self.journal.write([self.stamped(event, fields)])
+        attempt, step = self.policy_version
+        self.journal.write([{"event": event, "attempt": attempt, "step": step, **fields}])
 
     def count_tokens(self, text: str) -> int:
         # Proposers count in the background, and a tokenizer may not be thread-safe.
@@ -166,7 +167,7 @@ class Desk:
                 identity,
                 self.ledger,
                 spending=Spending.from_settings(reflection),
-                patience=Patience(reflection.total_timeout_s),
+                total_timeout_s=reflection.total_timeout_s,
                 at_once=reflection.calls_at_once,
                 secrets=self._secrets,
                 note=self._note_call,
@@ -203,11 +204,6 @@ class Desk:
         """A state was loaded, whose weights are called `version` from now on."""
         self.policy_version, self.resumed_step = version, version.step
 
-    def stamped(self, event: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """A line of the journal."""
-        attempt, step = self.policy_version
-        return {"event": event, "attempt": attempt, "step": step, **fields}
-
     def _note_call(self, event: str, **fields: Any) -> None:
         if "prompt" in fields:
             fields["prompt"] = self._texts.id(fields["prompt"])
@@ -226,10 +222,6 @@ class Desk:
 
     def _is_gate(self, name: str) -> bool:
         return self.plugins.implements(name, hookspecs.coevo_check_candidate)
-
-    def _furnish(self, kind: registry.Kind, name: str, setting: str) -> None:
-        plugin = registry.load(kind, name, setting)(self)
-        self.plugins.register(plugin, name)
 
     def _report(self, plugin: str, hook: str, error: Exception) -> None:
         self.note(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import re
@@ -182,3 +183,19 @@ class Journal:
         if self._longest is None or len(text) <= self._longest:
             return text
         return f"{text[: self._longest]} [{len(text) - self._longest} characters more]"
+
+
+class Texts:
+    """Writes a text that events speak of down once, as an event `text`, when its id is asked for."""
+
+    def __init__(self, note: Callable[..., None]) -> None:
+        self._note = note
+        self._written: set[bytes] = set()
+
+    def id(self, text: str) -> str:
+        """What an event says in the place of the text: a hash of it."""
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]
+        if digest not in self._written:
+            self._written.add(digest)
+            self._note("text", id=digest.hex(), text=text)
+        return digest.hex()

@@ -8,8 +8,8 @@ from typing import Any
 from prompt_coevo.candidates.searches import SearchResult, TemplatesInUse
 from prompt_coevo.candidates.trials import Trial
 from prompt_coevo.context import Context
+from prompt_coevo.engine.journal import Texts
 from prompt_coevo.engine.step_rewards import StepRewards
-from prompt_coevo.engine.texts import Texts
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.placement import question_text
 from prompt_coevo.policy import Policy

@@ -8,7 +8,6 @@ from typing import Any
 
 from prompt_coevo import hookspecs
 from prompt_coevo.engine.desk import Desk
-from prompt_coevo.engine.plugins import Plugins
 from prompt_coevo.markers import PROJECT
 
 logger = logging.getLogger(PROJECT)
@@ -17,15 +16,14 @@ logger = logging.getLogger(PROJECT)
 class Metrics:
     """What the plugins answer to `coevo_metrics`, and the sums of the ledger."""
 
-    def __init__(self, plugins: Plugins, desk: Desk) -> None:
-        self._plugins = plugins
+    def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._colliding: set[str] = set()
 
     def collect(self) -> dict[str, float]:
         """Finite numbers by their names, each with `coevo/` in front."""
         merged: dict[str, float] = {}
-        for plugin, values in self._plugins.by_plugin(hookspecs.coevo_metrics).items():
+        for plugin, values in self._desk.plugins.by_plugin(hookspecs.coevo_metrics).items():
             for name, value in self._numbers(plugin, values).items():
                 if name in merged:
                     self._warn_of_collision(name, plugin)
@@ -41,7 +39,7 @@ class Metrics:
         try:
             numbers = {str(name): float(value) for name, value in values.items()}
         except (AttributeError, TypeError, ValueError, OverflowError) as error:
-            self._plugins.report(plugin, "coevo_metrics", error)
+            self._desk.plugins.report(plugin, "coevo_metrics", error)
             return {}
         return {name: number for name, number in numbers.items() if math.isfinite(number)}
 

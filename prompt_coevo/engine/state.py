@@ -37,9 +37,8 @@ class EngineState(BaseModel):
     """What calls to the reflection model have cost."""
     ledger: _Count
     """Which replies the state knows: those up to this position of the ledger."""
-    under_way: list[_Count] = []
-    """But for those to these calls: their batches were not complete, or nobody had used them yet. Earlier
-    versions wrote none."""
+    under_way: list[_Count]
+    """But for those to these calls: their batches were not complete, or nobody had used them yet."""
 
 
 def seal(payload: Mapping[str, Any]) -> dict[str, Any]:

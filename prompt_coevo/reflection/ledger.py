@@ -15,8 +15,7 @@ from typing import Any, Final
 from prompt_coevo.errors import StateError
 from prompt_coevo.lines import Lines
 from prompt_coevo.proposals import Reply, Usage
-from prompt_coevo.reflection.spending import NOTHING
-from prompt_coevo.reflection.usage import plausible, plausible_number
+from prompt_coevo.reflection.spending import NOTHING, plausible, plausible_number
 
 SCHEMA: Final = 1
 _ROUNDING: Final = 1e-6
@@ -176,13 +175,13 @@ class Ledger:
     def carry_over(self, totals: Mapping[str, float]) -> None:
         """Count what a checkpoint knows and this file does not, in a folder without the run's own file.
 
-        Raises OSError.
+        Raises StateError.
         """
         own = self.totals
         missing = {name: max(0.0, totals.get(name, 0.0) - own[name]) for name in own}
         if max(missing.values()) > _ROUNDING:
             with self._lock:
-                self._write("carried_over", totals=missing)
+                self._write_surely("carried_over", totals=missing)
                 self._carry(missing)
 
     def earlier_answer(self, request: str) -> tuple[int, Reply] | None:
@@ -223,8 +222,12 @@ class Ledger:
 
     def _begin(self, run: str, continues: str | None) -> None:
         self._account.ended = self._has_ended = False
+        self._write_surely("run", schema=SCHEMA, run=run, continues=continues)
+
+    def _write_surely(self, event: str, **fields: Any) -> None:
+        """Write a line that the run cannot do without. Raises StateError."""
         try:
-            self._write("run", schema=SCHEMA, run=run, continues=continues)
+            self._write(event, **fields)
         except OSError as error:
             assert self._lines is not None
             raise StateError(

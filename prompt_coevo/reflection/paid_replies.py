@@ -6,19 +6,18 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.proposals import LanguageModel, Reply, Usage
 from prompt_coevo.redact import redact, without_keys
 from prompt_coevo.reflection.ledger import Call, Ledger
-from prompt_coevo.reflection.patience import Patience
-from prompt_coevo.reflection.spending import NOTHING, Spending
-from prompt_coevo.reflection.usage import plausible
+from prompt_coevo.reflection.patience import patiently
+from prompt_coevo.reflection.spending import NOTHING, Spending, plausible
 from prompt_coevo.threads import in_thread, map_in_threads, work_under_way
 
 logger = logging.getLogger(PROJECT)
@@ -26,15 +25,6 @@ logger = logging.getLogger(PROJECT)
 # Beside what a model's own time limit may need to take effect.
 _GRACE_S = 1.0
 _CLOSED = "the run was given up, so nothing is asked any more"
-
-
-class Note(Protocol):
-    """Writes a line to the journal."""
-
-    def __call__(self, event: str, **fields: Any) -> None: ...
-
-
-def _no_note(event: str, **fields: Any) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -52,8 +42,9 @@ class PaidReplies:
     A run that was killed and resumed decides again what it had decided after the checkpoint; the same
     requests then get the replies that the ledger holds, each of them once. What `spending` does
     not allow is not asked for and answered by an error. A reply that asks for patience is asked for again,
-    as a call of its own. `at_once` calls are under way at most, in one thread each; a model whose
-    attribute `batched` is true gets all prompts at once instead. Several threads may call at once.
+    as a call of its own, for `total_timeout_s` in all. `at_once` calls are under way at most, in one thread
+    each; a model whose attribute `batched` is true gets all prompts at once instead. Several threads may
+    call at once.
     """
 
     def __init__(
@@ -63,16 +54,16 @@ class PaidReplies:
         ledger: Ledger,
         *,
         spending: Spending | None = None,
-        patience: Patience | None = None,
+        total_timeout_s: float = 300.0,
         at_once: int = 1,
         secrets: Sequence[str] = (),
-        note: Note = _no_note,
+        note: Callable[..., None] = lambda event, **fields: None,
     ) -> None:
         self._model = model
         self._identity = repr(sorted(identity.items()))
         self._ledger = ledger
         self._spending = spending or Spending({})
-        self._patience = patience or Patience()
+        self._total_timeout_s = total_timeout_s
         self._at_once = at_once
         self._secrets = secrets
         self._note = note
@@ -211,7 +202,9 @@ class PaidReplies:
         return map_in_threads(self._ask_one, askings, self._at_once)
 
     def _ask_one(self, asking: _Asking) -> Reply:
-        return self._patience.asked(lambda again: self._attempts([asking], again=again)[0])
+        return patiently(
+            lambda again: self._attempts([asking], again=again)[0], self._total_timeout_s
+        )
 
     def _attempts(self, askings: Sequence[_Asking], *, again: bool = False) -> list[Reply]:
         """One call for each prompt: all of them in the ledger, then the model, then all outcomes."""

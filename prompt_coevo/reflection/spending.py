@@ -1,10 +1,10 @@
-"""The reflection budgets: how much the reflection model may still be asked."""
+"""What calls to the reflection model cost, and the budgets: how much it may still be asked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from prompt_coevo.proposals import Usage
 from prompt_coevo.settings.reflection import ReflectionSettings
@@ -20,6 +20,8 @@ NOTHING: Final[Totals] = {
     "seconds": 0.0,
 }
 """The totals before the first call."""
+_MOST_OF_A_CALL: Final = 1e12
+"""Of tokens or dollars; more is no price."""
 
 _AMOUNTS: Final[Mapping[str, Callable[[Totals], float]]] = {
     "max_calls": lambda totals: totals["calls"],
@@ -97,3 +99,28 @@ class Spending:
 
 def _spent(name: str, limit: float) -> str:
     return f"the budget {name} = {limit:g} is spent"
+
+
+def plausible(usage: object) -> Usage:
+    """Make of what a backend says of a call numbers that can be added up and written down.
+
+    0 takes the place of what is missing, no number, not finite, negative, or absurdly large.
+    """
+    return Usage(
+        prompt_tokens=int(_plausible(getattr(usage, "prompt_tokens", 0))),
+        completion_tokens=int(_plausible(getattr(usage, "completion_tokens", 0))),
+        usd=_plausible(getattr(usage, "usd", 0)),
+    )
+
+
+def plausible_number(record: Mapping[str, Any], name: str) -> float:
+    """Do the same with a number of a record."""
+    return _plausible(record.get(name, 0))
+
+
+def _plausible(value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+    return number if 0 <= number <= _MOST_OF_A_CALL else 0.0

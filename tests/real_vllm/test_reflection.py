@@ -11,7 +11,6 @@ from helpers.waits import waits_take_no_time
 from prompt_coevo.reflection.ledger import Ledger
 from prompt_coevo.reflection.litellm_model import LiteLLMModel
 from prompt_coevo.reflection.paid_replies import PaidReplies
-from prompt_coevo.reflection.patience import Patience
 from prompt_coevo.settings.reflection import ReflectionSettings
 
 
@@ -24,7 +23,7 @@ def model(server: VllmServer, provider: str, **changes: Any) -> PaidReplies:
         LiteLLMModel(name, settings),
         {"model": name},
         Ledger(None),
-        patience=Patience(settings.total_timeout_s),
+        total_timeout_s=settings.total_timeout_s,
         at_once=settings.calls_at_once,
     )
 

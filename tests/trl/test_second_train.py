@@ -103,7 +103,7 @@ def test_a_resume_in_the_same_process_counts_from_the_checkpoint(make_trainer: A
     assert callback.engine.epochs == 1
 
 
-def test_a_damaged_count_is_refused(make_trainer: Any, tmp_path: Path) -> None:
+def test_a_damaged_or_missing_count_is_refused(make_trainer: Any, tmp_path: Path) -> None:
     trainer = make_trainer(**ONE, save_strategy="epoch")
     attach(trainer, settings())
     trainer.train()
@@ -112,6 +112,9 @@ def test_a_damaged_count_is_refused(make_trainer: Any, tmp_path: Path) -> None:
     again = make_trainer(**EPOCHS, output_dir=str(tmp_path / "again"))
     attach(again, settings())
     with pytest.raises(StateError, match="does not say how many epochs were trained before"):
+        again.train(resume_from_checkpoint=str(checkpoint))
+    (checkpoint / "coevo_epochs.json").unlink()
+    with pytest.raises(StateError, match=r"coevo_epochs.json cannot be read .*No such file"):
         again.train(resume_from_checkpoint=str(checkpoint))
 
 

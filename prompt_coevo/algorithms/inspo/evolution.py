@@ -20,8 +20,7 @@ from prompt_coevo.algorithms.inspo.settings import InspoSettings
 from prompt_coevo.candidates.evaluation import Evaluator
 from prompt_coevo.candidates.leaks import LeakGuard, leak_guard
 from prompt_coevo.candidates.source import CandidateSource
-from prompt_coevo.candidates.trials import Trial
-from prompt_coevo.candidates.verification import verify
+from prompt_coevo.candidates.trials import Trial, verify
 from prompt_coevo.context import Context
 from prompt_coevo.policy import Policy
 from prompt_coevo.proposals import Proposal, ProposalRequest, Trajectory

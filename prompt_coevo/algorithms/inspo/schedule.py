@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from prompt_coevo.algorithms.inspo.evolution import Evolution, Evolver
-from prompt_coevo.algorithms.inspo.in_flight import InFlight
 from prompt_coevo.algorithms.inspo.settings import InspoSettings
-from prompt_coevo.candidates.asked import Asked
+from prompt_coevo.candidates.asked import Asked, Propose
 from prompt_coevo.candidates.source import ProposerUnavailable, propose
 from prompt_coevo.context import Context
 from prompt_coevo.errors import CoevoError
@@ -19,6 +19,26 @@ from prompt_coevo.policy import Policy
 from prompt_coevo.proposals import Proposal, ProposalRequest
 
 logger = logging.getLogger(PROJECT)
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """A round of an evolution whose reply is under way, and its place in the state."""
+
+    evolution: Evolution
+    asked: Asked
+
+    @property
+    def request(self) -> ProposalRequest:
+        return self.asked.requests[0]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"evolution": self.evolution.to_json(), "asked": self.asked.to_json()}
+
+    @classmethod
+    def from_json(cls, state: Mapping[str, Any], propose: Propose) -> InFlight:
+        asked = Asked.from_json(state["asked"], propose)
+        return cls(Evolution.from_json(state["evolution"]), asked)
 
 
 class EvolutionSchedule:
@@ -108,9 +128,7 @@ class EvolutionSchedule:
         if request is None:
             return
         ask = partial(propose, self._context)
-        self._flight = InFlight(
-            evolution, Asked.in_background([request], step + self._overlap, ask)
-        )
+        self._flight = InFlight(evolution, Asked([request], step + self._overlap, ask))
 
     def _use_reply(self, step: int, policy: Policy, another_round: bool) -> None:
         """Use what was asked for `overlap_steps` ago; wait for it if it is late."""
@@ -148,21 +166,13 @@ class EvolutionSchedule:
     ) -> bool:
         """Use the proposals of one round; whether that worked."""
         parent = request.parent
-
-        def use() -> None:
+        try:
             children = self._evolver.gated(evolution, request, proposals, policy)
             if self._settings.verify == "off":
                 self._evolver.let_in(evolution, parent, children)
             else:
                 trials = self._evolver.try_now(evolution, parent, children, policy)
                 self._evolver.judge(evolution, parent, trials)
-
-        return self._done(evolution, use)
-
-    def _done(self, evolution: Evolution, work: Callable[[], None]) -> bool:
-        """Do the work of a round; whether that went well."""
-        try:
-            work()
         except CoevoError:
             raise  # the host cannot go on
         except ProposerUnavailable as error:

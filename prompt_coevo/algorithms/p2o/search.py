@@ -25,8 +25,7 @@ from prompt_coevo.candidates.evaluation import Evaluator, Job
 from prompt_coevo.candidates.leaks import LeakGuards
 from prompt_coevo.candidates.searches import SearchRequest, SearchResult
 from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable
-from prompt_coevo.candidates.trials import ScoredPool, Trial
-from prompt_coevo.candidates.verification import verify
+from prompt_coevo.candidates.trials import ScoredPool, Trial, verify
 from prompt_coevo.context import Context
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.proposals import ProposalRequest, Trajectory

@@ -32,7 +32,7 @@ def as_json(asked: Asked) -> Any:
 
 
 def test_an_answer_is_saved_and_not_asked_for_again() -> None:
-    asked = Asked.in_background([REQUEST], 7, proposed)
+    asked = Asked([REQUEST], 7, proposed)
     assert asked.answer(300) == proposed([REQUEST])
     again = Asked.from_json(as_json(asked), refused)
     assert (again.requests, again.use_at) == ((REQUEST,), 7)
@@ -41,7 +41,7 @@ def test_an_answer_is_saved_and_not_asked_for_again() -> None:
 
 
 def test_a_state_that_is_saved_as_soon_as_it_was_read_holds_the_answer() -> None:
-    state = as_json(Asked.answered([REQUEST], 7, proposed([REQUEST])))
+    state = as_json(Asked([REQUEST], 7, proposed, in_background=False))
     assert state["answer"] is not None
     for _ in range(50):  # no thread may come too late
         state = as_json(Asked.from_json(state, refused))
@@ -55,7 +55,7 @@ def test_what_is_not_there_yet_is_asked_for_again() -> None:
         release.wait(300)
         return None
 
-    state = as_json(Asked.in_background([REQUEST], 7, slow))
+    state = as_json(Asked([REQUEST], 7, slow))
     release.set()
     assert state["answer"] is None
     assert Asked.from_json(state, proposed).answer(300) == proposed([REQUEST])
@@ -68,7 +68,7 @@ def test_what_is_not_to_be_asked_in_the_background_is_asked_for_here() -> None:
         here.append(threading.get_ident())
         return proposed(requests)
 
-    state = as_json(Asked.answered([REQUEST], 7, None))
+    state = as_json(Asked([REQUEST], 7, lambda _: None, in_background=False))
     assert Asked.from_json(state, ask, in_background=False).done
     assert here == [threading.get_ident()]
 
@@ -76,7 +76,7 @@ def test_what_is_not_to_be_asked_in_the_background_is_asked_for_here() -> None:
 @pytest.mark.parametrize("usage", [Usage(usd=math.nan), Usage("many"), Usage(1.5)])  # type: ignore[arg-type]
 def test_an_answer_that_no_state_can_hold_is_asked_for_again(usage: Usage) -> None:
     """A proposer of somebody else's need not ask the model that the engine keeps the books of."""
-    asked = Asked.answered([REQUEST], 7, proposed([REQUEST], usage))
+    asked = Asked([REQUEST], 7, lambda given: proposed(given, usage), in_background=False)
     state = as_json(asked)
     assert state["answer"] is None
     assert Asked.from_json(state, proposed).answer(300) == proposed([REQUEST])

@@ -22,8 +22,7 @@ from prompt_coevo import (
 )
 from prompt_coevo.candidates.leaks import LeakGuard
 from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable
-from prompt_coevo.candidates.trials import Trial
-from prompt_coevo.candidates.verification import verify
+from prompt_coevo.candidates.trials import Trial, verify
 from prompt_coevo.engine.identity import RunIdentity
 from prompt_coevo.errors import PluginError, SettingsError
 from prompt_coevo.proposals import Proposal, ProposalRequest, Reply

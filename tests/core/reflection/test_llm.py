@@ -23,7 +23,6 @@ from prompt_coevo.reflection.ledger import Ledger
 from prompt_coevo.reflection.litellm_model import LiteLLMModel
 from prompt_coevo.reflection.models import build_language_model
 from prompt_coevo.reflection.paid_replies import PaidReplies
-from prompt_coevo.reflection.patience import Patience
 from prompt_coevo.reflection.spending import Spending
 from prompt_coevo.settings.reflection import ReflectionSettings
 from standins.openai_server import Dropped, Raw, Server, Slow, Trickle, openai_server
@@ -38,7 +37,7 @@ def model(server: Server, name: str = "openai/test", **changes: Any) -> PaidRepl
         LiteLLMModel(name, settings),
         {"model": name},
         Ledger(None),
-        patience=Patience(settings.total_timeout_s),
+        total_timeout_s=settings.total_timeout_s,
         at_once=settings.calls_at_once,
     )
 

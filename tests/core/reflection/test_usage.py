@@ -17,7 +17,7 @@ from helpers.families import STREAM, Families, knowing, run
 from prompt_coevo import Coevolution, Settings
 from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.proposals import Reply, Usage
-from prompt_coevo.reflection.usage import plausible
+from prompt_coevo.reflection.spending import plausible
 
 BAD = [math.nan, math.inf, -math.inf, -1, None, "many", [1, 2], 10**400, 1e300]
 

@@ -14,7 +14,6 @@ from prompt_coevo.proposals import ProposalRequest, Reply, Trajectory, Usage
 from prompt_coevo.reflection.ledger import Ledger
 from prompt_coevo.reflection.litellm_model import LiteLLMModel
 from prompt_coevo.reflection.paid_replies import PaidReplies
-from prompt_coevo.reflection.patience import Patience
 from prompt_coevo.reflection.proposers.tags import extract_tagged
 from prompt_coevo.types import Candidate
 
@@ -52,7 +51,7 @@ def answered(data: bytes) -> None:
     """A stranger's model may answer with anything: that is an error at most."""
     source = Source(data)
     model = _Nonsense(source)
-    replies = PaidReplies(model, {}, Ledger(None), patience=Patience(0.0))
+    replies = PaidReplies(model, {}, Ledger(None), total_timeout_s=0.0)
     prompts = [source.text() for _ in range(1 + source.below(2))]
     found = replies.complete(prompts)
     assert len(found) == len(prompts)
@@ -67,9 +66,9 @@ def responded(data: bytes) -> None:
     source = Source(data)
     response = _response(source)
     model = _litellm_model()
-    [reply] = PaidReplies(
-        _Once(model, response), {}, Ledger(None), patience=Patience(0.0)
-    ).complete(["a prompt"])
+    [reply] = PaidReplies(_Once(model, response), {}, Ledger(None), total_timeout_s=0.0).complete(
+        ["a prompt"]
+    )
     assert isinstance(reply.text, str | None)
     assert isinstance(reply.error, str | None)
 

@@ -21,8 +21,7 @@ from prompt_coevo.candidates.evaluation import Evaluator
 from prompt_coevo.candidates.leaks import LeakGuards
 from prompt_coevo.candidates.searches import SearchRequest, SearchResult
 from prompt_coevo.candidates.source import CandidateSource, ProposerUnavailable
-from prompt_coevo.candidates.trials import ScoredPool, Trial
-from prompt_coevo.candidates.verification import verify
+from prompt_coevo.candidates.trials import ScoredPool, Trial, verify
 from prompt_coevo.context import Context
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.markers import PROJECT

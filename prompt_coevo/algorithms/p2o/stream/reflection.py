@@ -218,9 +218,7 @@ class Reflection:
 
     def _asked(self, requests: Sequence[ProposalRequest], step: int) -> Asked:
         use_at, ask = step + self._settings.reply_steps, partial(propose, self._context)
-        if self._in_background:
-            return Asked.in_background(requests, use_at, ask)
-        return Asked.answered(requests, use_at, ask(requests))
+        return Asked(requests, use_at, ask, in_background=self._in_background)
 
     def _judged(
         self, calls: _Calls, step: int, policy: Policy

@@ -21,9 +21,9 @@ import pytest
 
 from helpers.inspo_run import SEVEN, WORTH, Run, decisions, tagged, teacher, worth
 from prompt_coevo import Coevolution, Settings, hookimpl, hookspecs
+from prompt_coevo.candidates.asked import Asked
 from prompt_coevo.errors import HostError, SettingsError
 from prompt_coevo.proposals import Proposal, Reply
-from prompt_coevo.threads import Background
 from prompt_coevo.types import Candidate, MemberPlan, Rollout, Sampling
 
 # Selection and attribution
@@ -887,18 +887,18 @@ def test_a_reply_is_used_at_its_step_and_never_earlier(overlap: Any) -> None:
 
 def test_a_late_reply_is_waited_for(overlap: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     awaited = threading.Event()
-    result = Background.result
+    answer = Asked.answer
 
-    def noted(call: Background[Any], within: float) -> Any:
+    def noted(asked: Asked, within: float) -> Any:
         awaited.set()
-        return result(call, within)
+        return answer(asked, within)
 
     def slow(prompt: str) -> str:
         assert awaited.wait(300)
         time.sleep(0.3)
         return teacher(prompt)
 
-    monkeypatch.setattr(Background, "result", noted)
+    monkeypatch.setattr(Asked, "answer", noted)
     run = overlap(slow)
     run.steps(6)
     assert len(run.population) == 4
