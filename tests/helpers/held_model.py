@@ -164,7 +164,7 @@ def held_calls() -> Iterator[list[HeldModel]]:
         return current[0].in_thread(function)
 
     def answer_in_time(self: asked.Asked, _: object) -> Any:
-        return current[0].due(self._call._future)
+        return current[0].due(self._reply)
 
     def one_by_one(function: Callable[[Any], Any], items: Sequence[Any], _: int) -> list[Any]:
         return [function(item) for item in items]
