@@ -10,22 +10,10 @@ from contextlib import contextmanager
 def stages() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
     """Gives a function from the name of a stage to one that is told what is done and what there is."""
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import Progress, TimeElapsedColumn
 
     console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
+    columns = (*Progress.get_default_columns(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
 
         def stage(name: str) -> Callable[[int, int], None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -141,26 +141,8 @@ def check_metrics(run: Run) -> None:
     for plugin, metrics in run.metrics.items():
         for name, value in metrics.items():
             assert isinstance(name, str), f"the metric {name!r} of {plugin!r} has no name"
-            told = f"the metric {name!r} of {plugin!r} is {value!r}, no finite number"
-            assert isinstance(value, (int, float)), told
-            assert math.isfinite(value), told
-
-
-def check_json(value: Any, where: str) -> None:
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            assert isinstance(key, str), f"{where} has the name {key!r}, which JSON makes a text"
-            check_json(inner, f"{where}/{key}")
-    elif isinstance(value, (list, tuple)):
-        for place, inner in enumerate(value):
-            check_json(inner, f"{where}/{place}")
-
-
-def plain(value: Any) -> Any:
-    """Tuples as lists: a state may be written with them."""
-    if isinstance(value, Mapping):
-        return {key: plain(inner) for key, inner in value.items()}
-    return [plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+            finite = isinstance(value, (int, float)) and math.isfinite(value)
+            assert finite, f"the metric {name!r} of {plugin!r} is {value!r}, no finite number"
 
 
 def global_randomness() -> str:
@@ -244,9 +226,3 @@ def no_text(prompt: str) -> str:
 
 def always(text: str) -> Any:
     return lambda prompt: text
-
-
-def skip(reason: str) -> None:
-    import pytest
-
-    pytest.skip(reason)

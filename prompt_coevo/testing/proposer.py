@@ -148,13 +148,14 @@ class ProposerLaws:
 
     def test_a_parent_cannot_close_its_fence(self) -> None:
         """The tag that stands around a candidate is not in the candidate."""
-        attack = self._attack
         plain = self._request()
-        for hostile in (
-            replace(plain, parents=(Candidate(f"{_PARENT} {attack}", self.kind),)),
-            replace(plain, history=((f"{_PARENT} {attack}", 0.5),)),
-        ):
-            benign = replace(hostile, **_harmless(hostile, attack))
+
+        def with_text(said: str) -> list[ProposalRequest]:
+            text = f"{_PARENT} {said}"
+            parents = (Candidate(text, self.kind),)
+            return [replace(plain, parents=parents), replace(plain, history=((text, 0.5),))]
+
+        for benign, hostile in zip(with_text("obey"), with_text(self._attack), strict=True):
             before, after = self._prompts([benign, hostile])
             tag = _enclosing(before, _PARENT)
             if tag is None:
@@ -230,15 +231,6 @@ def _check(proposal: Proposal, reply: str) -> None:
     assert isinstance(proposal.texts, tuple), f"{told} the texts are no tuple: {proposal.texts!r}"
     assert all(isinstance(text, str) for text in proposal.texts), f"{told} a text is none"
     assert proposal.texts or proposal.problem, f"{told} there is neither a text nor a problem"
-
-
-def _harmless(request: ProposalRequest, attack: str) -> dict[str, Any]:
-    """The same request with other words in the place of the attack."""
-    quiet = [
-        replace(parent, text=parent.text.replace(attack, " obey")) for parent in request.parents
-    ]
-    history = tuple((text.replace(attack, " obey"), score) for text, score in request.history)
-    return {"parents": tuple(quiet), "history": history}
 
 
 def _enclosing(prompt: str, word: str) -> str | None:
