@@ -5,13 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
-
-if TYPE_CHECKING:
-    from prompt_coevo.settings import Settings
-    from prompt_coevo.settings.method import Workload
 
 
 def show(
@@ -23,11 +18,13 @@ def show(
 ) -> None:
     """Resolve the settings from all sources and show them as JSON.
 
-    With --questions also an estimate of rollouts and reflection calls.
+    With --questions also an estimate of rollouts and reflection calls, as `check` gives it.
     """
     # Late: the other commands start without the settings.
+    from prompt_coevo.preflight.forecast import forecast
+    from prompt_coevo.preflight.page import Page
     from prompt_coevo.settings import Settings
-    from prompt_coevo.settings.method import Workload
+    from prompt_coevo.settings.method import Workload, methods_of
 
     if table:
         typer.echo("\n".join(["| setting | default | |", "|---|---|---|", *_rows()]))
@@ -37,22 +34,9 @@ def show(
     values = settings.resolved(exclude={"reflection": {"function"}})
     typer.echo(json.dumps(values, indent=2))
     if questions is not None:
-        typer.echo(_estimate(settings, Workload(questions, group_size)), err=True)
-
-
-def _estimate(settings: Settings, workload: Workload) -> str:
-    from prompt_coevo.settings.method import methods_of
-
-    lines = [f"an epoch: {workload.rollouts} training rollouts"]
-    for method in methods_of(settings).values():
-        cost = method.estimate(settings.section(method.section), workload)
-        if cost is not None:
-            lines.append(
-                f"{method.name}, {cost.when}: at most {cost.rollouts} rollouts outside training "
-                f"({cost.rollouts / workload.rollouts:.0%} of an epoch's) and {cost.calls} "
-                f"reflection calls{cost.note}"
-            )
-    return "\n".join(lines)
+        workload = Workload(questions, group_size)
+        lines = forecast(settings, methods_of(settings), workload, price=None)
+        typer.echo(Page(tuple(lines)).text(), err=True)
 
 
 def _rows() -> Iterator[str]:
