@@ -1,4 +1,4 @@
-"""`prompt-coevo settings`: what a run would use, and roughly what it would cost."""
+"""`prompt-coevo settings` and `presets`: what a run would use, and roughly what it would cost."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import typer
+
+from prompt_coevo.settings.presets import preset_names, preset_text
+
+presets = typer.Typer(help="Named sets of values.", no_args_is_help=True)
 
 
 def show(
@@ -47,3 +51,19 @@ def _rows() -> Iterator[str]:
         text = "none" if default is None else json.dumps(default, ensure_ascii=False, default=str)
         description = " ".join((field.description or "").split()).replace("|", "\\|")
         yield f"| `{name}` | `{text}` | {description} |"
+
+
+@presets.command("list")
+def list_presets() -> None:
+    """List the presets, each with its first line."""
+    names = preset_names()
+    width = max(map(len, names))
+    for name in names:
+        first_line = preset_text(name).partition("\n")[0]
+        typer.echo(f"{name:{width}}  {first_line.removeprefix('# ')}")
+
+
+@presets.command("show")
+def show_preset(name: str = typer.Argument(help="A name from the list.")) -> None:
+    """Show a preset as TOML."""
+    typer.echo(preset_text(name), nl=False)

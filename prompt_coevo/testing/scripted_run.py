@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias
 from unittest import TestCase
 
@@ -29,7 +30,6 @@ from prompt_coevo.types import Assignment, Rollout
 
 EPOCHS: Final = 3
 STEPS: Final = 4
-PER_ROUND: Final = len(QUESTIONS) // STEPS
 
 Arrival: TypeAlias = Callable[[list[Rollout]], Sequence[list[Rollout]]]
 """In which calls, and in which order, the rollouts of a round come back."""
@@ -197,32 +197,18 @@ def script() -> list[Call]:
     """Three epochs of four rounds, every question once an epoch."""
     calls: list[Call] = []
     for epoch in range(EPOCHS):
-        ids = _shuffled(epoch)
-        for step in range(STEPS):
-            part = ids[step * PER_ROUND : (step + 1) * PER_ROUND]
-            last = (epoch, step) == (EPOCHS - 1, STEPS - 1)
-            calls += [_round(part), _last_step if last else Run.step]
-        calls.append(Run.end if epoch == EPOCHS - 1 else Run.epoch)
+        for question_ids in rounds_of(epoch, STEPS):
+            calls += [partial(Run.round, question_ids=question_ids), Run.step]
+        calls.append(Run.epoch)
+    calls[-2:] = [partial(Run.step, last=True), Run.end]
     return calls
 
 
 def rounds_of(epoch: int, count: int) -> list[list[str]]:
     """The questions of an epoch, in so many rounds."""
-    ids = _shuffled(epoch)
-    return [ids[number::count] for number in range(count)]
-
-
-def _shuffled(epoch: int) -> list[str]:
     ids = list(QUESTIONS)
-    return [ids[(7 * place + 5 * epoch) % len(ids)] for place in range(len(ids))]
-
-
-def _round(question_ids: Sequence[str]) -> Call:
-    return lambda run: run.round(question_ids)
-
-
-def _last_step(run: Run) -> None:
-    run.step(last=True)
+    shuffled = [ids[(7 * place + 5 * epoch) % len(ids)] for place in range(len(ids))]
+    return [shuffled[number::count] for number in range(count)]
 
 
 def _as_json(plan: Sequence[Assignment]) -> str:
