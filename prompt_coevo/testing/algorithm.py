@@ -17,6 +17,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -178,7 +179,7 @@ class AlgorithmLaws:
         if not self.plans_follow_observations:
             orders["at once"] = ["plan 0", "observe 0", "plan 1", "plan 2", "observe 2"]
         for salt in range(4):
-            judge = probes.by_texts(salt)
+            judge = partial(probes.by_texts, salt=salt)
             found = {name: self._in_order(order, judge=judge) for name, order in orders.items()}
             for name, decisions in found.items():
                 same(found["late"], decisions, f"the same rounds count differently if {name}")
@@ -208,8 +209,8 @@ class AlgorithmLaws:
         for salt, reply in enumerate((self.reply, self._misled, self._misled)):
             runs = [
                 self._whole(
-                    judge=probes.unfit(verdict, 3),
-                    policy_judge=probes.unfit_trials(verdict, salt),
+                    judge=partial(probes.unfit, verdict=verdict, every=3),
+                    policy_judge=partial(probes.unfit_trials, verdict=verdict, salt=salt),
                     reply=reply,
                 )
                 for verdict in probes.UNFIT
@@ -224,7 +225,7 @@ class AlgorithmLaws:
         """A group without a rollout to judge by is as one that never came back."""
         dropped = self._whole(arrival=lambda rollouts: [probes.without_lost(rollouts)])
         for verdict in probes.UNFIT:
-            unfit = self._whole(judge=lambda one, verdict=verdict: probes.lost(one, verdict))
+            unfit = self._whole(judge=partial(probes.lost, verdict=verdict))
             told = f"groups of status {verdict[1]!r} with reward {verdict[0]} change decisions"
             same(dropped.decisions, unfit.decisions, told)
 
@@ -239,7 +240,7 @@ class AlgorithmLaws:
         for call in [probes.nothing, *script()]:
             call(run)
             probes.check_metrics(run)
-        unfit = self._whole(judge=probes.unfit((math.nan, "no_reward"), 1))
+        unfit = self._whole(judge=partial(probes.unfit, verdict=(math.nan, "no_reward"), every=1))
         probes.check_metrics(unfit)
 
     # The reflection model and the gates
@@ -276,25 +277,16 @@ class AlgorithmLaws:
     def test_what_the_gates_refuse_is_never_rolled_out(self) -> None:
         """Neither in training nor for a trial; a gate that raises refuses."""
         listening = probes.Gate(set(), "listen")
-        own = self._whole(reply=probes.raising, plugins=lambda: {"gate": listening}).texts
+        own = self._whole(reply=probes.raising, plugins={"gate": listening}).texts
         own |= listening.asked
         for answer in ("refuse", "refuse some", "raise"):
-            gates: list[probes.Gate] = []
-
-            def plugins(
-                gates: list[probes.Gate] = gates, answer: str = answer
-            ) -> dict[str, object]:
-                gates.append(probes.Gate(own, answer))
-                return {"gate": gates[-1]}
-
-            run = self._whole(plugins=plugins)
-            refused = run.texts & gates[-1].refused
+            gate = probes.Gate(own, answer)
+            run = self._whole(plugins={"gate": gate})
+            refused, strange = run.texts & gate.refused, run.texts - own
             assert not refused, f"a gate had refused what was rolled out: {refused.pop()!r}"
-            if answer != "refuse some":
-                strange = run.texts - own
-                assert not strange, (
-                    f"no gate was asked about what was rolled out: {strange.pop()!r}"
-                )
+            assert answer == "refuse some" or not strange, (
+                f"no gate was asked about what was rolled out: {strange.pop()!r}"
+            )
 
     # The policy and other plugins
 
@@ -308,13 +300,7 @@ class AlgorithmLaws:
         """Next to one that gives the other parts and listens, both decide as alone."""
         alone = self._whole()
         parts = {part for method in alone.methods.values() for part in method.provides}
-        others: list[probes.Bystander] = []
-
-        def plugins() -> dict[str, object]:
-            others.append(probes.Bystander(parts))
-            return {"bystander": others[-1]}
-
-        both = self._whole(plugins=plugins)
+        both = self._whole(plugins={"bystander": probes.Bystander(parts)})
         same(alone.decisions, both.decisions, "next to another plugin it decides differently")
         memory = both.memory
         assert memory.pop("bystander") == {"groups": 3 * len(QUESTIONS)}, (

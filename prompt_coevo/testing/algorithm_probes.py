@@ -6,7 +6,7 @@ import json
 import math
 import random
 from collections.abc import Collection, Sequence
-from typing import Any
+from itertools import groupby
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from prompt_coevo.markers import hookimpl
 from prompt_coevo.testing.scripted_run import Run
 from prompt_coevo.testing.scripted_world import (
     QUESTIONS,
+    Reply,
     Verdict,
     digest,
     rule,
@@ -156,35 +157,25 @@ def by_digest(rollout: Rollout) -> int:
 
 
 def last_group_first(rollouts: list[Rollout]) -> list[list[Rollout]]:
-    groups: dict[int, list[Rollout]] = {}
-    for rollout in rollouts:
-        groups.setdefault(rollout.assignment.group, []).append(rollout)
-    return list(groups.values())[::-1]
+    groups = groupby(rollouts, key=lambda rollout: rollout.assignment.group)
+    return [list(group) for _, group in groups][::-1]
 
 
-def unfit(verdict: Verdict, every: int) -> Any:
+def unfit(assignment: Assignment, verdict: Verdict, every: int) -> Verdict:
     """The rule, but for some rollouts: whole groups, all members but one, or one."""
-
-    def judge(assignment: Assignment) -> Verdict:
-        question, member = assignment.question_id, assignment.member
-        chosen = (
-            digest("group", question) % every == 0
-            or (digest("most", question) % every == 0 and member != 1)
-            or digest(question, member, *texts_of(assignment)) % every == 0
-        )
-        return verdict if chosen else rule(assignment)
-
-    return judge
+    question, member = assignment.question_id, assignment.member
+    chosen = (
+        digest("group", question) % every == 0
+        or (digest("most", question) % every == 0 and member != 1)
+        or digest(question, member, *texts_of(assignment)) % every == 0
+    )
+    return verdict if chosen else rule(assignment)
 
 
-def unfit_trials(verdict: Verdict, salt: int) -> Any:
+def unfit_trials(assignment: Assignment, verdict: Verdict, salt: int) -> Verdict:
     """The rule, but for a third of what the policy is asked for: a parent's, a child's, or both."""
-
-    def judge(assignment: Assignment) -> Verdict:
-        chosen = digest(salt, assignment.question_id, *texts_of(assignment)) % 3 == 0
-        return verdict if chosen else rule(assignment)
-
-    return judge
+    chosen = digest(salt, assignment.question_id, *texts_of(assignment)) % 3 == 0
+    return verdict if chosen else rule(assignment)
 
 
 def is_lost(assignment: Assignment) -> bool:
@@ -204,16 +195,11 @@ def barely_more(assignment: Assignment) -> Verdict:
     return reward or _BARELY, status
 
 
-def by_texts(salt: int) -> Any:
+def by_texts(assignment: Assignment, salt: int) -> Verdict:
     """Half of the questions are worth what their instruction and template are worth."""
-
-    def judge(assignment: Assignment) -> Verdict:
-        texts = texts_of(assignment)
-        if digest(assignment.question_id) % 2:
-            return digest(salt, *texts) % 8 / 8, "ok"
-        return rule(assignment)
-
-    return judge
+    if digest(assignment.question_id) % 2:
+        return digest(salt, *texts_of(assignment)) % 8 / 8, "ok"
+    return rule(assignment)
 
 
 def raising(prompt: str) -> str:
@@ -224,5 +210,5 @@ def no_text(prompt: str) -> str:
     return None  # type: ignore[return-value]
 
 
-def always(text: str) -> Any:
+def always(text: str) -> Reply:
     return lambda prompt: text

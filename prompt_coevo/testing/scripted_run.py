@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias
 from unittest import TestCase
@@ -56,7 +56,7 @@ class World:
     policy_judge: Judge = rule
     """Of those that the policy is asked for."""
     arrival: Arrival = at_once
-    plugins: Callable[[], Mapping[str, object]] = dict
+    plugins: Mapping[str, object] = field(default_factory=dict)
 
 
 class Run:
@@ -72,7 +72,7 @@ class Run:
         """Calls of the reflection function."""
         reflection = {**world.settings.get("reflection", {}), "function": self._reply}
         settings = Settings(**{**world.settings, "seed": world.seed, "reflection": reflection})
-        self.engine = Coevolution.from_settings(settings, plugins=world.plugins())
+        self.engine = Coevolution.from_settings(settings, plugins=world.plugins)
         self.methods = self.engine.desk.methods
         self.assignments: list[list[Assignment]] = []
         self._given_out: list[str] = []
