@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from prompt_coevo.testing import algorithm_probes as probes
-from prompt_coevo.testing.comparing import same, skip
+from prompt_coevo.testing.checks import same, skip
 from prompt_coevo.testing.scripted_run import Call, Run, World, rounds_of, script
 from prompt_coevo.testing.scripted_world import QUESTIONS, helpful_reply
 from prompt_coevo.types import Assignment, Candidate

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 from prompt_coevo.proposals import LanguageModel, Reply
-from prompt_coevo.testing.comparing import AT_ONCE, at_once, same
+from prompt_coevo.testing.checks import AT_ONCE, at_once, same
 
 _PATIENCE_S = 0.5
 _REPLIES = (

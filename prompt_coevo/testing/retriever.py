@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
 from prompt_coevo.retrieval.retriever import Hit, Limits, Retriever
-from prompt_coevo.testing.comparing import at_once, raises, skip
+from prompt_coevo.testing.checks import at_once, raises, skip
 
 Passages: TypeAlias = Sequence[tuple[str, str]]
 

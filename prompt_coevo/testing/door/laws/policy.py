@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
-from prompt_coevo.testing.comparing import same
+from prompt_coevo.testing.checks import same
 from prompt_coevo.testing.door.laboratory import Laboratory
 from prompt_coevo.testing.door.laws.law import law
 from prompt_coevo.testing.door.laws.rollouts import check_equal_ranks, check_reward

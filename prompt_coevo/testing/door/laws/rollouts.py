@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from prompt_coevo.testing.comparing import same
+from prompt_coevo.testing.checks import same
 from prompt_coevo.testing.door.laboratory import Laboratory
 from prompt_coevo.testing.door.laws.law import law
 from prompt_coevo.testing.door.run import Answer, Run
