@@ -135,8 +135,9 @@ class AlgorithmLaws:
         run = self._begun()
         for call in [probes.nothing, *script()]:
             call(run)
-            read = json.loads(json.dumps(run.memory, allow_nan=False))
-            same(run.memory, read, "the state is another one after a trip through JSON")
+            memory = run.memory
+            read = json.loads(json.dumps(memory, allow_nan=False))
+            same(memory, read, "the state is another one after a trip through JSON")
 
     def test_a_resumed_run_goes_on_the_same(self) -> None:
         """From the state after any call, a new engine decides as if nothing had happened."""
