@@ -29,7 +29,7 @@ from prompt_coevo.testing.scripted_world import (
 from prompt_coevo.types import Assignment, Rollout
 
 EPOCHS: Final = 3
-STEPS: Final = 4
+PER_ROUND: Final = 6
 
 Arrival: TypeAlias = Callable[[list[Rollout]], Sequence[list[Rollout]]]
 """In which calls, and in which order, the rollouts of a round come back."""
@@ -197,8 +197,10 @@ def script() -> list[Call]:
     """Three epochs of four rounds, every question once an epoch."""
     calls: list[Call] = []
     for epoch in range(EPOCHS):
-        for question_ids in rounds_of(epoch, STEPS):
-            calls += [partial(Run.round, question_ids=question_ids), Run.step]
+        ids = _shuffled(epoch)
+        for start in range(0, len(ids), PER_ROUND):
+            part = ids[start : start + PER_ROUND]
+            calls += [partial(Run.round, question_ids=part), Run.step]
         calls.append(Run.epoch)
     calls[-2:] = [partial(Run.step, last=True), Run.end]
     return calls
@@ -206,9 +208,13 @@ def script() -> list[Call]:
 
 def rounds_of(epoch: int, count: int) -> list[list[str]]:
     """The questions of an epoch, in so many rounds."""
+    ids = _shuffled(epoch)
+    return [ids[number::count] for number in range(count)]
+
+
+def _shuffled(epoch: int) -> list[str]:
     ids = list(QUESTIONS)
-    shuffled = [ids[(7 * place + 5 * epoch) % len(ids)] for place in range(len(ids))]
-    return [shuffled[number::count] for number in range(count)]
+    return [ids[(7 * place + 5 * epoch) % len(ids)] for place in range(len(ids))]
 
 
 def _as_json(plan: Sequence[Assignment]) -> str:
