@@ -124,15 +124,15 @@ def unknown(kind: Kind, chosen: Iterable[str], setting: str) -> Iterator[str]:
 def _no_such(kind: Kind, name: str, where: str) -> str:
     if (place := f"{kind}.{name}") in removed.NAMES:
         return f"{where}: {name} was removed: {removed.NAMES[place]}"
-    return f"{where}: there is no such {_singular(kind)}{_near(name, names(kind))}"
+    known = names(kind)
+    all_of_them = f"; known: {', '.join(known)}, or a place, module:attribute"
+    return f"{where}: there is no such {_singular(kind)}{nearest(name, known, all_of_them)}"
 
 
-def _near(name: str, known: list[str]) -> str:
-    """The end of a sentence about an unknown name: the one that was probably meant, or all of them."""
-    close = difflib.get_close_matches(name.lower(), known, n=1)
-    if close:
-        return f"; did you mean {close[0]}?"
-    return f"; known: {', '.join(known)}, or a place, module:attribute"
+def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+    """The end of a sentence about an unknown name: the one that was probably meant, or else this."""
+    close = difflib.get_close_matches(name.lower(), list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else otherwise
 
 
 def installed(group: str) -> list[EntryPoint]:

@@ -7,17 +7,7 @@ import sys
 import typer
 
 from prompt_coevo import __version__, removed
-from prompt_coevo.cli import (
-    check,
-    demo,
-    plugins,
-    presets,
-    report,
-    retrieval,
-    runs,
-    settings,
-    smoke,
-)
+from prompt_coevo.cli import check, demo, plugins, report, retrieval, runs, settings, smoke
 from prompt_coevo.errors import CoevoError
 
 app = typer.Typer(
@@ -38,7 +28,7 @@ app.command("tail")(runs.tail)
 app.command("plugins")(plugins.plugins)
 app.command("check", epilog=check.EXAMPLE)(check.check)
 app.command("smoke", epilog=smoke.EXAMPLE)(smoke.smoke)
-app.add_typer(presets.app, name="presets")
+app.add_typer(settings.presets, name="presets")
 app.add_typer(retrieval.app, name="retrieval")
 
 

@@ -6,13 +6,13 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from prompt_coevo.cli.output import read_lines
 from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.extras import require
-from prompt_coevo.redact import redact_quoted
 from prompt_coevo.types import PolicyVersion
 from prompt_coevo.visible import in_a_line
 
@@ -48,9 +48,11 @@ def check(
     written. Exit status: 0 if there is no problem, 1 if there is one, 2 for a wrong command.
     """
     if epochs is not None and not math.isfinite(epochs):
-        _refuse("--epochs must be a number")
+        raise SettingsError("--epochs must be a number")
     if data is None and (epochs is not None or steps is not None):
-        _refuse("--epochs and --steps say nothing without --data; give the questions, too")
+        raise SettingsError(
+            "--epochs and --steps say nothing without --data; give the questions, too"
+        )
     given: dict[str, Any] = {"preset": preset, "config_file": config_file}
     sources = {**_nested(values), **{k: v for k, v in given.items() if v is not None}}
     rows = None if data is None else _rows(data)
@@ -69,17 +71,11 @@ def _page(
     """What keeps a run from being built is on the page as well."""
     # Other commands begin sooner without the engine.
     from prompt_coevo.doors.columns import index_columns
-    from prompt_coevo.doors.policy import DoorPolicy, RolloutsFailed
+    from prompt_coevo.doors.dry_run import Unsampled
     from prompt_coevo.engine.coevolution import Coevolution
     from prompt_coevo.preflight.page import Line, Page
     from prompt_coevo.settings import Settings
     from prompt_coevo.settings.method import Workload
-
-    class FileQuestions(DoorPolicy):
-        """There is no policy to roll out."""
-
-        def rollout(self, requests: object) -> NoReturn:
-            raise RolloutsFailed("there is no policy here")
 
     questions: QuestionIndex | None = None
     topic = "settings"
@@ -100,7 +96,7 @@ def _page(
     if questions is None:
         return engine.preflight(None)
     epochs, steps, rollouts = length
-    policy = FileQuestions(questions, PolicyVersion)
+    policy = Unsampled(questions, PolicyVersion)
     return engine.preflight(policy, Workload(len(questions), rollouts, epochs, steps))
 
 
@@ -112,14 +108,11 @@ def _nested(values: Sequence[str]) -> dict[str, Any]:
     for one in values:
         name, equals, text = one.partition("=")
         if not equals or not name:
-            _refuse(f"--set {one}: write --set NAME=VALUE")
-        try:
-            put(nested, name, _value(text), "--set ")
-        except SettingsError as error:
-            _refuse(str(error))
+            raise SettingsError(f"--set {one}: write --set NAME=VALUE")
+        put(nested, name, _value(text), "--set ")
     reflection = nested.get("reflection")
     if isinstance(reflection, dict) and "api_key" in reflection:
-        _refuse(
+        raise SettingsError(
             f"--set {_KEY} would stay in the shell's history; set the provider's environment variable "
             "or PROMPT_COEVO_REFLECTION__API_KEY"
         )
@@ -136,18 +129,15 @@ def _value(text: str) -> Any:
 
 
 def _rows(path: Path) -> list[Any]:
-    try:
-        lines = path.read_text("utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        _refuse(f"--data {path} cannot be read: {getattr(error, 'strerror', None) or error}")
     rows = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_lines(path, "--data"), start=1):
         if not line.strip():
             continue
         try:
             rows.append(json.loads(line))
         except (ValueError, RecursionError) as error:
-            _refuse(f"--data {path}, line {number}: no JSON object: {error}")
+            told = f"--data {path}, line {number}: no JSON object: {error}"
+            raise SettingsError(told) from None
     return rows
 
 
@@ -161,10 +151,6 @@ def _encoder(name: str) -> Encode:
         tokenizer = AutoTokenizer.from_pretrained(name)
         encode(tokenizer, "a text")
     except Exception as error:  # a name, a folder, a file, a network: each fails in its own way
-        told = in_a_line(error, 300)
-        _refuse(f"--tokenizer {name} cannot be loaded: {type(error).__name__}: {told}")
+        told = f"{type(error).__name__}: {in_a_line(error, 300)}"
+        raise SettingsError(f"--tokenizer {name} cannot be loaded: {told}") from None
     return lambda prompt: encode_prompt(tokenizer, prompt)
-
-
-def _refuse(message: str) -> NoReturn:
-    raise typer.BadParameter(in_a_line(redact_quoted(message)))

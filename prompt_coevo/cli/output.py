@@ -48,6 +48,16 @@ def tell_damage(damaged: int, lost: int) -> None:
         typer.echo(f"note: {', and '.join(told)}; this is what is left", err=True)
 
 
+def read_lines(path: Path, flag: str) -> list[str]:
+    """Read the lines of a UTF-8 file. Raises SettingsError, which names the option."""
+    try:
+        return path.read_text("utf-8-sig").split("\n")  # no splitlines: a line may hold U+2028
+    except UnicodeDecodeError:
+        raise SettingsError(f"{flag} {path} is not UTF-8; write it so") from None
+    except OSError as error:
+        raise SettingsError(f"{flag} {path} cannot be read: {error.strerror}") from None
+
+
 def write_file(path: Path, text: str) -> None:
     """Write a file whole or not at all. Raises CoevoError."""
     try:

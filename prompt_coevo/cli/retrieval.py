@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,7 +53,6 @@ def build(
     ),
 ) -> None:
     """Build an index. After an interruption the same command goes on."""
-    from prompt_coevo.cli.progress import stages
     from prompt_coevo.retrieval.index.build import Request, foresee
     from prompt_coevo.retrieval.index.build import build as build_index
 
@@ -72,7 +72,7 @@ def build(
         _tell(planned)
         planned.refuse_full_disk()
         return
-    with stages() as shown:
+    with _stages() as shown:
         made = build_index(corpus, out, request, force=force, stages=shown, told=_tell_if_known)
     size = sum(facts.bytes for facts in made.files) / 1e6
     typer.echo(f"{out}: {made.kind}, {made.corpus.passages} passages, {size:.1f} MB")
@@ -112,12 +112,11 @@ def info(folder: Path = _INDEX) -> None:
 @app.command()
 def verify(folder: Path = _INDEX, corpus: Path | None = _CORPUS) -> None:
     """Compare every byte of an index and its corpus with what was built; exit status 1 if one differs."""
-    from prompt_coevo.cli.progress import stages
     from prompt_coevo.retrieval.errors import IndexFileError
     from prompt_coevo.retrieval.index import manifest
 
     try:
-        with stages() as shown:
+        with _stages() as shown:
             made = manifest.verify(folder, corpus, shown("verifying"))
     except IndexFileError as error:
         typer.echo(f"error: {in_a_line(error)}", err=True)
@@ -127,6 +126,24 @@ def verify(folder: Path = _INDEX, corpus: Path | None = _CORPUS) -> None:
 
 app.command("serve")(retrieval_serve.serve)
 app.command("bench")(retrieval_serve.bench)
+
+
+@contextmanager
+def _stages() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
+    """Show progress bars on a terminal. Gives a function from a stage's name to one that is told how
+    much of how much is done."""
+    from rich.console import Console
+    from rich.progress import Progress, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (*Progress.get_default_columns(), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+
+        def stage(name: str) -> Callable[[int, int], None]:
+            task = progress.add_task(name, total=None)
+            return lambda done, total: progress.update(task, completed=done, total=total)
+
+        yield stage
 
 
 def _tell_if_known(planned: Plan) -> None:

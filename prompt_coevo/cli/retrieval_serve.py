@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from prompt_coevo.cli.output import read_lines
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.visible import in_a_line
 
@@ -19,23 +20,7 @@ if TYPE_CHECKING:
 
 _PER_CALL = 256  # what Search-R1's client sends
 
-_WORDS = [
-    "river",
-    "king",
-    "song",
-    "war",
-    "city",
-    "film",
-    "star",
-    "church",
-    "team",
-    "island",
-    "train",
-    "novel",
-    "queen",
-    "bridge",
-    "law",
-]
+_WORDS = "river king song war city film star church team island train novel queen bridge law"
 
 _TOKEN_HELP = (
     "What a client must send; better in the environment variable PROMPT_COEVO_RETRIEVAL_TOKEN, "
@@ -261,18 +246,13 @@ def _open(
 
 
 def _read_queries(path: Path) -> list[str]:
-    try:
-        lines = path.read_text("utf-8").split("\n")  # no splitlines: a query may hold U+2028
-    except OSError as error:
-        raise SettingsError(f"the file {path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise SettingsError(f"the file {path} is not UTF-8; write it so") from None
-    texts = [line for line in lines if line.strip()]
+    texts = [line for line in read_lines(path, "--queries") if line.strip()]
     if not texts:
-        raise SettingsError(f"the file {path} has no queries; write one per line")
+        raise SettingsError(f"--queries {path} has no queries; write one per line")
     return texts
 
 
 def _made_up_queries(count: int) -> list[str]:
     rng = random.Random(0)
-    return [" ".join(rng.choices(_WORDS, k=5)) + f" {number}" for number in range(count)]
+    words = _WORDS.split()
+    return [" ".join(rng.choices(words, k=5)) + f" {number}" for number in range(count)]

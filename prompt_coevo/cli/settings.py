@@ -1,17 +1,16 @@
-"""`prompt-coevo settings`: what a run would use, and roughly what it would cost."""
+"""`prompt-coevo settings` and `presets`: what a run would use, and roughly what it would cost."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
-if TYPE_CHECKING:
-    from prompt_coevo.settings import Settings
-    from prompt_coevo.settings.method import Workload
+from prompt_coevo.settings.presets import preset_names, preset_text
+
+presets = typer.Typer(help="Named sets of values.", no_args_is_help=True)
 
 
 def show(
@@ -23,11 +22,13 @@ def show(
 ) -> None:
     """Resolve the settings from all sources and show them as JSON.
 
-    With --questions also an estimate of rollouts and reflection calls.
+    With --questions also an estimate of rollouts and reflection calls, as `check` gives it.
     """
     # Late: the other commands start without the settings.
+    from prompt_coevo.preflight.forecast import forecast
+    from prompt_coevo.preflight.page import Page
     from prompt_coevo.settings import Settings
-    from prompt_coevo.settings.method import Workload
+    from prompt_coevo.settings.method import Workload, methods_of
 
     if table:
         typer.echo("\n".join(["| setting | default | |", "|---|---|---|", *_rows()]))
@@ -37,22 +38,9 @@ def show(
     values = settings.resolved(exclude={"reflection": {"function"}})
     typer.echo(json.dumps(values, indent=2))
     if questions is not None:
-        typer.echo(_estimate(settings, Workload(questions, group_size)), err=True)
-
-
-def _estimate(settings: Settings, workload: Workload) -> str:
-    from prompt_coevo.settings.method import methods_of
-
-    lines = [f"an epoch: {workload.rollouts} training rollouts"]
-    for method in methods_of(settings).values():
-        cost = method.estimate(settings.section(method.section), workload)
-        if cost is not None:
-            lines.append(
-                f"{method.name}, {cost.when}: at most {cost.rollouts} rollouts outside training "
-                f"({cost.rollouts / workload.rollouts:.0%} of an epoch's) and {cost.calls} "
-                f"reflection calls{cost.note}"
-            )
-    return "\n".join(lines)
+        workload = Workload(questions, group_size)
+        lines = forecast(settings, methods_of(settings), workload, price=None)
+        typer.echo(Page(tuple(lines)).text(), err=True)
 
 
 def _rows() -> Iterator[str]:
@@ -63,3 +51,19 @@ def _rows() -> Iterator[str]:
         text = "none" if default is None else json.dumps(default, ensure_ascii=False, default=str)
         description = " ".join((field.description or "").split()).replace("|", "\\|")
         yield f"| `{name}` | `{text}` | {description} |"
+
+
+@presets.command("list")
+def list_presets() -> None:
+    """List the presets, each with its first line."""
+    names = preset_names()
+    width = max(map(len, names))
+    for name in names:
+        first_line = preset_text(name).partition("\n")[0]
+        typer.echo(f"{name:{width}}  {first_line.removeprefix('# ')}")
+
+
+@presets.command("show")
+def show_preset(name: str = typer.Argument(help="A name from the list.")) -> None:
+    """Show a preset as TOML."""
+    typer.echo(preset_text(name), nl=False)

@@ -34,7 +34,7 @@ def dry_run(prepare: Callable[[], Prepared]) -> NoReturn:
     """
     try:
         prepared = prepare()
-        policy = _Unsampled(prepared.questions, lambda: prepared.engine.policy_version)
+        policy = Unsampled(prepared.questions, lambda: prepared.engine.policy_version)
         page = prepared.engine.preflight(policy, prepared.workload)
     except CoevoError as error:
         raise refused(error) from None
@@ -47,6 +47,8 @@ def dry_run(prepare: Callable[[], Prepared]) -> NoReturn:
     raise SystemExit(page.exit_status)
 
 
-class _Unsampled(DoorPolicy):
+class Unsampled(DoorPolicy):
+    """Know the questions, but have no policy to roll out."""
+
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
         raise HostError("there are no rollouts in a dry run that ends before the workers start")

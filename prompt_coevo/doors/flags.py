@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, get_origin
 
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.registry import nearest
 from prompt_coevo.settings import Settings, method_choices, setting_fields
 from prompt_coevo.settings.sources import read_yaml
 
@@ -119,8 +119,7 @@ def _algorithms(texts: list[str]) -> list[str]:
     methods = method_choices()
     if len(texts) != 1 or texts[0] not in methods:
         given = " ".join(texts)
-        near = difflib.get_close_matches(given.lower(), methods, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = nearest(given, methods, "")
         raise SettingsError(
             f"{PREFIX}method must be one of {', '.join(methods)}, but is {given!r}{hint}"
         )

@@ -21,7 +21,7 @@ Price: TypeAlias = Callable[[int, int], float]
 def forecast(
     settings: Settings, methods: Mapping[str, Method], workload: Workload, price: Price | None
 ) -> Iterator[Line]:
-    """The lines about the length of the run and each method. `price` is None without a priced model."""
+    """The lines about the length of the run and each method. `price` is None if nobody asked for one."""
     yield Line("ok", _TOPIC, _training(workload))
     for method in methods.values():
         section = settings.section(method.section)
@@ -82,9 +82,9 @@ def _tokens(settings: Settings, cost: Cost, foresight: Foresight, price: Price |
     told = (
         f"at most {_amount(prompts)} tokens of reflection prompts and {_amount(replies)} of replies"
     )
-    if reflection.backend_in_use != "litellm":
+    if price is None or reflection.backend_in_use != "litellm":
         return told
-    usd = price(prompts, replies) if price is not None else 0.0
+    usd = price(prompts, replies)
     return f"{told}, {usd:.2f} USD" if usd else f"{told}; litellm knows no price for them"
 
 

@@ -96,12 +96,6 @@ def did_you_mean(near: Sequence[str], known: Iterable[str] = ()) -> str:
     return f"; known: {listed}" if listed else ""
 
 
-def near_choice(name: str, choices: Sequence[str], known: str = "known") -> str:
-    """The end of a sentence about an unknown choice: the one that was probably meant, or all of them."""
-    near = difflib.get_close_matches(name.lower(), choices, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; {known}: {', '.join(choices)}"
-
-
 def _by_setting(
     error: ValidationError, values: Mapping[str, Any]
 ) -> dict[Path, list[ErrorDetails]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import resources
 
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.registry import nearest
 
 
 def preset_names() -> list[str]:
@@ -15,11 +16,8 @@ def preset_names() -> list[str]:
 
 def preset_text(name: str) -> str:
     """The TOML text of a preset. Raises SettingsError if there is none of that name."""
-    if name not in preset_names():
-        # Late: a preset is shown without what checks settings.
-        from prompt_coevo.settings.mistakes import near_choice
-
-        raise SettingsError(
-            f"there is no preset {name!r}{near_choice(name, preset_names(), 'known presets')}"
-        )
+    known = preset_names()
+    if name not in known:
+        hint = nearest(name, known, f"; known presets: {', '.join(known)}")
+        raise SettingsError(f"there is no preset {name!r}{hint}")
     return (resources.files("prompt_coevo") / "presets" / f"{name}.toml").read_text("utf-8")

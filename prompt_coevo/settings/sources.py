@@ -65,11 +65,12 @@ def _read_file(path: Any) -> dict[str, Any]:
     path = Path(path)
     try:
         text = path.read_text("utf-8")
-        values = _toml(text) if path.suffix == ".toml" else read_yaml(text)
+        values = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
     except OSError as error:
         raise SettingsError(f"the settings file {path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise SettingsError(f"the settings file {path} cannot be parsed: {error}") from None
+    except Exception as error:  # no UTF-8, a wrong tag, lists too deep: each its own kind
+        told = _one_line(error)
+        raise SettingsError(f"the settings file {path} cannot be parsed: {told}") from None
     if values is None:
         return {}
     if not isinstance(values, dict):
@@ -83,9 +84,7 @@ def read_yaml(text: str) -> Any:
     """What a YAML text says. Raises ValueError with what is wrong with it, in one line."""
     try:
         return yaml.safe_load(text)
-    except (
-        Exception
-    ) as error:  # a date without such a day, a wrong tag, too deep: each its own kind
+    except Exception as error:  # a date without such a day, too deep: each its own kind
         raise ValueError(_one_line(error)) from None
 
 
@@ -142,13 +141,6 @@ def merged(*sources: Mapping[str, Any]) -> dict[str, Any]:
             else:
                 values[name] = value
     return values
-
-
-def _toml(text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(_one_line(error)) from None
 
 
 def _one_line(error: BaseException | None) -> str:

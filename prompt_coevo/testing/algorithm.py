@@ -17,13 +17,14 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from prompt_coevo.testing import algorithm_probes as probes
-from prompt_coevo.testing.comparing import same
-from prompt_coevo.testing.scripted_run import Run, World, rounds_of, script
+from prompt_coevo.testing.checks import same, skip
+from prompt_coevo.testing.scripted_run import Call, Run, World, rounds_of, script
 from prompt_coevo.testing.scripted_world import QUESTIONS, helpful_reply
 from prompt_coevo.types import Assignment, Candidate
 
@@ -58,7 +59,7 @@ class AlgorithmLaws:
     def test_the_run_shows_something(self) -> None:
         """A candidate that the reflection model wrote is rolled out: else most laws would say nothing."""
         if not self.evolves:
-            probes.skip("it evolves nothing")
+            skip("it evolves nothing")
         new = self._whole().texts - self._whole(reply=probes.raising).texts
         assert new, (
             "no new candidate was rolled out; choose settings under which the algorithm evolves within 12 "
@@ -106,7 +107,7 @@ class AlgorithmLaws:
     def test_another_seed_draws_differently(self) -> None:
         """The settings' seed is what draws depend on."""
         if not self.draws:
-            probes.skip("it draws nothing")
+            skip("it draws nothing")
         first = self._whole().decisions
         others = [self._whole(seed=seed).decisions for seed in range(1, 5)]
         assert any(other != first for other in others), "five seeds, and always the same decisions"
@@ -134,13 +135,9 @@ class AlgorithmLaws:
         run = self._begun()
         for call in [probes.nothing, *script()]:
             call(run)
-            for name, state in run.memory.items():
-                probes.check_json(state, f"the state of {name!r}")
-                same(
-                    probes.plain(state),
-                    json.loads(json.dumps(state, allow_nan=False)),
-                    f"the state of {name!r} is another one after a trip through JSON",
-                )
+            memory = run.memory
+            read = json.loads(json.dumps(memory, allow_nan=False))
+            same(memory, read, "the state is another one after a trip through JSON")
 
     def test_a_resumed_run_goes_on_the_same(self) -> None:
         """From the state after any call, a new engine decides as if nothing had happened."""
@@ -158,11 +155,7 @@ class AlgorithmLaws:
             told = f"a run that was resumed after {place} of {len(calls)} calls decides differently"
             expected = {"plans": whole.plans[plans:], "requests": whole.policy.asked[requests:]}
             same(expected, resumed.decisions, told)
-            same(
-                probes.plain(whole.memory),
-                probes.plain(resumed.memory),
-                told.replace("decides", "remembers"),
-            )
+            same(whole.memory, resumed.memory, told.replace("decides", "remembers"))
 
     # Rounds
 
@@ -185,15 +178,12 @@ class AlgorithmLaws:
             "late and out of order": ["plan 0", "plan 1", "plan 2", "observe 2", "observe 0"],
         }
         if not self.plans_follow_observations:
-            orders["one after the other"] = [
-                *("plan 0", "observe 0", "plan 1", "plan 2", "observe 2"),
-            ]
+            orders["at once"] = ["plan 0", "observe 0", "plan 1", "plan 2", "observe 2"]
         for salt in range(4):
-            judge = probes.by_texts(salt)
+            judge = partial(probes.by_texts, salt=salt)
             found = {name: self._in_order(order, judge=judge) for name, order in orders.items()}
             for name, decisions in found.items():
-                told = f"the same rounds count differently if they come {name}"
-                same(found["late"], decisions, told)
+                same(found["late"], decisions, f"the same rounds count differently if {name}")
 
     def test_rounds_may_come_long_after(self) -> None:
         """Under other weights, when their candidates may have left, or not at all."""
@@ -220,8 +210,8 @@ class AlgorithmLaws:
         for salt, reply in enumerate((self.reply, self._misled, self._misled)):
             runs = [
                 self._whole(
-                    judge=probes.unfit(verdict, 3),
-                    policy_judge=probes.unfit_trials(verdict, salt),
+                    judge=partial(probes.unfit, verdict=verdict, every=3),
+                    policy_judge=partial(probes.unfit_trials, verdict=verdict, salt=salt),
                     reply=reply,
                 )
                 for verdict in probes.UNFIT
@@ -236,7 +226,7 @@ class AlgorithmLaws:
         """A group without a rollout to judge by is as one that never came back."""
         dropped = self._whole(arrival=lambda rollouts: [probes.without_lost(rollouts)])
         for verdict in probes.UNFIT:
-            unfit = self._whole(judge=lambda one, verdict=verdict: probes.lost(one, verdict))
+            unfit = self._whole(judge=partial(probes.lost, verdict=verdict))
             told = f"groups of status {verdict[1]!r} with reward {verdict[0]} change decisions"
             same(dropped.decisions, unfit.decisions, told)
 
@@ -251,69 +241,53 @@ class AlgorithmLaws:
         for call in [probes.nothing, *script()]:
             call(run)
             probes.check_metrics(run)
-        unfit = self._whole(judge=probes.unfit((math.nan, "no_reward"), 1))
+        unfit = self._whole(judge=partial(probes.unfit, verdict=(math.nan, "no_reward"), every=1))
         probes.check_metrics(unfit)
 
     # The reflection model and the gates
 
     def test_a_failing_reflection_model_stops_nothing(self) -> None:
         """Whether it raises, answers nothing, or nonsense: the run and its state stay valid."""
-        for reply in [
-            probes.raising,
-            probes.no_text,
-            *(probes.always(text) for text in probes.REPLIES),
-        ]:
-            calls = script()
-            run = self._begun(reply=reply).calls(calls)
+        for reply in [probes.raising, probes.no_text, *map(probes.always, probes.REPLIES)]:
+            run = self._whole(reply=reply)
             probes.check_plans(run)
             probes.check_metrics(run)
-        half = len(calls) // 2
+        first, second = _halves()
+        stopped = self._begun(reply=probes.raising).calls(first)
         resumed = self._run(reply=probes.raising)
-        resumed.load(
-            json.loads(probes.saved(self._begun(reply=probes.raising).calls(calls[:half]))[2])
-        )
-        resumed.calls(calls[half:])
+        resumed.load(json.loads(json.dumps(stopped.state())))
+        resumed.calls(second)
 
     def test_a_failure_of_the_reflection_model_passes(self) -> None:
         """Once it answers again it is asked again."""
-        calls = script()
-        half = len(calls) // 2
-        good = self._begun().calls(calls[:half])
+        first, second = _halves()
+        good = self._begun().calls(first)
         before = good.replies
-        if good.calls(calls[half:]).replies == before:
-            probes.skip("it asks for nothing in the second half of a run")
+        if good.calls(second).replies == before:
+            skip("it asks for nothing in the second half of a run")
         down = True
 
         def reply(prompt: str) -> str:
             return probes.raising(prompt) if down else self.reply(prompt)
 
-        run = self._begun(reply=reply).calls(calls[:half])
+        run = self._begun(reply=reply).calls(first)
         before, down = run.replies, False
-        run.calls(calls[half:])
+        run.calls(second)
         assert run.replies > before, "after a failure the reflection model was never asked again"
 
     def test_what_the_gates_refuse_is_never_rolled_out(self) -> None:
         """Neither in training nor for a trial; a gate that raises refuses."""
         listening = probes.Gate(set(), "listen")
-        own = self._whole(reply=probes.raising, plugins=lambda: {"gate": listening}).texts
+        own = self._whole(reply=probes.raising, plugins={"gate": listening}).texts
         own |= listening.asked
         for answer in ("refuse", "refuse some", "raise"):
-            gates: list[probes.Gate] = []
-
-            def plugins(
-                gates: list[probes.Gate] = gates, answer: str = answer
-            ) -> dict[str, object]:
-                gates.append(probes.Gate(own, answer))
-                return {"gate": gates[-1]}
-
-            run = self._whole(plugins=plugins)
-            refused = run.texts & gates[-1].refused
+            gate = probes.Gate(own, answer)
+            run = self._whole(plugins={"gate": gate})
+            refused, strange = run.texts & gate.refused, run.texts - own
             assert not refused, f"a gate had refused what was rolled out: {refused.pop()!r}"
-            if answer != "refuse some":
-                strange = run.texts - own
-                assert not strange, (
-                    f"no gate was asked about what was rolled out: {strange.pop()!r}"
-                )
+            assert answer == "refuse some" or not strange, (
+                f"no gate was asked about what was rolled out: {strange.pop()!r}"
+            )
 
     # The policy and other plugins
 
@@ -327,13 +301,7 @@ class AlgorithmLaws:
         """Next to one that gives the other parts and listens, both decide as alone."""
         alone = self._whole()
         parts = {part for method in alone.methods.values() for part in method.provides}
-        others: list[probes.Bystander] = []
-
-        def plugins() -> dict[str, object]:
-            others.append(probes.Bystander(parts))
-            return {"bystander": others[-1]}
-
-        both = self._whole(plugins=plugins)
+        both = self._whole(plugins={"bystander": probes.Bystander(parts)})
         same(alone.decisions, both.decisions, "next to another plugin it decides differently")
         memory = both.memory
         assert memory.pop("bystander") == {"groups": 3 * len(QUESTIONS)}, (
@@ -378,3 +346,9 @@ class AlgorithmLaws:
             run.epoch()
         run.end()
         return run.decisions
+
+
+def _halves() -> tuple[list[Call], list[Call]]:
+    calls = script()
+    half = len(calls) // 2
+    return calls[:half], calls[half:]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from itertools import groupby
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from prompt_coevo.markers import hookimpl
 from prompt_coevo.testing.scripted_run import Run
 from prompt_coevo.testing.scripted_world import (
     QUESTIONS,
+    Reply,
     Verdict,
     digest,
     rule,
@@ -141,26 +142,8 @@ def check_metrics(run: Run) -> None:
     for plugin, metrics in run.metrics.items():
         for name, value in metrics.items():
             assert isinstance(name, str), f"the metric {name!r} of {plugin!r} has no name"
-            told = f"the metric {name!r} of {plugin!r} is {value!r}, no finite number"
-            assert isinstance(value, (int, float)), told
-            assert math.isfinite(value), told
-
-
-def check_json(value: Any, where: str) -> None:
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            assert isinstance(key, str), f"{where} has the name {key!r}, which JSON makes a text"
-            check_json(inner, f"{where}/{key}")
-    elif isinstance(value, (list, tuple)):
-        for place, inner in enumerate(value):
-            check_json(inner, f"{where}/{place}")
-
-
-def plain(value: Any) -> Any:
-    """Tuples as lists: a state may be written with them."""
-    if isinstance(value, Mapping):
-        return {key: plain(inner) for key, inner in value.items()}
-    return [plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+            finite = isinstance(value, (int, float)) and math.isfinite(value)
+            assert finite, f"the metric {name!r} of {plugin!r} is {value!r}, no finite number"
 
 
 def global_randomness() -> str:
@@ -174,35 +157,25 @@ def by_digest(rollout: Rollout) -> int:
 
 
 def last_group_first(rollouts: list[Rollout]) -> list[list[Rollout]]:
-    groups: dict[int, list[Rollout]] = {}
-    for rollout in rollouts:
-        groups.setdefault(rollout.assignment.group, []).append(rollout)
-    return list(groups.values())[::-1]
+    groups = groupby(rollouts, key=lambda rollout: rollout.assignment.group)
+    return [list(group) for _, group in groups][::-1]
 
 
-def unfit(verdict: Verdict, every: int) -> Any:
+def unfit(assignment: Assignment, verdict: Verdict, every: int) -> Verdict:
     """The rule, but for some rollouts: whole groups, all members but one, or one."""
-
-    def judge(assignment: Assignment) -> Verdict:
-        question, member = assignment.question_id, assignment.member
-        chosen = (
-            digest("group", question) % every == 0
-            or (digest("most", question) % every == 0 and member != 1)
-            or digest(question, member, *texts_of(assignment)) % every == 0
-        )
-        return verdict if chosen else rule(assignment)
-
-    return judge
+    question, member = assignment.question_id, assignment.member
+    chosen = (
+        digest("group", question) % every == 0
+        or (digest("most", question) % every == 0 and member != 1)
+        or digest(question, member, *texts_of(assignment)) % every == 0
+    )
+    return verdict if chosen else rule(assignment)
 
 
-def unfit_trials(verdict: Verdict, salt: int) -> Any:
+def unfit_trials(assignment: Assignment, verdict: Verdict, salt: int) -> Verdict:
     """The rule, but for a third of what the policy is asked for: a parent's, a child's, or both."""
-
-    def judge(assignment: Assignment) -> Verdict:
-        chosen = digest(salt, assignment.question_id, *texts_of(assignment)) % 3 == 0
-        return verdict if chosen else rule(assignment)
-
-    return judge
+    chosen = digest(salt, assignment.question_id, *texts_of(assignment)) % 3 == 0
+    return verdict if chosen else rule(assignment)
 
 
 def is_lost(assignment: Assignment) -> bool:
@@ -222,16 +195,11 @@ def barely_more(assignment: Assignment) -> Verdict:
     return reward or _BARELY, status
 
 
-def by_texts(salt: int) -> Any:
+def by_texts(assignment: Assignment, salt: int) -> Verdict:
     """Half of the questions are worth what their instruction and template are worth."""
-
-    def judge(assignment: Assignment) -> Verdict:
-        texts = texts_of(assignment)
-        if digest(assignment.question_id) % 2:
-            return digest(salt, *texts) % 8 / 8, "ok"
-        return rule(assignment)
-
-    return judge
+    if digest(assignment.question_id) % 2:
+        return digest(salt, *texts_of(assignment)) % 8 / 8, "ok"
+    return rule(assignment)
 
 
 def raising(prompt: str) -> str:
@@ -242,11 +210,5 @@ def no_text(prompt: str) -> str:
     return None  # type: ignore[return-value]
 
 
-def always(text: str) -> Any:
+def always(text: str) -> Reply:
     return lambda prompt: text
-
-
-def skip(reason: str) -> None:
-    import pytest
-
-    pytest.skip(reason)

@@ -19,9 +19,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 from prompt_coevo.proposals import LanguageModel, Reply
-from prompt_coevo.threads import map_in_threads
+from prompt_coevo.testing.checks import AT_ONCE, at_once, same
 
-_AT_ONCE = 8
 _PATIENCE_S = 0.5
 _REPLIES = (
     "fine",
@@ -59,11 +58,8 @@ class LanguageModelLaws:
 
         prompts = ["0", "1", "2", "1", "3", *map(str, range(4, 20)), "1"]
         with self.model(answer) as model:
-            replies = model.complete(prompts)
+            same(_texts(model, prompts), [f"to {one}" for one in prompts], "replies are mixed up")
             assert model.complete([]) == [], "there is a reply without a prompt"
-        assert len(replies) == len(prompts), f"{len(replies)} replies to {len(prompts)} prompts"
-        texts = [reply.text for reply in replies]
-        assert texts == [f"to {prompt}" for prompt in prompts], f"replies are mixed up: {texts}"
 
     def test_errors_become_replies(self) -> None:
         """Nothing is raised, and the other prompts are answered."""
@@ -75,28 +71,19 @@ class LanguageModelLaws:
 
         with self.model(answer) as model:
             for prompts in (["bad"], ["a", "bad", "b"], ["bad", "bad"], ["c"]):
-                replies = model.complete(prompts)
-                assert len(replies) == len(prompts), f"{len(replies)} replies to {prompts}"
-                for prompt, reply in zip(prompts, replies, strict=True):
-                    _check(reply)
-                    expected = None if prompt == "bad" else f"to {prompt}"
-                    assert reply.text == expected, f"{reply.text!r} is the reply to {prompt!r}"
+                expected = [None if one == "bad" else f"to {one}" for one in prompts]
+                same(_texts(model, prompts), expected, f"wrong replies to {prompts}")
 
     def test_texts_are_kept_as_they_are(self) -> None:
         """Whatever they hold, and an empty one is no error."""
         for text in _REPLIES:
             with self.model(lambda prompt, text=text: text) as model:  # type: ignore[misc]
-                (reply,) = model.complete(["a"])
-            _check(reply)
-            assert reply.text == text, f"{text!r:.100} came back as {reply.text!r:.100}"
+                same(_texts(model, ["a"]), [text], "a text came back as another one")
 
     def test_no_prompt_raises(self) -> None:
         """Each has a reply, if only an error."""
         with self.model(lambda prompt: "fine") as model:
-            replies = model.complete(_PROMPTS)
-        assert len(replies) == len(_PROMPTS), f"{len(replies)} replies to {len(_PROMPTS)} prompts"
-        for reply in replies:
-            _check(reply)
+            _texts(model, _PROMPTS)
 
     def test_usage_is_never_negative(self) -> None:
         """Nor is it when a call fails, or when nobody knows what it cost."""
@@ -116,18 +103,20 @@ class LanguageModelLaws:
 
     def test_threads_do_not_mix(self) -> None:
         """Several may ask at the same time, and each gets its own replies."""
-        ready = threading.Barrier(_AT_ONCE)
-
+        asked = [[f"{number}.{place}" for place in range(6)] for number in range(AT_ONCE)]
         with self.model(lambda prompt: f"to {prompt}") as model:
+            found = at_once(lambda number: _texts(model, asked[number]))
+        expected = [[f"to {one}" for one in prompts] for prompts in asked]
+        same(found, expected, "a thread got replies of others")
 
-            def ask(number: int) -> tuple[Sequence[str], list[Reply]]:
-                prompts = [f"{number}.{place}" for place in range(6)]
-                ready.wait()
-                return prompts, model.complete(prompts)
 
-            for prompts, replies in map_in_threads(ask, range(_AT_ONCE), _AT_ONCE):
-                texts = [reply.text for reply in replies]
-                assert texts == [f"to {one}" for one in prompts], f"{texts} for {prompts}"
+def _texts(model: LanguageModel, prompts: Sequence[str]) -> list[str | None]:
+    """Ask, and check that every prompt has one valid reply."""
+    replies = model.complete(prompts)
+    assert len(replies) == len(prompts), f"{len(replies)} replies to {len(prompts)} prompts"
+    for reply in replies:
+        _check(reply)
+    return [reply.text for reply in replies]
 
 
 def _check(reply: Reply) -> None:

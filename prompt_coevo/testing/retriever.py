@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias
 
 from prompt_coevo.retrieval.errors import QueryError, RetrieverUnavailable
 from prompt_coevo.retrieval.retriever import Hit, Limits, Retriever
-from prompt_coevo.threads import map_in_threads
+from prompt_coevo.testing.checks import at_once, raises, skip
 
 Passages: TypeAlias = Sequence[tuple[str, str]]
 
@@ -77,7 +77,6 @@ _ODD: Final = [
     "\tfjord\n",
     "Ünïcödé",
 ]
-_AT_ONCE: Final = 8
 
 
 class RetrieverLaws:
@@ -170,8 +169,7 @@ class RetrieverLaws:
     def test_what_cannot_be_asked_is_refused(self) -> None:
         """With QueryError, whatever else is in the batch; the next query is answered."""
         with self.retriever(PASSAGES) as retriever:
-            for queries, k in _REFUSED:
-                _check_refused(retriever, queries, k)
+            _check_refusals(retriever)
             assert retriever.search(["fjord"], 1)[0], "after a refusal nothing is found"
 
     def test_odd_queries_are_answered_or_refused(self) -> None:
@@ -204,35 +202,29 @@ class RetrieverLaws:
         """Several may search at the same time, and each gets its own hits."""
         with self.retriever(PASSAGES) as retriever:
             alone = {query: retriever.search([query], 3)[0] for query in _QUERIES}
-            ready = threading.Barrier(_AT_ONCE)
 
             def search(number: int) -> list[tuple[str, list[Hit]]]:
                 queries = _QUERIES[number % 5 :] + _QUERIES[: number % 5]
-                ready.wait()
-                return [
-                    *zip(queries, retriever.search(queries, 3), strict=True),
-                    (queries[0], retriever.search(queries[:1], 3)[0]),
-                ]
+                hits = [*retriever.search(queries, 3), *retriever.search(queries[:1], 3)]
+                return list(zip([*queries, queries[0]], hits, strict=True))
 
-            for found in map_in_threads(search, range(_AT_ONCE), _AT_ONCE):
+            for found in at_once(search):
                 for query, hits in found:
                     _check_same(alone[query], hits, query)
 
     def test_an_outage_is_told_and_passes(self) -> None:
         """RetrieverUnavailable while it lasts, never "nothing found"; right answers afterwards."""
         if not self.may_be_down:
-            import pytest
-
-            pytest.skip("nothing that it needs may be down")
+            skip("nothing that it needs may be down")
         with self.retriever(PASSAGES) as retriever:
             expected = retriever.search(_QUERIES, 4)
             info = retriever.info()
             with self.outage(retriever):
                 for queries in (["never asked before"], ["fjord", "never asked before"]):
-                    _check_unavailable(lambda queries=queries: retriever.search(queries, 2))
-                _check_unavailable(retriever.info)
-                for queries, k in _REFUSED:
-                    _check_refused(retriever, queries, k)
+                    search = partial(retriever.search, queries, 2)
+                    raises(RetrieverUnavailable, search, f"during an outage {queries}")
+                raises(RetrieverUnavailable, retriever.info, "during an outage info")
+                _check_refusals(retriever)
             assert retriever.info() == info, "after the outage info says something else"
             for query, mine, theirs in zip(
                 _QUERIES, expected, retriever.search(_QUERIES, 4), strict=True
@@ -265,22 +257,7 @@ def _check_same(one: Sequence[Hit], other: Sequence[Hit], query: str) -> None:
         assert close, f"for the query {query!r:.80} a score is {mine.score} and {theirs.score}"
 
 
-def _check_refused(retriever: Retriever, queries: Any, k: Any) -> None:
-    asked = f"{queries!r:.60} with k = {k!r}"
-    try:
-        retriever.search(queries, k)
-    except QueryError:
-        return
-    except Exception as error:
-        raise AssertionError(f"{asked} raised {error!r}, not QueryError") from error
-    raise AssertionError(f"{asked} was not refused")
-
-
-def _check_unavailable(ask: Any) -> None:
-    try:
-        found = ask()
-    except RetrieverUnavailable:
-        return
-    except Exception as error:
-        raise AssertionError(f"an outage raised {error!r}, not RetrieverUnavailable") from error
-    raise AssertionError(f"during an outage the answer was {found!r:.200}")
+def _check_refusals(retriever: Retriever) -> None:
+    for queries, k in _REFUSED:
+        search = partial(retriever.search, queries, k)
+        raises(QueryError, search, f"{queries!r:.60} with k = {k!r}")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TypeAlias
+from unittest import TestCase
 
 from prompt_coevo import hookspecs
 from prompt_coevo.engine.coevolution import Coevolution
@@ -27,8 +29,7 @@ from prompt_coevo.testing.scripted_world import (
 from prompt_coevo.types import Assignment, Rollout
 
 EPOCHS: Final = 3
-STEPS: Final = 4
-PER_ROUND: Final = len(QUESTIONS) // STEPS
+PER_ROUND: Final = 6
 
 Arrival: TypeAlias = Callable[[list[Rollout]], Sequence[list[Rollout]]]
 """In which calls, and in which order, the rollouts of a round come back."""
@@ -55,7 +56,7 @@ class World:
     policy_judge: Judge = rule
     """Of those that the policy is asked for."""
     arrival: Arrival = at_once
-    plugins: Callable[[], Mapping[str, object]] = dict
+    plugins: Mapping[str, object] = field(default_factory=dict)
 
 
 class Run:
@@ -70,10 +71,8 @@ class Run:
         self.replies = 0
         """Calls of the reflection function."""
         reflection = {**world.settings.get("reflection", {}), "function": self._reply}
-        settings = Settings(
-            **{**world.settings, "seed": world.seed, "reflection": reflection},
-        )
-        self.engine = Coevolution.from_settings(settings, plugins=world.plugins())
+        settings = Settings(**{**world.settings, "seed": world.seed, "reflection": reflection})
+        self.engine = Coevolution.from_settings(settings, plugins=world.plugins)
         self.methods = self.engine.desk.methods
         self.assignments: list[list[Assignment]] = []
         self._given_out: list[str] = []
@@ -81,41 +80,34 @@ class Run:
     # What a door does
 
     def begin(self) -> None:
-        with self._called("begin"), self.policy.open() as policy:
-            self.engine.begin(policy)
+        self._moment("begin")
 
     def plan(self, question_ids: Sequence[str], group_size: int | None = None) -> list[Assignment]:
         """The plan as it travels with its rows: through JSON."""
-        with self._called("plan"):
-            plan = self.engine.plan(question_ids, group_size or self.world.group_size)
+        size = group_size or self.world.group_size
+        plan: list[Assignment] = self._call("plan", question_ids, size)
         self.assignments.append(plan)
         self._given_out.append(_as_json(plan))
         return [Assignment.from_json(one) for one in json.loads(self._given_out[-1])]
 
     def observe(self, rollouts: Sequence[Rollout]) -> None:
-        with self._called("observe"):
-            self.engine.observe(rollouts)
+        self._call("observe", rollouts)
 
     def step(self, *, last: bool = False) -> None:
-        with self._called("step_end"), self.policy.open() as policy:
-            self.engine.step_end(policy, last=last)
+        self._moment("step_end", last=last)
 
     def epoch(self) -> None:
-        with self._called("epoch_end"), self.policy.open() as policy:
-            self.engine.epoch_end(policy)
+        self._moment("epoch_end")
 
     def end(self) -> None:
-        with self._called("end"), self.policy.open() as policy:
-            self.engine.end(policy)
+        self._moment("end")
 
     def state(self) -> dict[str, Any]:
-        with self._called("state_dict"):
-            return self.engine.state_dict()
+        return dict(self._call("state_dict"))
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on from there, as a door does: load, then begin."""
-        with self._called("load_state_dict"):
-            self.engine.load_state_dict(state)
+        self._call("load_state_dict", state)
         # The number of the attempt is all that may differ; without this no two runs could be compared.
         version = self.engine.desk.policy_version
         self.engine.desk.policy_version = version._replace(attempt=0)
@@ -165,7 +157,7 @@ class Run:
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
         """By plugin, as the plugins gave them."""
-        with self._called("metrics"):
+        with _nothing_logged():
             return dict(self.engine.desk.plugins.by_plugin(hookspecs.coevo_metrics))
 
     def edited(self) -> list[int]:
@@ -180,15 +172,25 @@ class Run:
         self.replies += 1
         return self.world.reply(prompt)
 
-    @contextmanager
-    def _called(self, name: str) -> Iterator[None]:
-        with _errors_in_the_log() as errors:
-            yield
-        assert not errors, f"in engine.{name}: {errors[0]}"
+    def _moment(self, name: str, **how: Any) -> None:
+        """A moment at which a method may ask the policy."""
+        with self.policy.open() as policy:
+            self._call(name, policy, **how)
+
+    def _call(self, name: str, *given: Any, **how: Any) -> Any:
+        with _nothing_logged():
+            answer = getattr(self.engine, name)(*given, **how)
         assert not self.policy.outside, (
             f"in engine.{name} the policy was asked for {self.policy.outside[0]}: it may be asked in "
             "begin, step_end, epoch_end and end, by the thread that calls"
         )
+        return answer
+
+
+def _nothing_logged() -> AbstractContextManager[None]:
+    """Fail where the engine logs an error, as it does when a plugin raises."""
+    checked: AbstractContextManager[None] = TestCase().assertNoLogs(PROJECT, logging.ERROR)
+    return checked
 
 
 def script() -> list[Call]:
@@ -196,11 +198,11 @@ def script() -> list[Call]:
     calls: list[Call] = []
     for epoch in range(EPOCHS):
         ids = _shuffled(epoch)
-        for step in range(STEPS):
-            part = ids[step * PER_ROUND : (step + 1) * PER_ROUND]
-            last = (epoch, step) == (EPOCHS - 1, STEPS - 1)
-            calls += [_round(part), _last_step if last else Run.step]
-        calls.append(Run.end if epoch == EPOCHS - 1 else Run.epoch)
+        for start in range(0, len(ids), PER_ROUND):
+            part = ids[start : start + PER_ROUND]
+            calls += [partial(Run.round, question_ids=part), Run.step]
+        calls.append(Run.epoch)
+    calls[-2:] = [partial(Run.step, last=True), Run.end]
     return calls
 
 
@@ -215,31 +217,5 @@ def _shuffled(epoch: int) -> list[str]:
     return [ids[(7 * place + 5 * epoch) % len(ids)] for place in range(len(ids))]
 
 
-def _round(question_ids: Sequence[str]) -> Call:
-    return lambda run: run.round(question_ids)
-
-
-def _last_step(run: Run) -> None:
-    run.step(last=True)
-
-
 def _as_json(plan: Sequence[Assignment]) -> str:
     return json.dumps([assignment.to_json() for assignment in plan])
-
-
-@contextmanager
-def _errors_in_the_log() -> Iterator[list[str]]:
-    """What the engine reports of plugins that raised."""
-    found: list[str] = []
-
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            found.append(record.getMessage())
-
-    listener = Listener(logging.ERROR)
-    logger = logging.getLogger(PROJECT)
-    logger.addHandler(listener)
-    try:
-        yield found
-    finally:
-        logger.removeHandler(listener)

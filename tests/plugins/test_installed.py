@@ -77,7 +77,7 @@ def test_the_command_line_shows_them_with_their_costs(site: Path) -> None:
     )
     assert run.returncode == 0, run.stderr
     assert "at_once" in run.stdout
-    assert "espl, every 1 steps: at most 0 rollouts" in run.stderr
+    assert "espl: every 1 steps at most 0 rollouts" in " ".join(run.stderr.split())
 
 
 @pytest.mark.parametrize(

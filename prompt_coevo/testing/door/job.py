@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -70,20 +70,17 @@ def settings_for(material: Material, **probe: Any) -> dict[str, Any]:
     }
 
 
-def with_settings(job: Job, **changes: Any) -> Job:
-    """The job with other settings."""
-    return replace(job, settings={**job.settings, **changes})
-
-
 def reward_of(job: Job, question_id: str, text: str) -> float | None:
     """The reward of a completion; None where nobody can say what it is worth.
 
     By text: a number between 0 and 1 that hardly two pairs of question and completion share.
     """
-    rule = job.rewards.get(question_id, "by text")
     number = int(hashlib.sha256(f"{question_id}\0{text}".encode()).hexdigest()[:5], 16) / 16**5
-    if rule == "by text":
-        return number
-    if rule == "sometimes none":
-        return None if number < 0.5 else number
-    return {"zero": 0.0, "one": 1.0, "none": None}[rule]
+    rewards: dict[RewardRule, float | None] = {
+        "by text": number,
+        "sometimes none": None if number < 0.5 else number,
+        "zero": 0.0,
+        "one": 1.0,
+        "none": None,
+    }
+    return rewards[job.rewards.get(question_id, "by text")]

@@ -7,10 +7,29 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from prompt_coevo.errors import CoevoError
 from prompt_coevo.testing.door.host import Capability, DoorUnderTest
-from prompt_coevo.testing.door.job import Job, settings_for
-from prompt_coevo.testing.door.run import Broken, Run
+from prompt_coevo.testing.door.job import Job, RewardRule, settings_for
+from prompt_coevo.testing.door.run import Run
+
+
+class _Once:
+    """A property: the run of a job, done when a law first asks; a failed one fails every law that asks."""
+
+    def __init__(self, job: Callable[[Laboratory], Job]) -> None:
+        self._job = job
+        self.__doc__ = job.__doc__
+
+    def __get__(self, lab: Laboratory, owner: object = None) -> Run:
+        name = self._job.__name__
+        if name not in lab.runs:
+            try:
+                lab.runs[name] = lab.try_run(name, self._job(lab))
+            except Exception as error:
+                lab.runs[name] = error
+        done = lab.runs[name]
+        if isinstance(done, Exception):
+            raise done
+        return done
 
 
 class Laboratory:
@@ -18,8 +37,9 @@ class Laboratory:
 
     def __init__(self, door: DoorUnderTest, folder: Path) -> None:
         self.door = door
+        self.runs: dict[str, Run | Exception] = {}
+        """What was done so far, by name."""
         self._folder = folder
-        self._runs: dict[str, Run | Exception] = {}
         rows = door.material.rows
         self.job = Job(settings_for(door.material), rows, evaluates=self.has("evaluation"))
 
@@ -27,79 +47,72 @@ class Laboratory:
         """Whether the host has it."""
         return capability not in self.door.lacks
 
-    @property
-    def main(self) -> Run:
+    @_Once
+    def main(self) -> Job:
         """Two epochs with everything that happens in a run, uninterrupted."""
-        return self._once("main", lambda: replace(self.job, saves=True))
+        return replace(self.job, saves=True)
 
-    @property
-    def silent(self) -> Run:
+    @_Once
+    def silent(self) -> Job:
         """The same without policy rollouts."""
         settings = settings_for(self.door.material, asks=False)
-        return self._once("silent", lambda: replace(self.job, settings=settings, saves=True))
+        return replace(self.job, settings=settings, saves=True)
 
-    @property
-    def judged(self) -> Run:
+    @_Once
+    def judged(self) -> Job:
         """One question always fails, one never does; one has no reward, one has some."""
+        rules: list[RewardRule] = ["zero", "one"]
+        if self.has("rewards of none"):
+            rules += ["none", "sometimes none"]
         ids = [row["id"] for row in self.job.rows]
-        rewards = dict(zip(ids, ("zero", "one", "none", "sometimes none"), strict=False))
-        if not self.has("rewards of none"):
-            rewards = dict(zip(ids, ("zero", "one"), strict=False))
-        return self._once("judged", lambda: replace(self.job, rewards=rewards))
+        return replace(self.job, rewards=dict(zip(ids, rules, strict=False)))
 
-    @property
-    def late(self) -> Run:
+    @_Once
+    def late(self) -> Job:
         """Rounds that come back after the next one was sampled."""
-        return self._once("late", lambda: replace(self.job, delivery="late"))
+        return replace(self.job, delivery="late")
 
-    @property
-    def in_parts(self) -> Run:
+    @_Once
+    def in_parts(self) -> Job:
         """Groups that come back in parts, in another order."""
-        return self._once("in_parts", lambda: replace(self.job, delivery="in parts"))
+        return replace(self.job, delivery="in parts")
 
-    @property
-    def killed(self) -> Run:
+    @_Once
+    def killed(self) -> Job:
         """A run that goes on, in the folder of one that was killed, from the first checkpoint."""
-        return self._once("killed", self._after_a_kill)
+        first, end = min(self.main.record.checkpoints), self.main.record.epochs[0]
+        shortened = replace(self.job, saves=True, stop_after=end)
+        before = self.try_run("killed", shortened)
+        return replace(self.job, saves=True, resume_from=before.record.checkpoints[first])
 
-    @property
-    def moved(self) -> Run:
+    @_Once
+    def moved(self) -> Job:
         """A run that goes on elsewhere, from the checkpoint at the end of the first epoch."""
-        return self._once("moved", lambda: replace(self._from(self._first_epoch()), saves=True))
+        start = self.copy_of(self.checkpoint(self.main.record.epochs[0]), "moved")
+        return replace(self.job, saves=True, resume_from=start)
 
-    @property
-    def on_two_ranks(self) -> Run:
+    @_Once
+    def on_two_ranks(self) -> Job:
         """A run of two processes."""
-        return self._once("on_two_ranks", lambda: replace(self.job, ranks=2))
+        return replace(self.job, ranks=2)
 
-    @property
-    def failing(self) -> Run:
+    @_Once
+    def failing(self) -> Job:
         """A run in which no rollout for the engine has a reward: this raises."""
-        return self._once("failing", lambda: replace(self.job, failing="everywhere"))
+        return replace(self.job, failing="everywhere")
 
-    @property
-    def failing_on_a_rank(self) -> Run:
+    @_Once
+    def failing_on_a_rank(self) -> Job:
         """A run of two processes, on the second of which rewards for the engine raise."""
-        return self._once(
-            "failing_on_a_rank", lambda: replace(self.job, ranks=2, failing="on the last rank")
-        )
-
-    def refused(self, name: str, job: Job) -> CoevoError:
-        """The error that a job is refused with. Raises Broken if it is not."""
-        try:
-            self.try_run(name, job)
-        except CoevoError as error:
-            return error
-        raise Broken(f"the door did its work with {name.replace('_', ' ')}, which it must refuse")
+        return replace(self.job, ranks=2, failing="on the last rank")
 
     def try_run(self, name: str, job: Job) -> Run:
         """Do a job in a folder of its own."""
         folder = self._folder / name
         folder.mkdir(exist_ok=True)
         run = Run(self.door, job, self.door.run(job, folder))
-        raised = [line for line in run.record.journal if line["event"] == "plugin_error"]
-        if raised:
-            raise Broken(f"a call of the door made the kit's plugin fail: {raised[0]['error']}")
+        raised = [line["error"] for line in run.record.journal if line["event"] == "plugin_error"]
+        assert not raised, f"a call of the door made the kit's plugin fail: {raised[0]}"
         return run
 
     def steps_in_checkpoint(self, update: int) -> int:
@@ -115,33 +128,7 @@ class Laboratory:
         return Path(shutil.copy(checkpoint, target))
 
     def checkpoint(self, update: int) -> Path:
-        """The checkpoint of the main run after so many updates. Raises Broken if it has none."""
+        """The checkpoint of the main run after so many updates."""
         found = self.main.record.checkpoints
-        if update not in found:
-            raise Broken(f"there is no checkpoint after update {update}, but after {sorted(found)}")
+        assert update in found, f"there is no checkpoint after update {update}, but {sorted(found)}"
         return found[update]
-
-    # Inside
-
-    def _once(self, name: str, job: Callable[[], Job]) -> Run:
-        if name not in self._runs:
-            try:
-                self._runs[name] = self.try_run(name, job())
-            except Exception as error:  # every law that needs this run fails with it
-                self._runs[name] = error
-        done = self._runs[name]
-        if isinstance(done, Exception):
-            raise done
-        return done
-
-    def _after_a_kill(self) -> Job:
-        first, end = min(self.main.record.checkpoints), self._first_epoch()
-        shortened = replace(self.job, saves=True, stop_after=end)
-        before = self.try_run("killed", shortened)
-        return replace(self.job, saves=True, resume_from=before.record.checkpoints[first])
-
-    def _first_epoch(self) -> int:
-        return self.main.record.epochs[0]
-
-    def _from(self, update: int) -> Job:
-        return replace(self.job, resume_from=self.copy_of(self.checkpoint(update), "moved"))

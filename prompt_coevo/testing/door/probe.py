@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from prompt_coevo.context import Context
+from prompt_coevo.engine.planning import Planner
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.markers import hookimpl
 from prompt_coevo.placement import Placement
@@ -47,8 +49,13 @@ class Probe:
     """The plugin of one run."""
 
     def __init__(self, context: Context) -> None:
-        self._context = context
+        self._note = context.note
         self._settings = context.settings.section(ProbeSettings)
+        self._planner = Planner(
+            {},
+            context.settings.placement.build(),
+            distill=context.settings.context_distillation,
+        )
         self._groups = 0
         self._credit = {text: [0.0, 0.0] for text in self._settings.texts}
         self._tell("built")
@@ -59,34 +66,28 @@ class Probe:
     ) -> list[MemberPlan]:
         kinds = list(self._kinds())
         plans = [kinds[(member + group) % len(kinds)] for member in range(group_size)]
-        assignments = [
-            self._assignment(question_id, plan, round, group, member)
-            for member, plan in enumerate(plans)
-        ]
-        self._tell("planned", plan=[one.to_json() for one in assignments])
+        planned = self._assignments(question_id, (round, group), plans)
+        self._tell("planned", plan=[one.to_json() for one in planned])
         return plans
 
     @hookimpl
     def coevo_observe(self, groups: Sequence[Group]) -> None:
-        for group in groups:
-            self._groups += 1
-            for rollout in group.rollouts:
-                instruction = rollout.assignment.instruction
-                if rollout.fit and instruction is not None:
-                    self._credit[instruction.text][0] += rollout.reward
-                    self._credit[instruction.text][1] += 1
-        self._tell(
-            "observed",
-            rollouts=_answers([rollout for group in groups for rollout in group.rollouts]),
-        )
+        self._groups += len(groups)
+        rollouts = [rollout for group in groups for rollout in group.rollouts]
+        for rollout in rollouts:
+            instruction = rollout.assignment.instruction
+            if rollout.fit and instruction is not None:
+                self._credit[instruction.text][0] += rollout.reward
+                self._credit[instruction.text][1] += 1
+        self._tell("observed", rollouts=_answers(rollouts))
 
     @hookimpl
     def coevo_evaluation_instruction(self) -> Candidate:
-        return self._instruction(self._favourite())
+        return Candidate(self._favourite(), "instruction")
 
     @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
-        self._tell("begun", questions=self._questions(policy))
+        self._tell("begun", questions=_questions(policy))
         # Greedily only: a resumed run begins once more than an uninterrupted one, and must still draw
         # the same random numbers.
         self._ask(policy, only_greedy=True)
@@ -103,7 +104,7 @@ class Probe:
 
     @hookimpl
     def coevo_train_end(self, policy: Policy) -> None:
-        self._tell("ended", questions=self._questions(policy))
+        self._tell("ended", questions=_questions(policy))
         self._ask(policy)
 
     @hookimpl
@@ -124,92 +125,76 @@ class Probe:
 
     def _kinds(self) -> Iterator[MemberPlan]:
         """One plan of every kind. The texts follow from what was observed so far."""
-        texts = self._settings.texts
+        texts, favourite = self._settings.texts, self._favourite()
         one, other = (texts[(self._groups + n) % len(texts)] for n in (0, 1))
-        favourite = self._instruction(self._favourite())
-        yield MemberPlan(self._instruction(one), self._template(other))
-        yield MemberPlan(template=self._template(self._settings.long_text))
-        yield MemberPlan(favourite)
-        yield MemberPlan()
-        yield MemberPlan(self._instruction(other), EMPTY_TEMPLATE)
-        yield MemberPlan(template=self._template(one), distill=False)
-        yield MemberPlan(favourite, self._template(one), placement=BESIDE_THE_TEMPLATE)
-        yield MemberPlan(self._instruction(one), self._template(other), distill=False)
+        yield _plan(one, other)
+        yield _plan(None, self._settings.long_text)
+        yield _plan(favourite)
+        yield _plan()
+        yield replace(_plan(other), template=EMPTY_TEMPLATE)
+        yield replace(_plan(None, one), distill=False)
+        yield replace(_plan(favourite, one), placement=BESIDE_THE_TEMPLATE)
+        yield replace(_plan(one, other), distill=False)
 
     def _favourite(self) -> str:
         """A text that follows from all rewards so far and changes often: a wrong reward shows."""
         total = sum(reward for reward, _ in self._credit.values())
         return self._settings.texts[int(total * 1000) % len(self._settings.texts)]
 
-    def _assignment(
-        self, question_id: str, plan: MemberPlan, round: int = 0, group: int = 0, member: int = 0
-    ) -> Assignment:
-        settings = self._context.settings
-        return Assignment(
-            question_id,
-            round,
-            group,
-            member,
-            plan.instruction,
-            plan.template,
-            settings.context_distillation if plan.distill is None else plan.distill,
-            plan.placement or settings.placement.build(),
-        )
+    def _assignments(
+        self, question_id: str, where: tuple[int, int], plans: Sequence[MemberPlan]
+    ) -> list[Assignment]:
+        """What the engine makes of these plans."""
+        return self._planner.group(question_id, where, len(plans), {"the probe": plans})
 
     def _ask(self, policy: Policy, only_greedy: bool = False) -> None:
         """Twice the same batch, so that random numbers which are used again show."""
-        if self._settings.asks:
-            requests = self._requests(sorted(policy.question_ids()))
-            if only_greedy:
-                requests = [one for one in requests if one.sampling.temperature == 0]
-            for _ in range(2):
-                self._note_answers(requests, policy)
+        ids = sorted(policy.question_ids())
+        if not self._settings.asks or len(ids) < 2:  # a law of its own is about too few ids
+            return
+        requests = self._requests(ids)
+        if only_greedy:
+            requests = [one for one in requests if one.sampling.temperature == 0]
+        for _ in range(2):
+            try:
+                rollouts = policy.rollout(requests)
+            except CoevoError:
+                raise
+            except Exception as error:  # where rewards are made to fail
+                self._tell("refused", reason=f"{type(error).__name__}: {error}")
+            else:
+                self._tell("asked", requests=_written(requests), rollouts=_answers(rollouts))
 
     def _requests(self, ids: Sequence[str]) -> list[RolloutRequest]:
-        if len(ids) < 2:
-            return []  # a law of its own is about that
         first, second = ids[:2]
-        one, other = self._settings.texts[:2]
-        both = MemberPlan(self._instruction(one), self._template(other))
-        long = MemberPlan(template=self._template(self._settings.long_text))
         wanted: list[tuple[str, MemberPlan, float | None]] = [
-            (first, MemberPlan(), 0.0),
-            (second, MemberPlan(), 1.5),
-            (first, MemberPlan(), 0.0),
-            *((second, MemberPlan(), None) for _ in range(4)),
-            (second, both, 0.0),
-            (first, long, 1.5),
-            *((question_id, MemberPlan(), 0.0) for question_id in reversed(ids)),
+            (first, _plan(), 0.0),
+            (second, _plan(), 1.5),
+            (first, _plan(), 0.0),
+            *((second, _plan(), None) for _ in range(4)),
+            (second, _plan(*self._settings.texts[:2]), 0.0),
+            (first, _plan(None, self._settings.long_text), 1.5),
+            *((question_id, _plan(), 0.0) for question_id in reversed(ids)),
         ]
         return [
-            RolloutRequest(self._assignment(question_id, plan), Sampling(temperature))
-            for question_id, plan, temperature in wanted
+            RolloutRequest(self._assignments(name, (0, 0), [plan])[0], Sampling(temperature))
+            for name, plan, temperature in wanted
         ]
 
-    def _note_answers(self, requests: Sequence[RolloutRequest], policy: Policy) -> None:
-        try:
-            rollouts = policy.rollout(requests)
-        except CoevoError:
-            raise
-        except Exception as error:  # where rewards are made to fail
-            self._tell("refused", reason=f"{type(error).__name__}: {error}")
-            return
-        self._tell("asked", requests=_written(requests), rollouts=_answers(rollouts))
-
-    def _questions(self, policy: Policy) -> list[dict[str, Any]]:
-        found = [policy.question(question_id) for question_id in policy.question_ids()]
-        return [{"id": q.id, "prompt": q.prompt, "truth": q.ground_truth} for q in found]
-
     def _tell(self, event: str, **fields: Any) -> None:
-        self._context.note(f"probe_{event}", evaluation=self._favourite(), **fields)
+        self._note(f"probe_{event}", evaluation=self._favourite(), **fields)
 
-    @staticmethod
-    def _instruction(text: str) -> Candidate:
-        return Candidate(text, "instruction")
 
-    @staticmethod
-    def _template(text: str) -> Candidate:
-        return Candidate(text, "template")
+def _plan(instruction: str | None = None, template: str | None = None) -> MemberPlan:
+    return MemberPlan(
+        None if instruction is None else Candidate(instruction, "instruction"),
+        None if template is None else Candidate(template, "template"),
+    )
+
+
+def _questions(policy: Policy) -> list[dict[str, Any]]:
+    found = map(policy.question, policy.question_ids())
+    return [{"id": q.id, "prompt": q.prompt, "truth": q.ground_truth} for q in found]
 
 
 def _written(requests: Sequence[RolloutRequest]) -> list[dict[str, Any]]:

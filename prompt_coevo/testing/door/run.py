@@ -14,16 +14,17 @@ from prompt_coevo.testing.door.record import Moment, Record, Sampled, Trained
 from prompt_coevo.types import Assignment
 
 Ids: TypeAlias = tuple[int, ...]
+Line: TypeAlias = dict[str, Any]
+"""A line of the journal, of the probe's own ones without the prefix of their events."""
 
 
-class Broken(AssertionError):
-    """A law is broken; the message says what was expected and what was found."""
-
-
-def expect(holds: bool, sentence: str) -> None:
-    """Raise Broken with this sentence unless it holds."""
-    if not holds:
-        raise Broken(sentence)
+def probe_lines(journal: Iterable[Line]) -> list[Line]:
+    """The lines that the probe wrote."""
+    return [
+        {**line, "event": event}
+        for line in journal
+        if (event := line["event"].removeprefix("probe_")) != line["event"]
+    ]
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Answer:
     status: str
 
     @classmethod
-    def read(cls, line: dict[str, Any]) -> Answer:
+    def read(cls, line: Line) -> Answer:
         return cls(**{**line, "assignment": Assignment.from_json(line["assignment"])})
 
 
@@ -49,14 +50,11 @@ class Asked:
     answers: Sequence[Answer]
 
     @classmethod
-    def read(cls, line: dict[str, Any], owed: bool) -> Asked:
+    def read(cls, line: Line, owed: bool) -> Asked:
         """`owed`: the step that the engine counts next is over already."""
-        requests = [
-            (Assignment.from_json(one["assignment"]), one["temperature"])
-            for one in line["requests"]
-        ]
-        answers = [Answer.read(one) for one in line["rollouts"]]
-        return cls(line["step"] + owed, requests, answers)
+        wanted = [(one["assignment"], one["temperature"]) for one in line["requests"]]
+        requests = [(Assignment.from_json(one), temperature) for one, temperature in wanted]
+        return cls(line["step"] + owed, requests, [*map(Answer.read, line["rollouts"])])
 
 
 @dataclass
@@ -71,21 +69,19 @@ class Run:
     # What the probe was told
 
     @cached_property
-    def lines(self) -> list[dict[str, Any]]:
+    def lines(self) -> list[Line]:
         """The probe's lines since the engine was built."""
-        told = [line for line in self.record.journal if line["event"].startswith("probe_")]
-        expect(
-            any(line["event"] == "probe_built" for line in told),
+        lines = probe_lines(self.record.journal)
+        built = [number for number, line in enumerate(lines) if line["event"] == "built"]
+        assert built, (
             "the journal in the record holds no line of the kit's plugin: return all lines of "
-            "coevo/events.jsonl, and pass the settings of the job on",
+            "coevo/events.jsonl, and pass the settings of the job on"
         )
-        built = max(n for n, line in enumerate(told) if line["event"] == "probe_built")
-        return told[built:]
+        return lines[built[-1] :]
 
-    def told(self, *events: str) -> list[dict[str, Any]]:
+    def told(self, *events: str) -> list[Line]:
         """The lines of some events, in order."""
-        names = {f"probe_{event}" for event in events}
-        return [line for line in self.lines if line["event"] in names]
+        return [line for line in self.lines if line["event"] in events]
 
     @cached_property
     def plan(self) -> dict[int, list[Assignment]]:
@@ -108,7 +104,7 @@ class Run:
         owed = resumed and "steps in checkpoints" in self.door.lacks
         found = []
         for line in self.told("asked", "stepped"):
-            if line["event"] == "probe_asked":
+            if line["event"] == "asked":
                 found.append(Asked.read(line, owed))
             else:
                 owed = False
@@ -136,8 +132,7 @@ class Run:
 
     def evaluated(self, question_id: str, instruction: str) -> Ids:
         """The ids that a question must be evaluated with."""
-        layout = self.job.settings["placement"]
-        placement = Placement(**layout)
+        placement = Placement(**self.job.settings["placement"])
         return self.encode(placement.place(self.prompt(question_id), instruction, None))
 
     def encode(self, prompt: Prompt) -> Ids:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import re
+import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
-from typer.testing import CliRunner
 
-from prompt_coevo.cli import app
+from prompt_coevo.cli import main
 from standins.openai_server import openai_server
 
 PAGE = Path(__file__).parents[3] / "docs" / "check.md"
@@ -34,8 +38,18 @@ def data(tmp_path: Path) -> Path:
 
 
 def run(*arguments: Any) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["check", *map(str, arguments)], env={"COLUMNS": "200"})
-    return result.exit_code, result.stdout, " ".join(result.stderr.replace("│", " ").split())
+    """The command line in this process, with what it makes of an error: status, output, errors."""
+    output, errors = io.StringIO(), io.StringIO()
+    with (
+        patch.object(sys, "argv", ["prompt-coevo", "check", *map(str, arguments)]),
+        patch.dict(os.environ, COLUMNS="200"),
+        redirect_stdout(output),
+        redirect_stderr(errors),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    told = " ".join(errors.getvalue().replace("│", " ").split())
+    return int(ended.value.code or 0), output.getvalue(), told
 
 
 def asked(base: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from prompt_coevo.errors import SettingsError
 
 ROOT = Path(__file__).parents[3]
 ODD = "who\u2028wrote\x0bMoby\x0c\x1c\x1d\x1e\x85Dick\u2029?"
-OF_A_TEXT = {"differences.py", "presets.py", "encoders.py"}
+OF_A_TEXT = {"differences.py", "encoders.py"}
 """Files that cut a text in lines, to compare or to show it; none of them reads records."""
 
 

@@ -5,10 +5,8 @@
 from prompt_coevo.testing.door.laws import rollouts as rollouts
 from prompt_coevo.testing.door.laws import training as training
 from prompt_coevo.testing.door.laws import policy as policy
-from prompt_coevo.testing.door.laws import failures as failures
 from prompt_coevo.testing.door.laws import evaluation as evaluation
 from prompt_coevo.testing.door.laws import moments as moments
-from prompt_coevo.testing.door.laws import checkpoints as checkpoints
 from prompt_coevo.testing.door.laws import refusals as refusals
 
 # isort: on

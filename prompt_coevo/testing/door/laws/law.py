@@ -1,42 +1,40 @@
-"""A law: a function that raises Broken, a sentence, and what a host must have for it to apply."""
+"""A law: a function that raises AssertionError, and what a host must have for it to apply."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from prompt_coevo.testing.door.host import Capability
 from prompt_coevo.testing.door.laboratory import Laboratory
 
+Check: TypeAlias = Callable[[Laboratory], None]
+
 
 @dataclass(frozen=True)
 class Law:
-    """`check` raises Broken, or any error of a run, if the door does not keep it."""
+    """`check` raises AssertionError, or any error of a run, if the door does not keep it."""
 
     name: str
     sentence: str
     needs: tuple[Capability, ...]
-    check: Callable[[Laboratory], None]
+    check: Check
 
-    def excuse(self, laboratory: Laboratory) -> str | None:
+    def excuse(self, lab: Laboratory) -> str | None:
         """Why the law does not apply to this host, None if it does."""
-        for capability in self.needs:
-            if capability in laboratory.door.lacks:
-                return f"{capability}: {laboratory.door.lacks[capability]}"
-        return None
+        lacks = lab.door.lacks
+        return next((f"{need}: {lacks[need]}" for need in self.needs if need in lacks), None)
 
 
 LAWS: Final[dict[str, Law]] = {}
 """All laws by name, in the order of reading."""
 
 
-def law(
-    *needs: Capability,
-) -> Callable[[Callable[[Laboratory], None]], Callable[[Laboratory], None]]:
+def law(*needs: Capability) -> Callable[[Check], Check]:
     """Make a law of a function; its docstring is the sentence."""
 
-    def keep(check: Callable[[Laboratory], None]) -> Callable[[Laboratory], None]:
+    def keep(check: Check) -> Check:
         name = check.__name__.replace("_", " ")
         LAWS[name] = Law(name, " ".join((check.__doc__ or "").split()), needs, check)
         return check

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from prompt_coevo.testing.door.laboratory import Laboratory
 from prompt_coevo.testing.door.laws.law import law
-from prompt_coevo.testing.door.run import Run, expect
+from prompt_coevo.testing.door.run import Run
 from prompt_coevo.types import Assignment
 
 _TOLERANCE = 1e-3
@@ -12,51 +14,44 @@ _NOTICED = 0.1  # of a log-prob, in nats
 
 
 @law()
-def the_loss_is_on_the_train_prompt(laboratory: Laboratory) -> None:
+def the_loss_is_on_the_train_prompt(lab: Laboratory) -> None:
     """A trained sequence is the prompt to train on, with its instruction and without a distilled
     template, followed by what was sampled."""
-    run = laboratory.main
-    seen = set()
+    run, seen = lab.main, set()
     for row, owners in run.trained():
-        expect(
-            bool(owners),
+        assert owners, (
             f"the loss of update {row.update} has a row of {len(row.ids)} tokens that is no planned "
-            "rollout's train_prompt followed by its completion",
+            "rollout's train_prompt followed by its completion"
         )
         seen |= {_kind(assignment) for _, assignment in owners}
     planned = {_kind(one) for plan in run.plan.values() for one in plan}
-    expect(seen == planned, f"members of the kinds {planned - seen} were never trained on")
+    assert seen == planned, f"members of the kinds {planned - seen} were never trained on"
 
 
 @law()
-def the_loss_covers_the_completion(laboratory: Laboratory) -> None:
+def the_loss_covers_the_completion(lab: Laboratory) -> None:
     """The log-probs in the loss are those of the completion's tokens, each once, wherever the trained
     prompt ends."""
-    run = laboratory.main
-    for row, owners in run.trained():
+    for row, owners in lab.main.trained():
         expected = [list(range(start, len(row.ids))) for start, _ in owners]
-        expect(
-            not owners or list(row.positions) in expected,
+        assert not owners or list(row.positions) in expected, (
             f"the loss of update {row.update} covers the places {_brief(row.positions)} of a row "
-            f"whose completion has {_brief(expected[0]) if expected else None}",
+            f"whose completion has {_brief(expected[0])}"
         )
-    spans = [row for row in run.record.trained if row.positions]
-    expect(bool(spans), "no trained row has a token in the loss")
+    assert any(row.positions for row in lab.main.record.trained), "no token is in the loss"
 
 
 @law("log-probs")
-def every_log_prob_is_on_the_trained_prompt(laboratory: Laboratory) -> None:
+def every_log_prob_is_on_the_trained_prompt(lab: Laboratory) -> None:
     """All log-probs that the loss uses (new, old, reference) are those of a forward pass on the prompt
     that is trained on."""
-    run = laboratory.main
     noticed = 0.0
-    for row, owners in run.trained():
+    for row, owners in lab.main.trained():
         for name, values in row.log_probs.items():
             off = _distance(values.used, values.forward)
-            expect(
-                off <= _TOLERANCE,
+            assert off <= _TOLERANCE, (
                 f"the {name} log-probs of update {row.update} are up to {off:.3f} away from a forward "
-                "pass on the trained prompt",
+                "pass on the trained prompt"
             )
         if any(assignment.distilled for _, assignment in owners) and "new" in row.log_probs:
             new = row.log_probs["new"]
@@ -72,18 +67,16 @@ def check_templated(run: Run) -> None:
             old = row.log_probs["old"]
             off = _distance(old.used, old.placed)
             noticed = max(noticed, _distance(old.forward, old.placed))
-            expect(
-                off <= _TOLERANCE,
-                f"an old log-prob of a distilled row is {off:.3f} away from the one it was sampled with",
+            assert off <= _TOLERANCE, (
+                f"an old log-prob of a distilled row is {off:.3f} away from the one it was sampled with"
             )
     _check_noticed(noticed)
 
 
 def _check_noticed(noticed: float) -> None:
-    expect(
-        noticed > _NOTICED,
+    assert noticed > _NOTICED, (
         f"a template moves no log-prob by more than {noticed:.3f}, so this proves nothing: give the "
-        "harness other texts or another model",
+        "harness other texts or another model"
     )
 
 
@@ -91,11 +84,9 @@ def _kind(one: Assignment) -> tuple[bool, bool, bool]:
     return one.instruction is not None, one.templated, one.distilled
 
 
-def _distance(some: object, others: object) -> float:
-    pairs = zip(list(some), list(others), strict=True)  # type: ignore[call-overload]
-    return max((abs(one - other) for one, other in pairs), default=0.0)
+def _distance(some: Sequence[float], others: Sequence[float]) -> float:
+    return max((abs(a - b) for a, b in zip(some, others, strict=True)), default=0.0)
 
 
-def _brief(places: object) -> str:
-    numbers = list(places)  # type: ignore[call-overload]
-    return f"{numbers[0]} to {numbers[-1]}" if numbers else "none"
+def _brief(places: Sequence[int]) -> str:
+    return f"{places[0]} to {places[-1]}" if places else "none"
