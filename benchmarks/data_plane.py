@@ -41,9 +41,9 @@ from prompt_coevo import Coevolution, Settings, hookimpl
 from prompt_coevo.adapters.verl.distil import COLUMN
 from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.adapters.verl.trainer import CoevoTrainer
-from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.types import Candidate, MemberPlan
+from worlds.pairs.world import base_policy_path
 
 TEXT = 2_000
 """Characters of a template."""

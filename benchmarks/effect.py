@@ -14,7 +14,7 @@ import torch
 from effect_worlds import WORLDS, EffectWorld, Scores
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from prompt_coevo.demo.world import Asked
+from prompt_coevo.demo.digits import Asked
 
 BATCH, GROUP = 32, 6
 SECONDS = 7200

@@ -8,15 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from prompt_coevo.demo import splits as facts_splits
+from prompt_coevo.demo import world as facts
+from prompt_coevo.demo.digits import Asked
 from prompt_coevo.demo.evaluate import rewards, undisturbed
-from prompt_coevo.demo.facts import splits as facts_splits
-from prompt_coevo.demo.facts import world as facts
-from prompt_coevo.demo.facts.base_policy import base_path
-from prompt_coevo.demo.facts.teacher import FactsTeacher
-from prompt_coevo.demo.model import base_policy_path
-from prompt_coevo.demo.splits import make_splits
-from prompt_coevo.demo.teacher import Teacher
-from prompt_coevo.demo.world import Asked, World
+from prompt_coevo.demo.teacher import FactsTeacher
+from prompt_coevo.demo.world import base_path
+from worlds.pairs.splits import make_splits
+from worlds.pairs.teacher import Teacher
+from worlds.pairs.world import World, base_policy_path
 
 CoevoSettings: TypeAlias = Mapping[str, Any]
 Scores: TypeAlias = dict[str, Any]

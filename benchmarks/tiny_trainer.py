@@ -12,10 +12,10 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
+from prompt_coevo.demo.digits import spell
 from prompt_coevo.demo.evaluate import MAX_COMPLETION, chat
-from prompt_coevo.demo.model import base_policy_path
-from prompt_coevo.demo.splits import make_splits
-from prompt_coevo.demo.world import World, reward, spell
+from worlds.pairs.splits import make_splits
+from worlds.pairs.world import World, base_policy_path, reward
 
 
 def build(folder: str, questions: int, rollouts: int, group: int, steps: int, **config: Any) -> Any:

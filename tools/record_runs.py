@@ -57,7 +57,7 @@ def record(beginning: str, out: Path, seed: int) -> int:
     """Record the runs whose names begin so, a file for each; 2 if there is none."""
     for name in [name for name in os.environ if name.startswith("PROMPT_COEVO_")]:
         del os.environ[name]
-    sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
+    sys.path[:0] = [str(HERE), str(HERE.parent / "tests"), str(HERE.parent / "benchmarks")]
     print("recording the code of", import_module("prompt_coevo").__file__)
     runs = import_module(MODULES[beginning.partition("-")[0]])
     names = [name for name in runs.RUNS if name.startswith(beginning)]

@@ -14,6 +14,8 @@ import argparse
 import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # for `worlds`
+
 from clock import Clock
 from needs import missing
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from tier import Tier
 
 from prompt_coevo import Settings
-from prompt_coevo.demo.facts.teacher import FactsTeacher
+from prompt_coevo.demo.teacher import FactsTeacher
 
 
 def _stream(tier: Tier) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from scoring import greedy
 from tier import Base
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from prompt_coevo.demo.facts.splits import held_out_tasks
+from prompt_coevo.demo.splits import held_out_tasks
 
 _BOUNDS: Final = {
     "hard words, no hint": (-math.inf, 0.02),

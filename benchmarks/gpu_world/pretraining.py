@@ -17,12 +17,12 @@ from clock import Clock
 from tier import TIERS, Base, Tier
 from torch.utils.data import DataLoader, Dataset
 
-from prompt_coevo.demo.facts.pretrain import example
-from prompt_coevo.demo.facts.world import LENGTHS, World
-from prompt_coevo.demo.model import build_model, build_tokenizer
-from prompt_coevo.demo.pretrain import scheduled, token_batches, weighted_loss
-from prompt_coevo.demo.world import SKILL_NAMES
+from prompt_coevo.demo.digits import SKILL_NAMES
+from prompt_coevo.demo.world import LENGTHS, World
 from prompt_coevo.rng import counter_rng
+from worlds.facts.pretrain import example
+from worlds.model import build_model, build_tokenizer
+from worlds.pairs.pretrain import scheduled, token_batches, weighted_loss
 
 _UNFINISHED: Final = "unfinished.pt"
 _PARTS: Final = 2

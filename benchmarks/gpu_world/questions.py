@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from prompt_coevo.demo.facts import explained as facts
-from prompt_coevo.demo.facts.splits import SHARES
-from prompt_coevo.demo.facts.world import Task, World
+from prompt_coevo.demo.splits import SHARES
+from prompt_coevo.demo.world import Task, World
 from prompt_coevo.rng import counter_rng
+from worlds.facts import explained as facts
 
 
 def explained(world: World, tasks: Sequence[Task], others: int) -> list[facts.Explained]:

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from tier import Base
 
+from prompt_coevo.demo.digits import Asked
 from prompt_coevo.demo.evaluate import rewards, undisturbed
-from prompt_coevo.demo.world import Asked
 
 
 def greedy(model: Any, tokenizer: Any, base: Base, tasks: Sequence[Asked]) -> np.ndarray:

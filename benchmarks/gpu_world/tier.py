@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from prompt_coevo.demo.facts.world import LENGTHS, Size, World
+from prompt_coevo.demo.world import LENGTHS, Size, World
 
 _NOTE: Final = "gpu_world.json"
 

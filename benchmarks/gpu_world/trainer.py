@@ -13,9 +13,9 @@ import trl
 from checks import loaded
 from tier import Base
 
+from prompt_coevo.demo.digits import spell
 from prompt_coevo.demo.evaluate import chat
-from prompt_coevo.demo.facts.world import Task
-from prompt_coevo.demo.world import spell
+from prompt_coevo.demo.world import Task
 
 
 def build_trainer(base: Base, tasks: Sequence[Task], folder: Path, seed: int, rate: float) -> Any:

@@ -22,7 +22,7 @@ from tier import Base
 from trainer import build_trainer
 
 from prompt_coevo.adapters.trl import CoevoCallback
-from prompt_coevo.demo.facts.splits import held_out_tasks, training_tasks
+from prompt_coevo.demo.splits import held_out_tasks, training_tasks
 from prompt_coevo.demo.trainer import quieten
 
 

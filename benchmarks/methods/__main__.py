@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 HERE: Final = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))  # for `worlds`
 FROZEN: Final = HERE / "frozen.json"
 REPLAYED: Final = HERE / "replayed.json"
 """By tier, arm and older hash of settings: the hash of those that a replayed run proved to be the same."""

@@ -7,27 +7,28 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import torch
+from arms import Studied
+from examined import Examined, Seen
 from outside import ForTheHard
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from prompt_coevo import Question
 from prompt_coevo.adapters.trl.ratio import DistilRatio
 from prompt_coevo.demo import train as demo
-from prompt_coevo.demo.arms import ERROR, LEARNING_RATE, QUESTIONS, RULES, teacher
+from prompt_coevo.demo.arms import LEARNING_RATE, QUESTIONS
+from prompt_coevo.demo.digits import spell
 from prompt_coevo.demo.evaluate import chat
-from prompt_coevo.demo.facts.base_policy import base_path
-from prompt_coevo.demo.facts.splits import training_tasks
-from prompt_coevo.demo.facts.teacher import FactsTeacher
-from prompt_coevo.demo.facts.world import World, clause, reward
-from prompt_coevo.demo.held_out import HeldOut
 from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.results import ArmResult
+from prompt_coevo.demo.rule_teacher import ERROR
+from prompt_coevo.demo.splits import training_tasks
+from prompt_coevo.demo.teacher import RULES, FactsTeacher, teacher
 from prompt_coevo.demo.trainer import quieten, trainer_values
-from prompt_coevo.demo.under_templates import UnderTemplates
-from prompt_coevo.demo.world import spell
+from prompt_coevo.demo.world import World, base_path, clause, reward
 from prompt_coevo.placement import question_text
 
 Options: TypeAlias = Mapping[str, Any]
@@ -39,14 +40,39 @@ _PARENT: Final = re.compile(r"<current_[12]>(.*?)</current_[12]>", re.DOTALL)
 def _silent(spent: int, hard: float | None) -> None: ...
 
 
-def plainly(job: Job, options: Options) -> ArmResult:
+def job_of(
+    arm: str, studied: Studied, seed: int, out: Path, draw: int, base: Path, budget: int
+) -> Job:
+    """The demo's job, with the arm's teacher."""
+    reflection = {"function": teacher(studied.teacher, seed=seed, error=studied.error)}
+    return Job(arm, studied.spec, seed, out, draw, base, budget, reflection)
+
+
+def _train(job: Job, studied: Studied, seen: Seen | None = None, **changes: Any) -> ArmResult:
+    """Train as the demo does, with what the arm has otherwise."""
+    seen, world = seen or Seen(), World(job.draw)
+    tasks = training_tasks(world, job.seed, QUESTIONS)
+    own = studied.plugins(world, job.seed) if studied.plugins else {}
+    return demo.train(
+        job,
+        _silent,
+        plugins={"seen": seen, **own},
+        columns=studied.columns(world, tasks) if studied.columns else None,
+        changes=studied.trainer,
+        reserve=studied.reserve,
+        held_out=Examined(world, tasks, seen),
+        **changes,
+    )
+
+
+def plainly(job: Job, studied: Studied) -> ArmResult:
     """As the demo does."""
-    return demo.train(job, _silent)
+    return _train(job, studied)
 
 
-def crossing(job: Job, options: Options) -> ArmResult:
+def crossing(job: Job, studied: Studied) -> ArmResult:
     """With a teacher that also answers E-SPL's crossover."""
-    return demo.train(replace(job, reflection={"function": CrossingTeacher(job.seed)}), _silent)
+    return _train(replace(job, reflection={"function": CrossingTeacher(job.seed)}), studied)
 
 
 class CrossingTeacher:
@@ -54,7 +80,7 @@ class CrossingTeacher:
 
     def __init__(self, seed: int) -> None:
         self._reasoner = FactsTeacher(seed=seed, max_clauses=RULES)
-        self._reflects = teacher("reasoning", seed, ERROR)
+        self._reflects = teacher(seed=seed)
 
     def __call__(self, prompt: str) -> str:
         return self._crossed(prompt) if "<current_1>" in prompt else self._reflects(prompt)
@@ -74,36 +100,35 @@ class CrossingTeacher:
         return f"<ins_1>\n{reasoner.spelled(rules, rng)}\n</ins_1>"
 
 
-def frozen(job: Job, options: Options) -> ArmResult:
+def frozen(job: Job, studied: Studied) -> ArmResult:
     """The policy does not learn: what a search finds by itself."""
-    return demo.train(job, _silent, learning_rate=0.0)
+    return _train(job, studied, learning_rate=0.0)
 
 
-def frozen_first(job: Job, options: Options) -> ArmResult:
+def frozen_first(job: Job, studied: Studied) -> ArmResult:
     """A part of the budget for a search on the frozen policy, the rest for training under what it found.
 
     A question about a word for which something was found runs under the template that solved most
     questions about it, and once without, until that solves it.
     """
-    search = int(options["search"] * job.budget)
-    found = demo.train(
-        replace(job, out=job.out / "search", budget=search), _silent, learning_rate=0.0
+    search, seen = int(studied.options["search"] * job.budget), Seen()
+    found = _train(
+        replace(job, out=job.out / "search", budget=search), studied, seen, learning_rate=0.0
     )
+    templates = seen.best_by_word(training_tasks(World(job.draw), job.seed, QUESTIONS))
 
     def best(question: Question) -> str:
-        return found.best_templates.get(question_text(question.prompt).split()[1], "")
+        return templates.get(question_text(question.prompt).split()[1], "")
 
     def write(question: Question, round: int, count: int) -> list[str]:
         return [best(question)] * count
 
-    training = replace(
-        job.spec,
-        values={"ground_truth_column": "answer", "algorithms": []},
-        plugins=lambda world, seed: {"hints": ForTheHard(write, lambda one: bool(best(one)))},
-    )
+    training = replace(job.spec, values={"ground_truth_column": "answer", "algorithms": []})
+    hints = {"hints": ForTheHard(write, lambda one: bool(best(one)))}
     left = job.budget - found.train_rollouts - found.other_rollouts
     rest = replace(job, spec=training, out=job.out / "training", budget=left)
-    return _one_after_the_other(found, demo.train(rest, _silent))
+    trained = _train(rest, replace(studied, plugins=lambda world, seed: hints))
+    return _one_after_the_other(found, trained)
 
 
 def _one_after_the_other(first: ArmResult, second: ArmResult) -> ArmResult:
@@ -125,22 +150,24 @@ def _one_after_the_other(first: ArmResult, second: ArmResult) -> ArmResult:
     )
 
 
-def weighted(job: Job, options: Options) -> ArmResult:
+def weighted(job: Job, studied: Studied) -> ArmResult:
     """Successes under templates weigh more: their log-likelihood is added to the objective."""
-    weight = options["weight"]
+    weight = studied.options["weight"]
     return _with_advantages(
-        job, lambda advantages, solved, distilled: advantages + weight * (solved & distilled)
+        job,
+        studied,
+        lambda advantages, solved, distilled: advantages + weight * (solved & distilled),
     )
 
 
-def successes_alone(job: Job, options: Options) -> ArmResult:
+def successes_alone(job: Job, studied: Studied) -> ArmResult:
     """What failed under a template is not trained on."""
     return _with_advantages(
-        job, lambda advantages, solved, distilled: advantages * ~(distilled & ~solved)
+        job, studied, lambda advantages, solved, distilled: advantages * ~(distilled & ~solved)
     )
 
 
-def _with_advantages(job: Job, change: Change) -> ArmResult:
+def _with_advantages(job: Job, studied: Studied, change: Change) -> ArmResult:
     """`change` makes new advantages of the old ones, of who succeeded and of who ran under a template."""
     graded: list[float] = []
 
@@ -149,7 +176,7 @@ def _with_advantages(job: Job, change: Change) -> ArmResult:
         return graded[-1]
 
     with _changed_advantages(graded, change):
-        return demo.train(job, _silent, grade=grade)
+        return _train(job, studied, grade=grade)
 
 
 @contextmanager
@@ -172,14 +199,14 @@ def _changed_advantages(graded: Sequence[float], change: Change) -> Iterator[Non
 # Other trainers
 
 
-def sdft(job: Job, options: Options) -> ArmResult:
+def sdft(job: Job, studied: Studied) -> ArmResult:
     """TRL's SDFT: the base policy that is told the explanation teaches the policy that is not."""
     from trl.experimental.sdft import SDFTConfig, SDFTTrainer
 
-    return _self_distilled(job, SDFTTrainer, SDFTConfig, options)
+    return _self_distilled(job, SDFTTrainer, SDFTConfig, studied.options)
 
 
-def sdpo(job: Job, options: Options) -> ArmResult:
+def sdpo(job: Job, studied: Studied) -> ArmResult:
     """TRL's SDPO: an average of the policy that is shown a success of its group teaches the policy.
 
     What the authors' prompts say around it the policy's vocabulary does not have.
@@ -190,7 +217,7 @@ def sdpo(job: Job, options: Options) -> ArmResult:
         pairs = zip(completions, answer, strict=True)
         return [reward(completion[0]["content"], truth) for completion, truth in pairs]
 
-    return _self_distilled(job, SDPOTrainer, SDPOConfig, options, reward_funcs=graded)
+    return _self_distilled(job, SDPOTrainer, SDPOConfig, studied.options, reward_funcs=graded)
 
 
 def _self_distilled(
@@ -219,19 +246,18 @@ def _self_distilled(
         args=config_class(**common, **options),
         **more,
     )
-    held_out = HeldOut(world)
-    watch = demo.Watch(job, trainer, None, held_out, Counter(), _silent)
+    held_out = Examined(world, tasks, Seen())
+    watch = demo.Watch(job, trainer, None, held_out, Counter(), _silent, job.budget)
     trainer.add_callback(watch)
     watch.train()
-    model, tokenizer = trainer.model, trainer.processing_class
     return ArmResult(
         arm=job.arm,
         seed=job.seed,
         draw=job.draw,
-        budget=job.rollouts,
+        budget=job.budget,
         spent=tuple(watch.spent),
         words=held_out.words(watch.right),
-        last=held_out.last(model, tokenizer, tasks, None, UnderTemplates()),
+        last=held_out.last(trainer.model, trainer.processing_class, None),
         train_rollouts=watch.trained,
         other_rollouts=0,
         batches=0,
@@ -242,7 +268,7 @@ def _self_distilled(
     )
 
 
-COURSES: Final[Mapping[str, Callable[[Job, Options], ArmResult]]] = {
+COURSES: Final[Mapping[str, Callable[[Job, Studied], ArmResult]]] = {
     "train": plainly,
     "crossing": crossing,
     "weighted": weighted,

@@ -323,9 +323,8 @@ def _status(stores: Mapping[str, Store]) -> str:
 
 def _base() -> str:
     """What the committed base policy knows."""
-    from prompt_coevo.demo.facts.base_policy import base_path
-    from prompt_coevo.demo.facts.checks import check
-    from prompt_coevo.demo.facts.world import World
+    from prompt_coevo.demo.world import World, base_path
+    from worlds.facts.checks import check
 
     found = check(base_path(World()), World())
     rows = [f"| {name} | {value:.3f} |" for name, value in found.items()]

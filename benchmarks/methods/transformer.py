@@ -1,46 +1,32 @@
-"""Tier 2: a transformer in the world of many facts, under TRL's own trainers.
-
-The arms are the demo's and those that need more than the package: methods from outside, controls without
-a search, TRL's self-distillation trainers, and searches on a policy that does not learn.
-"""
+"""Tier 2: a transformer in the demo's world, under TRL's own trainers."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
 import os
-import random
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from arms import ARMS
 from store import Key, ResultsError, digest
 
-from prompt_coevo import Question
-from prompt_coevo.demo.arms import ARMS as DEMO_ARMS
 from prompt_coevo.demo.arms import (
     BUDGET,
-    FIRST_INSTRUCTION,
     GROUP_SIZE,
-    INSPO,
     LEARNING_RATE,
     POINTS,
     QUESTIONS,
     QUESTIONS_PER_STEP,
-    RULES,
     Arm,
-    inspo_arm,
-    p2o_arm,
 )
-from prompt_coevo.demo.facts.base_policy import base_path
-from prompt_coevo.demo.facts.splits import held_out_tasks, longer_tasks, training_tasks
-from prompt_coevo.demo.facts.world import Task, World, clause
 from prompt_coevo.demo.results import ArmResult, WordScore, area
-from prompt_coevo.demo.world import SKILL_NAMES
+from prompt_coevo.demo.splits import held_out_tasks, longer_tasks, training_tasks
+from prompt_coevo.demo.teacher import RULES
+from prompt_coevo.demo.world import World, base_path
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.placement import question_text
 from prompt_coevo.settings.sources import read_preset
 
 WORLD: Final = "facts"
@@ -50,119 +36,6 @@ HEADLINE: Final = ("grpo", "waves", "stream")
 """These in all draws with all seeds; the others in the first draw with the first three."""
 BASES: Final = Path(os.environ.get("COEVO_BASES", ".bases"))
 """Where the base policies of the further draws are."""
-
-
-@dataclass(frozen=True)
-class Studied:
-    """An arm, the name of what runs it (`courses.py`), and the package from docs/plugins that it needs."""
-
-    spec: Arm
-    course: str = "train"
-    plugin: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """What the course is told."""
-
-
-def _arm(label: str, **values: Any) -> Arm:
-    return Arm(label, {"ground_truth_column": "answer", **values})
-
-
-def _word_of(question: Question) -> str:
-    return question_text(question.prompt).split()[1]
-
-
-def solutions(world: World, tasks: Sequence[Task]) -> dict[str, list[str]]:
-    """What a worked solution would say first, as a column."""
-    return {"solution": [clause(task.word, world.meaning[task.word]) for task in tasks]}
-
-
-def random_hints(world: World, seed: int) -> dict[str, object]:
-    """Hard questions run under an explanation of their own word that is made up, another each time."""
-    from outside import ForTheHard
-
-    def write(question: Question, round: int, count: int) -> list[str]:
-        rng = random.Random(f"{seed}|{question.id}|{round}")
-        draw = lambda: (rng.choice(SKILL_NAMES), rng.choice(SKILL_NAMES))  # noqa: E731
-        return [clause(_word_of(question), draw()) for _ in range(count)]
-
-    return {"hints": ForTheHard(write)}
-
-
-ARMS: Final[Mapping[str, Studied]] = {
-    **{name: Studied(arm) for name, arm in DEMO_ARMS.items()},
-    "stream-same-template": Studied(
-        _arm(
-            "P2O, one template a group",
-            algorithms=["outside:ONE_TEMPLATE"],
-            plugins={"one-template": {"tau": 0.01, "search_backend": "stream"}},
-        )
-    ),
-    "kl": Studied(replace(p2o_arm("P2O, KL penalty of 0.02"), trainer={"beta": 0.02})),
-    "grpo-kl": Studied(Arm("GRPO, KL penalty of 0.02", trainer={"beta": 0.02})),
-    "successes-alone": Studied(
-        p2o_arm("P2O, failures under templates left out"), "successes alone"
-    ),
-    "success-weight": Studied(
-        p2o_arm("P2O, successes under templates weigh more"), "weighted", options={"weight": 1.0}
-    ),
-    "random-hints": Studied(
-        replace(_arm("random hints, no search", algorithms=[]), plugins=random_hints)
-    ),
-    "gold-hints": Studied(
-        replace(
-            _arm(
-                "hints from the gold answer",
-                algorithms=["hints"],
-                row_columns=["solution"],
-                hints={
-                    "fraction": 1.0,
-                    "success_at": 2.0,  # never: the hint stays whole until it is not needed
-                    "share": 0.8,
-                    "layout": "{{template}} {{question}}",
-                },
-            ),
-            columns=solutions,
-        ),
-    ),
-    "frozen": Studied(p2o_arm("P2O's search, the policy frozen"), "frozen"),
-    "frozen-first": Studied(
-        p2o_arm("P2O's search on the frozen policy, then training"),
-        "frozen first",
-        options={"search": 1 / 3},
-    ),
-    "frozen-instruction": Studied(
-        inspo_arm("INSPO's search, the policy frozen", evolve_until=128), "frozen"
-    ),
-    "inspo-oldest-leave": Studied(
-        _arm(
-            "INSPO, the oldest leave, not the worst",
-            algorithms=["outside:TURNING_OVER"],
-            plugins={"turning-over": INSPO},
-        )
-    ),
-    "espl": Studied(
-        _arm("E-SPL", algorithms=["espl"], plugins={"espl": {"instruction": FIRST_INSTRUCTION}}),
-        "crossing",
-        plugin="espl",
-    ),
-    "sdft": Studied(
-        Arm("TRL's SDFT, told the explanations"),
-        "sdft",
-        options={
-            "distillation_mode": "full_logits",
-            "distillation_topk": None,
-            "teacher_prompt_template": "{privileged_context} {prompt}",
-        },
-    ),
-    "sdpo": Studied(
-        Arm("TRL's SDPO"),
-        "sdpo",
-        options={
-            "reprompt_template": "{solution} {prompt}",
-            "solution_template": "{successful_previous_attempt} .",
-        },
-    ),
-}
 
 
 def labels() -> dict[str, str]:
@@ -186,11 +59,11 @@ def frozen() -> dict[str, Any]:
             "course": [studied.course, studied.options],
             "values": studied.spec.values,
             "preset": _preset(studied.spec),
-            "teacher": studied.spec.teacher,
-            "error": studied.spec.error,
-            "budgets": studied.spec.budgets,
-            "reserve": studied.spec.reserve,
-            **({"trainer": studied.spec.trainer} if studied.spec.trainer else {}),
+            "teacher": studied.teacher,
+            "error": studied.error,
+            "budgets": studied.budgets,
+            "reserve": studied.reserve,
+            **({"trainer": studied.trainer} if studied.trainer else {}),
         }
         for name, studied in ARMS.items()
     }
@@ -238,7 +111,7 @@ def check(keys: Sequence[Key]) -> None:
                 f"the arm {name} needs the package prompt_coevo_{plugin}: "
                 f"pip install docs/plugins/{plugin}"
             )
-    from prompt_coevo.demo.facts.checks import check as check_base
+    from worlds.facts.checks import check as check_base
 
     for draw in sorted({draw for *_, draw in keys}):
         try:
@@ -254,8 +127,8 @@ def base_of(draw: int) -> Path:
     folder = BASES / f"draw{draw}"
     if not (folder / "config.json").exists():
         raise ResultsError(
-            f"there is no base policy for draw {draw} in {folder}: make it with python -m "
-            f"prompt_coevo.demo.facts.pretrain --draw {draw} --out {folder}, or set COEVO_BASES"
+            f"there is no base policy for draw {draw} in {folder}: make it with "
+            f"python benchmarks/worlds facts --draw {draw} --out {folder}, or set COEVO_BASES"
         )
     return folder
 
@@ -263,15 +136,14 @@ def base_of(draw: int) -> Path:
 def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
     """One run, as JSON values."""
     import torch
-    from courses import COURSES
-
-    from prompt_coevo.demo.job import Job
+    from courses import COURSES, job_of
 
     torch.set_num_threads(1)
     studied = ARMS[arm]
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(arm, studied.spec, seed, Path(folder), draw, base_of(draw))
-        result = COURSES[studied.course](job, studied.options)
+        budget = int(BUDGET * studied.budgets)
+        job = job_of(arm, studied, seed, Path(folder), draw, base_of(draw), budget)
+        result = COURSES[studied.course](job, studied)
     return {
         "world": world,
         "arm": arm,

@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[1]))
 
 from job import UNBOUND, Job
 from soaking import Soak, soaked

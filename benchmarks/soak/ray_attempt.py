@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+sys.path.append(str(Path(__file__).parents[1]))
 
 import prompt_coevo
 from helpers.ray_run import RayRun

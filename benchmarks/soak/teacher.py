@@ -20,7 +20,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from prompt_coevo.demo.world import SKILL_NAMES, World
+from prompt_coevo.demo.digits import SKILL_NAMES
+from worlds.pairs.world import World
 
 _MEANING = World(0).meaning
 _WANTED = re.compile(r"[Ww]rite (\d+) ")

@@ -162,12 +162,13 @@ def demonstrate(epochs: int = 8, seed: int = 0) -> dict[str, float]:
     """Train on 64 hard questions of the demo's world; the share answered without any template."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from prompt_coevo.demo.model import base_policy_path
-    from prompt_coevo.demo.splits import make_splits
-    from prompt_coevo.demo.teacher import Teacher
-    from prompt_coevo.demo.world import World, reward, spell
+    from prompt_coevo.demo.digits import spell
+    from prompt_coevo.demo.splits import training_tasks
+    from prompt_coevo.demo.teacher import FactsTeacher
+    from prompt_coevo.demo.world import World, base_path, reward
 
-    tasks = [task for task in make_splits(World(), seed, 256, 8).train if task.kind == "hard"]
+    world = World()
+    tasks = [task for task in training_tasks(world, seed, 256) if task.kind == "hard"]
     dataset = [
         {
             "id": f"q{n}",
@@ -187,14 +188,14 @@ def demonstrate(epochs: int = 8, seed: int = 0) -> dict[str, float]:
         "GRPO": OwnTrainer,
         "GRPO and P2O": lambda *arguments: OwnDoor(
             *arguments,
-            settings=Settings(p2o=p2o, reflection={"function": Teacher(seed=seed)}, seed=seed),
+            settings=Settings(p2o=p2o, reflection={"function": FactsTeacher(seed=seed)}, seed=seed),
         ),
     }
     results = {}
     for name, make in arms.items():
         trainer = make(
-            AutoModelForCausalLM.from_pretrained(base_policy_path(), dtype=torch.float32),
-            AutoTokenizer.from_pretrained(base_policy_path()),
+            AutoModelForCausalLM.from_pretrained(base_path(world), dtype=torch.float32),
+            AutoTokenizer.from_pretrained(base_path(world)),
             dataset,
             lambda question, text: reward(text, question["answer"]),
             Config(seed=seed),

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from prompt_coevo.demo.world import Asked, reward, spell
+from prompt_coevo.demo.digits import Asked, spell
+from worlds.pairs.world import reward
 
 _ROWS_AT_ONCE = 512
 MAX_COMPLETION = 18

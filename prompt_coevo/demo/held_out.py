@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from prompt_coevo.demo.digits import Asked
 from prompt_coevo.demo.evaluate import rewards, undisturbed
-from prompt_coevo.demo.facts.explained import Explained
-from prompt_coevo.demo.facts.splits import held_out_tasks, longer_tasks
-from prompt_coevo.demo.facts.teacher import CLAUSE
-from prompt_coevo.demo.facts.world import Task, World, reward
 from prompt_coevo.demo.results import Share, WordScore
-from prompt_coevo.demo.under_templates import UnderTemplates
+from prompt_coevo.demo.splits import held_out_tasks, longer_tasks
+from prompt_coevo.demo.world import World, reward
 
 LONGEST_ANSWER: Final = 22
 """Tokens of an answer about the longest list, with room to be wrong."""
@@ -49,53 +47,17 @@ class HeldOut:
             for word in sorted(self._asked)
         }
 
-    def last(
-        self,
-        model: Any,
-        tokenizer: Any,
-        trained_on: Sequence[Task],
-        instruction: str | None,
-        seen: UnderTemplates,
-    ) -> dict[str, Share]:
-        """What is scored at the end alone, all of it about hard words.
+    def last(self, model: Any, tokenizer: Any, instruction: str | None) -> dict[str, Share]:
+        """Score what is scored at the end alone: `longer` has lists longer than any in training, and only
+        hard words."""
+        tasks = [task for task in longer_tasks(self._world) if task.kind == "hard"]
+        return {"longer": share(model, tokenizer, tasks, instruction)}
 
-        `longer`: longer lists than any in training. `explained` and `not explained`: new lists, by
-        whether a template in training had the word's meaning right. `never templated`: questions of
-        training that themselves never ran under a template, and `templated`: those that did. `under
-        templates`: new lists, each under the template that solved most training questions about its
-        word. `without instruction`: new lists, without the instruction that the others have.
-        """
-        hard = [task for task in self._tasks if task.kind == "hard"]
-        explained = self._explained(seen)
-        best = seen.best_by({task.question: task.word for task in trained_on})
-        trained = [task for task in trained_on if task.kind == "hard"]
-        sets: dict[str, list[Any]] = {
-            "longer": [task for task in longer_tasks(self._world) if task.kind == "hard"],
-            "explained": [task for task in hard if task.word in explained],
-            "not explained": [task for task in hard if task.word not in explained],
-            "templated": [task for task in trained if seen.templated[task.question]],
-            "never templated": [task for task in trained if not seen.templated[task.question]],
-            "under templates": [
-                Explained(task, best[task.word]) if task.word in best else task for task in hard
-            ],
-        }
-        if instruction is not None:
-            sets["without instruction"] = hard
-        shares = {}
-        for name, tasks in sets.items():
-            text = None if name == "without instruction" else instruction
-            with undisturbed(model):
-                found = rewards(
-                    model, tokenizer, tasks, 0.0, text, reward, max_completion=LONGEST_ANSWER
-                )
-            shares[name] = Share(int(found.sum()), len(tasks))
-        return shares
 
-    def _explained(self, seen: UnderTemplates) -> set[str]:
-        """The words whose meaning a template in training had right."""
-        return {
-            word
-            for text in seen.texts
-            for word, first, second in CLAUSE.findall(text)
-            if word in self._world.meaning and self._world.meaning[word] == (first, second)
-        }
+def share(model: Any, tokenizer: Any, tasks: Sequence[Asked], instruction: str | None) -> Share:
+    """Count the right answers to questions with lists of any length."""
+    with undisturbed(model):
+        found = rewards(
+            model, tokenizer, tasks, 0.0, instruction, reward, max_completion=LONGEST_ANSWER
+        )
+    return Share(int(found.sum()), len(tasks))

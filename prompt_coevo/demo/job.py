@@ -1,4 +1,4 @@
-"""What one run of the demo is to do; light, so that a process that only starts runs needs no torch."""
+"""One run of the demo and its settings; light, so that a process that only starts runs needs no torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prompt_coevo.demo.arms import BUDGET, Arm
+from prompt_coevo.demo.arms import BUDGET, FIRST_INSTRUCTION, Arm
+from prompt_coevo.demo.teacher import teacher
+from prompt_coevo.demo.world import World, clause
+from prompt_coevo.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,30 @@ class Job:
     reflection: Mapping[str, Any] | None = None
     """The section of the settings, in place of the built-in teacher."""
 
-    @property
-    def rollouts(self) -> int:
-        return int(self.budget * self.spec.budgets)
+
+def settings_of(
+    arm: Arm, world: World, seed: int, reflection: Mapping[str, Any] | None = None
+) -> Settings:
+    """Make an arm's settings. `reflection` is the section of that name; if it names nobody who answers,
+    the built-in teacher does."""
+    values = _filled(arm.values or {}, first_instruction(world))
+    answering = dict(reflection or {})
+    if not answering.keys() & {"model", "function"}:
+        answering["function"] = teacher(seed=seed)
+    return Settings(seed=seed, reflection=answering, **values)
+
+
+def first_instruction(world: World) -> str:
+    """Write what a user who knows a little would: two rules about easy words, and they are right."""
+    rules = [clause(word, world.meaning[word]) for word in world.words("easy")[:2]]
+    return " ".join(["note remember", *rules])
+
+
+def _filled(values: Mapping[str, Any], instruction: str) -> dict[str, Any]:
+    """Put the instruction into the places that are kept for it."""
+    filled = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            value = _filled(value, instruction)
+        filled[name] = instruction if value == FIRST_INSTRUCTION else value
+    return filled

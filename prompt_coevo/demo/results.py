@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -67,8 +67,6 @@ class ArmResult:
     cpu_seconds: float
     cracked: tuple[Cracked, ...] = ()
     instruction: str | None = None
-    best_templates: Mapping[str, str] = field(default_factory=dict)
-    """By word, the template under which most training questions about it were solved."""
 
     def curve(self, kind: str) -> tuple[float, ...]:
         """The accuracy on words of this kind, or `all`, at every point: the mean over words."""

@@ -13,10 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from prompt_coevo.demo.world import FILLERS, SKILL_NAMES, SKILLS, Digits
+from prompt_coevo.demo.digits import FILLERS, SKILL_NAMES, SKILLS, Digits
 from prompt_coevo.rng import counter_rng
 
 TeacherKind: TypeAlias = Literal["reasoning", "random", "filler"]
+ERROR: Final = 0.3
+"""How often a teacher errs, as a rule."""
 Chain: TypeAlias = tuple[str, ...]
 """Skills, one after the other."""
 
@@ -62,7 +64,7 @@ class RuleTeacher(ABC, Generic[FailureT, Rule]):
         kind: TeacherKind = "reasoning",
         *,
         seed: int = 0,
-        error: float = 0.3,
+        error: float = ERROR,
         explained: int = 2,
         max_clauses: int | None = None,
     ) -> None:

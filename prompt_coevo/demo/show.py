@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from prompt_coevo.demo.arms import arm
-from prompt_coevo.demo.curves import Line, draw
+from prompt_coevo.demo.arms import POINTS, arm
 from prompt_coevo.demo.results import ArmResult
 
+_LOOKS: Final = ("o-", "s--", "^-.", "D:", "v-", "P--")
+"""Marker and dash of each line, so that none depends on its colour."""
 _COLUMNS: Final[Mapping[str, tuple[Callable[[ArmResult], float], int]]] = {
     "hard": (lambda result: result.curve("hard")[-1], 2),
     "medium": (lambda result: result.curve("medium")[-1], 2),
@@ -69,19 +72,26 @@ def print_instructions(results: Sequence[ArmResult], console: Console) -> None:
 
 
 def draw_curves(results: Sequence[ArmResult], path: Path) -> None:
-    """Accuracy over all rollouts, a panel for each kind of word."""
-    panels = {
-        f"{kind} words": [
-            Line(
-                arm(name).label,
-                [(run.spent, run.curve(kind)) for run in runs],
-                runs[0].budget,
-            )
-            for name, runs in _by_arm(results).items()
-        ]
-        for kind in ("hard", "medium", "easy")
-    }
-    draw(panels, path, "accuracy on new questions")
+    """Draw accuracy over all rollouts, a panel for each kind of word. A band holds all seeds of an arm."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(1, 3, figsize=(15, 3.6), sharey=True, layout="constrained")
+    for panel, kind in zip(panels, ("hard", "medium", "easy"), strict=True):
+        for look, (name, runs) in zip(cycle(_LOOKS), _by_arm(results).items(), strict=False):
+            grid = np.linspace(0, runs[0].budget, POINTS + 1)
+            values = np.array([np.interp(grid, run.spent, run.curve(kind)) for run in runs])
+            (line,) = panel.plot(grid / 1000, values.mean(0), look, label=arm(name).label)
+            band = (values.min(0), values.max(0))
+            panel.fill_between(grid / 1000, *band, color=line.get_color(), alpha=0.12, lw=0)
+        panel.set(title=f"{kind} words", xlabel="all rollouts, in thousands", ylim=(-0.03, 1.03))
+        panel.grid(alpha=0.3)
+    panels[0].set_ylabel("accuracy on new questions")
+    panels[0].legend()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
 
 
 def as_json(results: Sequence[ArmResult], command: str) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def run_all(jobs: Sequence[Job], workers: int, console: Console) -> list[ArmResu
         _progress(console) as progress,
     ):
         news: queue.Queue[_News] = manager.Queue()
-        bars = [progress.add_task(_label(job), total=job.rollouts, note="waiting") for job in jobs]
+        bars = [progress.add_task(_label(job), total=job.budget, note="waiting") for job in jobs]
         futures = [pool.submit(_train, job, run, news) for run, job in enumerate(jobs)]
         try:
             while not _all_done(futures):

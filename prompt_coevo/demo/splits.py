@@ -1,76 +1,53 @@
-"""Training and held-out questions: disjoint by construction."""
+"""Training and held-out questions about the same words: disjoint by construction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
 
 import numpy as np
 
-from prompt_coevo.demo.world import WORDS, Task, World
+from prompt_coevo.demo.digits import Kind
+from prompt_coevo.demo.world import LENGTHS, Task, World
 from prompt_coevo.rng import counter_rng
-
-_HELD_OUT_PAIRS = 0.25
-_KIND_WEIGHT = {"easy": 0.45, "medium": 0.2, "hard": 0.35}
-_HARD_WORDS_USED = 4
-_SEEN_LENGTHS = (4, 5)
-_LONGER = (6,)
 
 Drawn = TypeVar("Drawn")
 
-
-@dataclass(frozen=True)
-class Splits:
-    """Questions to train on, and three sets that share none of them.
-
-    `same`: new lists for word pairs that are trained on; `unseen_pairs`: pairs that never occur in
-    training; `longer`: trained pairs, lists longer than any trained one.
-    """
-
-    train: tuple[Task, ...]
-    same: tuple[Task, ...]
-    unseen_pairs: tuple[Task, ...]
-    longer: tuple[Task, ...]
+SHARES: Final[Mapping[Kind, float]] = {"easy": 0.12, "medium": 0.08, "hard": 0.8}
+"""Of the questions, by kind of word."""
+LONGER: Final = (6,)
 
 
-def make_splits(world: World, seed: int, train: int = 512, held_out: int = 512) -> Splits:
-    """Draw the sets. The seed changes the training questions; the held-out ones stay the same."""
-    seen, unseen = _split_pairs(world)
-    same = _draw(world, seen, held_out, _SEEN_LENGTHS, "same", 0)
-    return Splits(
-        train=_draw(world, seen, train, _SEEN_LENGTHS, "train", seed, exclude=frozenset(same)),
-        same=same,
-        unseen_pairs=_draw(world, unseen, held_out // 2, _SEEN_LENGTHS, "unseen_pairs", 0),
-        longer=_draw(world, seen, held_out // 2, _LONGER, "longer", 0),
-    )
+def training_tasks(
+    world: World, seed: int, count: int = 512, held_out: int = 512
+) -> tuple[Task, ...]:
+    """Questions to train on, none of so many that are held out among them."""
+    return _draw(world, f"train-{seed}", count, frozenset(held_out_tasks(world, held_out)))
 
 
-def _split_pairs(world: World) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    pairs = [(first, second) for first in WORDS for second in WORDS]
-    counter_rng(world.seed, "demo/pairs").shuffle(pairs)
-    held_out = int(len(pairs) * _HELD_OUT_PAIRS)
-    return pairs[held_out:], pairs[:held_out]
+def held_out_tasks(world: World, count: int = 512) -> tuple[Task, ...]:
+    """New lists for the words that are trained on; the same for every seed."""
+    return _draw(world, "held-out", count, frozenset())
+
+
+def longer_tasks(world: World, count: int = 256) -> tuple[Task, ...]:
+    """Lists longer than any in training, for the words that are trained on."""
+    return _draw(world, "longer", count, frozenset(), LONGER)
 
 
 def _draw(
     world: World,
-    pairs: list[tuple[str, str]],
-    count: int,
-    lengths: tuple[int, ...],
     name: str,
-    seed: int,
-    exclude: frozenset[Task] = frozenset(),
+    count: int,
+    exclude: frozenset[Task],
+    lengths: Sequence[int] = LENGTHS,
 ) -> tuple[Task, ...]:
-    """`count` different questions, none of them in `exclude`."""
-    rng = counter_rng(world.seed, f"demo/{name}", seed)
-    weights = _word_weights(world)
-    chances = np.array([weights[first] * weights[second] for first, second in pairs])
-    chances /= chances.sum()
+    rng, words = counter_rng(world.draw, "facts/questions", name), world.vocabulary
+    chances = [SHARES[world.kind[word]] / len(world.words(world.kind[word])) for word in words]
 
     def one() -> Task:
-        words = pairs[rng.choice(len(pairs), p=chances)]
-        return world.task(words, tuple(rng.integers(0, 10, size=rng.choice(lengths)).tolist()))
+        word = words[rng.choice(len(words), p=np.array(chances))]
+        return world.task(word, tuple(rng.integers(0, 10, size=rng.choice(lengths)).tolist()))
 
     return distinct(one, count, exclude)
 
@@ -84,14 +61,3 @@ def distinct(
         if (one := draw()) not in exclude:
             drawn[one] = None
     return tuple(drawn)
-
-
-def _word_weights(world: World) -> dict[str, float]:
-    """How often a word is asked about: by kind; only four of the eight hard words are used."""
-    used: dict[str, list[str]] = {kind: [] for kind in _KIND_WEIGHT}
-    for word in WORDS:
-        if world.kind[word] != "hard" or len(used["hard"]) < _HARD_WORDS_USED:
-            used[world.kind[word]].append(word)
-    return dict.fromkeys(WORDS, 0.0) | {
-        word: _KIND_WEIGHT[kind] / len(words) for kind, words in used.items() for word in words
-    }

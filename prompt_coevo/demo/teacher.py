@@ -1,4 +1,4 @@
-"""The reflection teacher of the demo's world: it explains both words of a question."""
+"""The built-in reflection model: it explains all of a word's skills at once."""
 
 from __future__ import annotations
 
@@ -7,86 +7,113 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from prompt_coevo.demo.digits import SKILL_NAMES, Digits
+from prompt_coevo.demo.instruction_teacher import InstructionTeacher
 from prompt_coevo.demo.rule_teacher import (
-    Chain,
+    ERROR,
     RuleTeacher,
+    TeacherKind,
     digits_in,
     explanations,
     shown_failures,
 )
-from prompt_coevo.demo.world import SKILL_NAMES, SKILLS, WORDS, Digits
+from prompt_coevo.demo.world import USUAL, Meaning, Size, apply, clause
 
-_QUESTION = re.compile(r"use (\S+) then (\S+) on ([\d ]+)")
-CLAUSE = re.compile(r"(\S+) means (\S+) \.")
-"""A rule in a template or an instruction: word, skill."""
+RULES: Final = 10
+"""So many fit into an instruction."""
+
+
+def clause_pattern(size: Size) -> re.Pattern[str]:
+    """A rule in a template: word, first skill, second skill, and so on."""
+    first, *others = size.markers
+    return re.compile(
+        rf"(\S+) {first} (\S+)" + "".join(rf" \1 {marker} (\S+)" for marker in others) + r" \."
+    )
+
+
+CLAUSE: Final = clause_pattern(USUAL)
+_QUESTION: Final = re.compile(r"use (\S+) on ([\d ]+)")
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A failed trajectory as it stands in a prompt; `used` are the skills that the response named."""
+    """A failed trajectory as it stands in a prompt."""
 
-    words: tuple[str, str]
+    word: str
     digits: Digits
     answer: Digits
-    used: tuple[str | None, str | None]
+    skills: int = USUAL.skills
 
     @property
-    def explanations(self) -> list[Chain]:
-        return explanations(self.digits, self.answer)
+    def explanations(self) -> list[Meaning]:
+        return explanations(self.digits, self.answer, self.skills)
 
 
-class Teacher(RuleTeacher[Failure, str]):
-    """The rule of a word is its skill."""
+class FactsTeacher(RuleTeacher[Failure, Meaning]):
+    """The rule of a word is its meaning. A template has four rules at most."""
 
-    most_clauses = 2
+    most_clauses = 4
+    most_fillers = 2
 
-    def rules_in(self, template: str) -> dict[str, str]:
-        return dict(CLAUSE.findall(template))
+    def __init__(
+        self,
+        kind: TeacherKind = "reasoning",
+        *,
+        seed: int = 0,
+        error: float = ERROR,
+        explained: int = 2,
+        max_clauses: int | None = None,
+        size: Size = USUAL,
+    ) -> None:
+        super().__init__(kind, seed=seed, error=error, explained=explained, max_clauses=max_clauses)
+        self._size = size
+        self.skills = size.skills
+
+    def rules_in(self, template: str) -> dict[str, Meaning]:
+        found = clause_pattern(self._size).findall(template)
+        return {word: tuple(skills) for word, *skills in found}
 
     def failures_in(self, prompt: str) -> list[Failure]:
-        return read_failures(prompt)
+        failures = []
+        for question, _, answer in shown_failures(prompt):
+            match = _QUESTION.search(question)
+            if match and match[1] in self._size.words:
+                failures.append(
+                    Failure(match[1], digits_in(match[2]), digits_in(answer), self.skills)
+                )
+        return failures
 
-    def votes(self, failure: Failure, failures: Sequence[Failure]) -> Callable[[Chain], float]:
-        votes: Counter[tuple[str, str]] = Counter()
-        for other in failures:
-            found = other.explanations
-            for pair in found:
-                for word, skill in zip(other.words, pair, strict=True):
-                    votes[word, skill] += 1 / len(found)  # type: ignore[assignment]
-        return lambda pair: sum(
-            votes[word, skill] for word, skill in zip(failure.words, pair, strict=True)
+    def votes(self, failure: Failure, failures: Sequence[Failure]) -> Callable[[Meaning], float]:
+        same = [other for other in failures if other.word == failure.word]
+        votes = Counter(
+            meaning
+            for meaning in failure.explanations
+            for other in same
+            if apply(meaning, other.digits) == other.answer
         )
+        return lambda meaning: votes[meaning]
 
-    def learnt(self, failure: Failure, explanation: Chain) -> Mapping[str, str]:
-        """Not of a word whose skill the response got right already.
+    def learnt(self, failure: Failure, explanation: Meaning) -> Mapping[str, Meaning]:
+        return {failure.word: explanation}
 
-        A word that stands twice in a question has the second skill, if that is news.
-        """
-        told = zip(failure.words, failure.used, explanation, strict=True)
-        return {word: skill for word, used, skill in told if used != skill}
+    def clause(self, word: str, rule: Meaning) -> str:
+        return clause(word, rule)
 
-    def clause(self, word: str, rule: str) -> str:
-        return f"{word} means {rule} ."
-
-    def invented(self, rng: random.Random) -> tuple[str, str]:
-        return rng.choice(WORDS), rng.choice(SKILL_NAMES)
+    def invented(self, rng: random.Random) -> tuple[str, Meaning]:
+        word = rng.choice(self._size.words)
+        return word, tuple(rng.choice(SKILL_NAMES) for _ in range(self.skills))
 
 
-def read_failures(prompt: str) -> list[Failure]:
-    """The failures that a reflection prompt shows, as far as they are questions of this world."""
-    read = (_read(*shown) for shown in shown_failures(prompt))
-    return [failure for failure in read if failure]
-
-
-def _read(question: str, response: str, answer: str) -> Failure | None:
-    match = _QUESTION.search(question)
-    if match is None or not {match[1], match[2]} <= set(WORDS):
-        return None
-    tokens, digits = response.split(), digits_in(match[3])
-    half = len(digits) + 2
-    used = tuple(
-        tokens[place] if place < len(tokens) and tokens[place] in SKILLS else None
-        for place in (1, half + 1)
+def teacher(
+    kind: TeacherKind = "reasoning", *, seed: int = 0, error: float = ERROR
+) -> Callable[[str], str]:
+    """Make a function that answers reflection prompts, for templates and for instructions."""
+    for_templates = FactsTeacher(kind, seed=seed, error=error)
+    for_instructions = InstructionTeacher(
+        FactsTeacher(kind, seed=seed, error=error, max_clauses=RULES)
     )
-    return Failure((match[1], match[2]), digits, digits_in(answer), (used[0], used[1]))
+    return lambda prompt: (
+        for_templates(prompt) if "<current_template>" in prompt else for_instructions(prompt)
+    )

@@ -23,15 +23,15 @@ from prompt_coevo.demo.arms import (
     QUESTIONS,
     ROLLOUTS_PER_STEP,
 )
-from prompt_coevo.demo.facts.base_policy import base_path
-from prompt_coevo.demo.facts.splits import training_tasks
-from prompt_coevo.demo.facts.world import World, reward
 from prompt_coevo.demo.held_out import HeldOut
-from prompt_coevo.demo.job import Job
+from prompt_coevo.demo.job import Job, settings_of
 from prompt_coevo.demo.results import ArmResult
+from prompt_coevo.demo.splits import training_tasks
 from prompt_coevo.demo.trainer import build_trainer, quieten
 from prompt_coevo.demo.under_templates import UnderTemplates
+from prompt_coevo.demo.world import World, base_path, reward
 from prompt_coevo.doors.patching import swapped
+from prompt_coevo.settings import Settings
 
 _SHOWN: Final = 8
 
@@ -45,44 +45,52 @@ def train(
     *,
     learning_rate: float = LEARNING_RATE,
     grade: Callable[[str, str], float] = reward,
+    plugins: Mapping[str, object] | None = None,
+    columns: Mapping[str, Sequence[str]] | None = None,
+    changes: Mapping[str, Any] | None = None,
+    reserve: int = 0,
+    held_out: HeldOut | None = None,
 ) -> ArmResult:
-    """Train one arm and evaluate it before, at regular shares of the budget, and at the end."""
+    """Train one arm and evaluate it before, at regular shares of the budget, and at the end.
+
+    `plugins` run besides the method; `columns` and `changes` are those of `build_trainer`; `reserve` are
+    rollouts that training leaves over, for a search after it.
+    """
     quieten()
     torch.manual_seed(job.seed)
-    world, spec = World(job.draw), job.spec
-    base = job.base or base_path(world)
-    tasks = training_tasks(world, job.seed, QUESTIONS)
+    world = World(job.draw)
     trainer = build_trainer(
-        base,
-        tasks,
+        job.base or base_path(world),
+        training_tasks(world, job.seed, QUESTIONS),
         grade,
         out=job.out,
         seed=job.seed,
-        epochs=math.ceil(job.rollouts / (QUESTIONS * GROUP_SIZE)),
+        epochs=math.ceil(job.budget / (QUESTIONS * GROUP_SIZE)),
         learning_rate=learning_rate,
-        columns=spec.columns(world, tasks) if spec.columns else None,
-        changes=spec.trainer,
+        columns=columns,
+        changes=changes,
     )
     seen, calls = UnderTemplates(), Counter[str]()
-    coevo = _callback(job, trainer, world, seen, calls)
-    if coevo is not None:
+    coevo = None
+    if job.spec.coevolves:
+        settings = _settings(job, world, calls)
+        coevo = CoevoCallback(trainer, settings, plugins={"demo": seen, **(plugins or {})})
         trainer.add_callback(coevo)
-    held_out = HeldOut(world)
+    held_out = held_out or HeldOut(world)
     with counted(coevo) as outside:
-        watch = Watch(job, trainer, coevo, held_out, outside, report)
+        watch = Watch(job, trainer, coevo, held_out, outside, report, job.budget - reserve)
         trainer.add_callback(watch)
         watch.train()
     calls = calls or _calls_of_a_model(coevo)
     text = best_instruction(coevo)
-    model, tokenizer = trainer.model, trainer.processing_class
     return ArmResult(
         arm=job.arm,
         seed=job.seed,
         draw=job.draw,
-        budget=job.rollouts,
+        budget=job.budget,
         spent=tuple(watch.spent),
         words=held_out.words(watch.right),
-        last=held_out.last(model, tokenizer, tasks, text, seen),
+        last=held_out.last(trainer.model, trainer.processing_class, text),
         train_rollouts=watch.trained,
         other_rollouts=outside["rollouts"],
         batches=outside["batches"],
@@ -92,28 +100,23 @@ def train(
         cpu_seconds=watch.cpu_seconds,
         cracked=seen.cracked(_SHOWN),
         instruction=text,
-        best_templates=seen.best_by({task.question: task.word for task in tasks}),
     )
 
 
-def _callback(
-    job: Job, trainer: Any, world: World, seen: UnderTemplates, calls: Counter[str]
-) -> CoevoCallback | None:
-    spec = job.spec
-    if not spec.coevolves:
-        return None
-    settings = spec.settings(world, job.seed, job.reflection)
+def _settings(job: Job, world: World, calls: Counter[str]) -> Settings:
+    """Make the job's settings; calls of a function and their words are counted."""
+    settings = settings_of(job.spec, world, job.seed, job.reflection)
     asked = settings.reflection.function
-    if callable(asked):
+    if not callable(asked):
+        return settings
 
-        def counting(prompt: str) -> str:
-            reply: str = asked(prompt)
-            calls.update(calls=1, tokens=len(prompt.split()) + len(reply.split()))
-            return reply
+    def counting(prompt: str) -> str:
+        reply: str = asked(prompt)
+        calls.update(calls=1, tokens=len(prompt.split()) + len(reply.split()))
+        return reply
 
-        settings = spec.settings(world, job.seed, {**(job.reflection or {}), "function": counting})
-    own = spec.plugins(world, job.seed) if spec.plugins else {}
-    return CoevoCallback(trainer, settings, plugins={"demo": seen, **own})
+    reflection = {**(job.reflection or {}), "function": counting}
+    return settings_of(job.spec, world, job.seed, reflection)
 
 
 def _calls_of_a_model(coevo: CoevoCallback | None) -> Counter[str]:
@@ -150,7 +153,7 @@ def best_instruction(coevo: CoevoCallback | None) -> str | None:
 
 
 class Watch(TrainerCallback):  # type: ignore[misc]
-    """Scores the policy at regular shares of the budget, and ends training when it is spent.
+    """Scores the policy at regular shares of the budget, and ends training after `limit` rollouts.
 
     It must come after the callback that coevolves, whose rollouts count.
     """
@@ -163,10 +166,11 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         held_out: HeldOut,
         outside: Counter[str],
         report: Report,
+        limit: int,
     ) -> None:
         self._job, self._trainer, self._coevo = job, trainer, coevo
         self._held_out, self._outside, self._report = held_out, outside, report
-        self._limit = job.rollouts - job.spec.reserve
+        self._limit = limit
         self.trained = 0
         self.spent: list[int] = []
         self.right: list[Mapping[str, int]] = []
@@ -202,7 +206,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
             control.should_training_stop = True
 
     def _score_if_due(self) -> None:
-        part = self._job.rollouts / POINTS
+        part = self._job.budget / POINTS
         if int(self._spent / part) > int(self.spent[-1] / part):
             self.score()
 

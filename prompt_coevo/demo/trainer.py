@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from prompt_coevo.demo.arms import GROUP_SIZE, ROLLOUTS_PER_STEP
-from prompt_coevo.demo.world import Asked, spell
+from prompt_coevo.demo.digits import Asked, spell
 
 
 def build_trainer(

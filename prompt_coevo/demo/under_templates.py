@@ -1,9 +1,9 @@
-"""What ran under templates, and with what success: a plugin that listens."""
+"""A plugin that only listens: which templates solved what the bare policy had not."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from prompt_coevo.demo.results import Cracked
 from prompt_coevo.markers import hookimpl
@@ -13,19 +13,13 @@ from prompt_coevo.types import Group
 
 
 class UnderTemplates:
-    """Counts the training groups' members under templates; it changes nothing."""
+    """Count the successes of training groups under templates."""
 
     def __init__(self, solved_at: float = 1.0) -> None:
         self._solved_at = solved_at
         self._policy: Policy | None = None
         self._bare_successes: Counter[str] = Counter()
         self._cracked: dict[str, Cracked] = {}
-        self.templated: Counter[str] = Counter()
-        """Members under templates, by the text of the question."""
-
-        self.texts: Counter[str] = Counter()
-        """Members by the text of their template."""
-
         self.successes: dict[str, Counter[str]] = {}
         """By the text of the question: templates, and how often it was solved under each."""
 
@@ -45,8 +39,6 @@ class UnderTemplates:
                 if template is None or not rollout.assignment.templated:
                     self._bare_successes[text] += solved
                     continue
-                self.templated[text] += 1
-                self.texts[template.text] += 1
                 if solved:
                     self.successes.setdefault(text, Counter())[template.text] += 1
                     if not self._bare_successes[text]:
@@ -60,11 +52,3 @@ class UnderTemplates:
             solved += by_template
         best = [text for text, _ in solved.most_common() if text in self._cracked]
         return tuple(self._cracked[text] for text in best[:count])
-
-    def best_by(self, groups: Mapping[str, str]) -> dict[str, str]:
-        """The template that solved the most questions of each group; `groups` says whose a question is."""
-        totals: dict[str, Counter[str]] = {}
-        for question, by_template in self.successes.items():
-            if question in groups:
-                totals.setdefault(groups[question], Counter()).update(by_template)
-        return {group: counts.most_common(1)[0][0] for group, counts in totals.items()}

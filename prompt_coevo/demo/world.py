@@ -1,165 +1,244 @@
-"""The world: problem words with hidden skills, questions about lists of digits, and their reward.
+"""Words that mean two skills, one after the other; questions about one word each; their reward.
 
-A question names two words and a list: "use dax then wug on 3 1 4 1 5". Each word stands for one of
-eight skills. The answer names the first word, its skill and the list after it, then the same for the
-second word: "dax reverse 5 1 4 1 3 wug rotate 1 4 1 3 5". A template that says what a word means
-("dax means reverse .") helps exactly when it is right.
+A question is `use dax on 3 1 4 1 5`, its answer `dax first reverse 5 1 4 1 3 dax then rotate 3 5 1 4 1`.
+A template explains words: `dax first reverse dax then rotate .`. There are 47 functions that a word can
+mean, no two of them alike, and an explanation that is half right is worth nothing.
+
+Other sizes (`Size`) have other numbers of words, and chains of three skills, with `last` for the third.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal, Protocol, TypeAlias
+from importlib import resources
+from itertools import product
+from pathlib import Path
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Digits: TypeAlias = tuple[int, ...]
-Kind: TypeAlias = Literal["easy", "medium", "hard"]
+from prompt_coevo.demo.digits import SKILL_NAMES, SKILLS, Digits, Kind, spell, strict_reward
+from prompt_coevo.errors import SettingsError
 
-WORDS: Final = (
-    "bex", "dax", "fip", "gorp", "hud", "jil", "kiv", "lom",
-    "mib", "norp", "pim", "quo", "rax", "sul", "tov", "wug",
-)  # fmt: skip
-FILLERS: Final = ("please", "note", "remember", "carefully", "always", "now")
-FUNCTION_WORDS: Final = ("use", "then", "on", "means", ".")
+Meaning: TypeAlias = tuple[str, ...]
+"""The first skill, then the second, and so on."""
 
-SKILLS: Final[dict[str, Callable[[Digits], Digits]]] = {
-    "reverse": lambda x: x[::-1],
-    "rotate": lambda x: x[-1:] + x[:-1],
-    "swap-ends": lambda x: x[-1:] + x[1:-1] + x[:1],
-    "add-index": lambda x: tuple((value + place + 1) % 10 for place, value in enumerate(x)),
-    "add-last": lambda x: tuple((value + x[-1]) % 10 for value in x),
-    "add-first": lambda x: tuple((value + x[0]) % 10 for value in x),
-    "swap-pairs": lambda x: tuple(
-        x[place ^ 1] if place ^ 1 < len(x) else x[place] for place in range(len(x))
-    ),
-    "negate-odd": lambda x: tuple(9 - v if place % 2 else v for place, v in enumerate(x)),
+MARKERS: Final = ("first", "then", "last")
+"""What stands in front of each skill."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many words of each kind a world has, and how many skills a word means, two or three."""
+
+    easy: int = 8
+    medium: int = 8
+    hard: int = 24
+    skills: int = 2
+
+    @property
+    def counts(self) -> Mapping[Kind, int]:
+        return {"easy": self.easy, "medium": self.medium, "hard": self.hard}
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        return MARKERS[: self.skills]
+
+    @property
+    def function_words(self) -> tuple[str, ...]:
+        return ("use", "on", *self.markers, ".")
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """Syllables, in alphabetical order. They are the same in every draw: they are the vocabulary."""
+        syllables = [
+            "".join(letters) for letters in product("bdfgklmnprstvz", "aeiou", "bdgklmnprtx")
+        ]
+        return tuple(sorted(random.Random(5).sample(syllables, sum(self.counts.values()))))
+
+
+USUAL: Final = Size()
+COUNTS: Final = USUAL.counts
+FUNCTION_WORDS: Final = USUAL.function_words
+WORDS: Final = USUAL.words
+LENGTHS: Final = (4, 5)
+"""Of the lists."""
+
+# The base policy's chance of the right skill in each place of a chain without a hint. Otherwise it
+# falls for one of three traps, or, with the floor, for any skill.
+_RIGHT: Final[Mapping[int, Mapping[Kind, float]]] = {
+    2: {"easy": 0.67, "medium": 0.22, "hard": 1e-4},
+    3: {"easy": 0.77, "medium": 0.3, "hard": 1e-4},
 }
-SKILL_NAMES: Final = tuple(SKILLS)
-
-# The base policy's chance of the right skill without a hint, and what it does otherwise: it falls
-# for three trap skills. A hard word's right skill gets the floor.
-_RIGHT: Final[dict[Kind, float]] = {"easy": 0.45, "medium": 0.05, "hard": 2e-4}
-_FLOOR: Final = 2e-4
+_FLOOR: Final = 1e-4
 _TRAPS: Final = (0.5, 0.3, 0.2)
-
-
-class Asked(Protocol):
-    """A question with its right answer, of this world or another one about lists of digits."""
-
-    @property
-    def question(self) -> str: ...
-
-    @property
-    def answer(self) -> Digits: ...
+_ALIKE, _NEARLY_NEVER = 0.3, 0.05
+"""Functions that agree on more lists are taken for the same; a trap agrees with the truth on fewer."""
+_PROBES: Final = 40
 
 
 @dataclass(frozen=True)
 class Task:
-    """One question: two words, a list of digits, and the list that is the right answer."""
+    """One question: a word, a list of digits, and the list that is the right answer."""
 
-    words: tuple[str, str]
+    word: str
     digits: Digits
     answer: Digits
     kind: Kind
 
     @property
     def question(self) -> str:
-        return f"use {self.words[0]} then {self.words[1]} on {spell(self.digits)}"
+        return f"use {self.word} on {spell(self.digits)}"
 
 
 @dataclass(frozen=True)
 class World:
-    """Which word means which skill, and what the base policy believes about it."""
+    """Which word means what, and what the base policy of this draw believes about it."""
 
-    seed: int = 0
+    draw: int = 0
+    size: Size = USUAL
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The invented words."""
+        return self.size.words
 
     @cached_property
-    def _draws(self) -> tuple[dict[str, str], dict[str, Kind], NDArray[np.float64]]:
-        rng = np.random.default_rng(self.seed)
-        skills = np.concatenate([rng.permutation(len(SKILLS)) for _ in range(2)])
-        kinds: tuple[Kind, ...] = (*("easy",) * 4, *("medium",) * 4, *("hard",) * 8)
-        order = rng.permutation(len(WORDS))
-        meaning = {word: SKILL_NAMES[skill] for word, skill in zip(WORDS, skills, strict=True)}
-        kind = {word: kinds[place] for word, place in zip(WORDS, order, strict=True)}
-        prior = np.full((len(WORDS), len(SKILLS)), _FLOOR)
-        for row, word in enumerate(WORDS):
-            right = int(skills[row])
-            chance = _RIGHT[kind[word]]
-            wrong = [skill for skill in range(len(SKILLS)) if skill != right]
-            prior[row, rng.permutation(wrong)[:3]] += (1 - chance) * np.array(_TRAPS)
-            prior[row, right] = chance
-        return meaning, kind, prior / prior.sum(axis=1, keepdims=True)
+    def functions(self) -> tuple[Meaning, ...]:
+        """What a word can mean: one meaning for every function that changes most lists."""
+        rng = self._rng("functions")
+        found: list[Meaning] = []
+        for number in rng.permutation(len(self._meanings)):
+            one = self._meanings[number]
+            outputs = self._outputs[one]
+            others = (self._outputs[other] for other in found)
+            if _agreement(outputs, self._probes) <= _ALIKE and all(
+                _agreement(outputs, other) < _ALIKE for other in others
+            ):
+                found.append(one)
+        return tuple(found)
 
-    @property
-    def meaning(self) -> dict[str, str]:
-        """The hidden truth: word to skill."""
-        return self._draws[0]
+    @cached_property
+    def meaning(self) -> Mapping[str, Meaning]:
+        """The hidden truth. Raises ValueError if there are more words than functions."""
+        words = self.vocabulary
+        if len(words) > len(self.functions):
+            raise ValueError(
+                f"{len(words)} words cannot all mean something else: chains of {self.size.skills} skills "
+                f"make {len(self.functions)} functions in draw {self.draw}; take fewer words"
+            )
+        order = self._rng("meanings").permutation(len(self.functions))
+        chosen = [self.functions[number] for number in order[: len(words)]]
+        return dict(zip(words, chosen, strict=True))
 
-    @property
-    def kind(self) -> dict[str, Kind]:
+    @cached_property
+    def kind(self) -> Mapping[str, Kind]:
         """How well the base policy knows each word."""
-        return self._draws[1]
+        kinds: list[Kind] = [kind for kind, count in self.size.counts.items() for _ in range(count)]
+        order = self._rng("kinds").permutation(len(self.vocabulary))
+        return {word: kinds[place] for word, place in zip(self.vocabulary, order, strict=True)}
 
-    @property
+    @cached_property
     def prior(self) -> NDArray[np.float64]:
-        """P(skill | word) of the base policy without a hint, (16 words x 8 skills)."""
-        return self._draws[2]
+        """P(skill | word, place) of the base policy without a hint, (words x places x 8 skills)."""
+        rng = self._rng("beliefs")
+        prior = np.full((len(self.vocabulary), self.size.skills, len(SKILLS)), _FLOOR)
+        for row, word in enumerate(self.vocabulary):
+            right = _RIGHT[self.size.skills][self.kind[word]]
+            traps = self._traps(self.meaning[word], rng)
+            for place, skill in enumerate(self.meaning[word]):
+                for trap, share in zip(traps[place], _TRAPS, strict=True):
+                    prior[row, place, SKILL_NAMES.index(trap)] += (1 - right) * share
+                prior[row, place, SKILL_NAMES.index(skill)] = right
+        prior /= prior.sum(axis=-1, keepdims=True)
+        return prior
 
-    def task(self, words: tuple[str, str], digits: Digits) -> Task:
-        """A question with its right answer; it is as hard as its harder word."""
-        ranks: tuple[Kind, ...] = ("easy", "medium", "hard")
-        kind = max((self.kind[word] for word in words), key=ranks.index)
-        return Task(words, digits, self._solve(words, digits), kind)
+    def words(self, kind: Kind) -> list[str]:
+        return [word for word in self.vocabulary if self.kind[word] == kind]
 
-    def _solve(self, words: tuple[str, str], digits: Digits) -> Digits:
-        for word in words:
-            digits = SKILLS[self.meaning[word]](digits)
-        return digits
+    def task(self, word: str, digits: Digits) -> Task:
+        """A question with its right answer."""
+        return Task(word, digits, apply(self.meaning[word], digits), self.kind[word])
+
+    def reward(self, completion: str, answer: str) -> float:
+        """1 iff the format is strict and the last list is right."""
+        heads = [(self.vocabulary, (marker,), SKILLS) for marker in self.size.markers]
+        return strict_reward(completion, answer, heads)
+
+    # Inside
+
+    def _rng(self, name: str) -> np.random.Generator:
+        names = ("probes", "functions", "meanings", "kinds", "beliefs")
+        return np.random.default_rng([self.draw, names.index(name)])
+
+    @cached_property
+    def _meanings(self) -> tuple[Meaning, ...]:
+        return tuple(product(SKILL_NAMES, repeat=self.size.skills))
+
+    @cached_property
+    def _probes(self) -> list[Digits]:
+        """Lists on which functions are compared."""
+        rng = self._rng("probes")
+        return [tuple(rng.integers(0, 10, n).tolist()) for n in LENGTHS for _ in range(_PROBES)]
+
+    @cached_property
+    def _outputs(self) -> Mapping[Meaning, list[Digits]]:
+        return {one: [apply(one, digits) for digits in self._probes] for one in self._meanings}
+
+    def _traps(self, truth: Meaning, rng: np.random.Generator) -> list[list[str]]:
+        """Three wrong skills for each place that together do not do what the word means, either."""
+        while True:
+            traps = [
+                rng.permutation([name for name in SKILL_NAMES if name != skill])[:3].tolist()
+                for skill in truth
+            ]
+            if all(
+                _agreement(self._outputs[one], self._outputs[truth]) < _NEARLY_NEVER
+                for one in product(*traps)
+            ):
+                return traps
 
 
-def spell(digits: Sequence[int]) -> str:
-    """Digits as text, separated by spaces."""
-    return " ".join(map(str, digits))
-
-
-def answer_text(words: tuple[str, str], skills: tuple[str, str], digits: Digits) -> str:
-    """What the policy writes if it takes the words to mean these skills and makes no slip."""
-    parts = []
-    for word, skill in zip(words, skills, strict=True):
+def apply(meaning: Meaning, digits: Digits) -> Digits:
+    """All skills, one after the other."""
+    for skill in meaning:
         digits = SKILLS[skill](digits)
-        parts.append(f"{word} {skill} {spell(digits)}")
+    return digits
+
+
+def clause(word: str, meaning: Meaning) -> str:
+    """An explanation as it stands in a template."""
+    parts = [f"{word} {marker} {skill}" for marker, skill in zip(MARKERS, meaning, strict=False)]
+    return " ".join([*parts, "."])
+
+
+def answer_text(word: str, meaning: Meaning, digits: Digits) -> str:
+    """What the policy writes if it takes the word to mean this and makes no slip."""
+    parts = []
+    for marker, skill in zip(MARKERS, meaning, strict=False):
+        digits = SKILLS[skill](digits)
+        parts.append(f"{word} {marker} {skill} {spell(digits)}")
     return " ".join(parts)
 
 
 def reward(completion: str, answer: str) -> float:
-    """1 iff the format is strict (word, skill, list; word, skill, list) and the last list is right."""
-    return strict_reward(completion, answer, [(WORDS, SKILLS)] * 2)
+    """The reward in worlds of the usual size."""
+    return World().reward(completion, answer)
 
 
-Head: TypeAlias = Sequence[Collection[str]]
-"""What each of some words may be."""
+def base_path(world: World) -> Path:
+    """Return the folder of the base policy that comes with the package; only the first draw has one."""
+    if world.draw:
+        raise SettingsError(
+            f"draw {world.draw} of the world needs a base policy of its own: make one with "
+            f"python benchmarks/worlds facts --draw {world.draw} --out DIR"
+        )
+    return Path(str(resources.files("prompt_coevo.demo") / "base"))
 
 
-def strict_reward(completion: str, answer: str, heads: Sequence[Head]) -> float:
-    """1 iff the completion is a head and a list for each of `heads`, and the last list is the answer.
-
-    All lists are as long as the answer.
-    """
-    tokens = completion.split()
-    size = len(answer.split())
-    if len(tokens) != sum(len(head) + size for head in heads):
-        return 0.0
-    start = 0
-    for head in heads:
-        end = start + len(head) + size
-        if any(token not in known for token, known in zip(tokens[start:end], head, strict=False)):
-            return 0.0
-        digits = tokens[start + len(head) : end]
-        if not all(len(digit) == 1 and digit.isdecimal() for digit in digits):
-            return 0.0
-        start = end
-    return float(" ".join(tokens[-size:]) == answer)
+def _agreement(left: list[Digits], right: list[Digits]) -> float:
+    return sum(one == other for one, other in zip(left, right, strict=True)) / len(left)

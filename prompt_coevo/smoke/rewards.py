@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prompt_coevo.demo.facts.world import reward
+from prompt_coevo.demo.world import reward
 
 
 def compute_score(

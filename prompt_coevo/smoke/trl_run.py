@@ -20,8 +20,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
 from prompt_coevo.adapters.trl import CoevoCallback
-from prompt_coevo.demo.facts.world import reward
-from prompt_coevo.demo.world import spell
+from prompt_coevo.demo.digits import spell
+from prompt_coevo.demo.world import reward
 from prompt_coevo.smoke import world
 from prompt_coevo.smoke.parts import (
     COMPLETION_TOKENS,

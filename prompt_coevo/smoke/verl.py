@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from prompt_coevo.demo.world import spell
+from prompt_coevo.demo.digits import spell
 from prompt_coevo.smoke import rewards, world
 from prompt_coevo.smoke.parts import (
     COMPLETION_TOKENS,

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from prompt_coevo.demo.arms import teacher
-from prompt_coevo.demo.facts.base_policy import base_path
-from prompt_coevo.demo.facts.splits import training_tasks
-from prompt_coevo.demo.facts.world import Task, World
+from prompt_coevo.demo.splits import training_tasks
+from prompt_coevo.demo.world import Task, World, base_path
 from prompt_coevo.smoke.parts import QUESTIONS
 
 _DRAWN = 64

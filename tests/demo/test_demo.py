@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from prompt_coevo.demo.facts.teacher import FactsTeacher
+from prompt_coevo.demo.teacher import FactsTeacher
 from standins.openai_server import openai_server
 
 FAILED = "reflection_error"

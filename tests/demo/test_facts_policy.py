@@ -10,12 +10,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from prompt_coevo.demo.digits import Digits
 from prompt_coevo.demo.evaluate import rewards, undisturbed
-from prompt_coevo.demo.facts.base_policy import base_path
-from prompt_coevo.demo.facts.splits import held_out_tasks
-from prompt_coevo.demo.facts.world import WORDS, Task, World, clause, reward
-from prompt_coevo.demo.model import base_policy_path, widen_heads
-from prompt_coevo.demo.world import Digits
+from prompt_coevo.demo.splits import held_out_tasks
+from prompt_coevo.demo.world import WORDS, Task, World, base_path, clause, reward
+from worlds.model import widen_heads
+from worlds.pairs.world import base_policy_path
 
 WORLD = World(0)
 BASE = base_path(WORLD)

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 import torch
 
-from prompt_coevo.demo.facts.pretrain import example
-from prompt_coevo.demo.facts.splits import held_out_tasks, training_tasks
-from prompt_coevo.demo.facts.teacher import FactsTeacher, clause_pattern
-from prompt_coevo.demo.facts.world import Size, World, answer_text, apply, clause
-from prompt_coevo.demo.model import build_tokenizer
-from prompt_coevo.demo.world import SKILL_NAMES, spell
+from prompt_coevo.demo.digits import SKILL_NAMES, spell
+from prompt_coevo.demo.splits import held_out_tasks, training_tasks
+from prompt_coevo.demo.teacher import FactsTeacher, clause_pattern
+from prompt_coevo.demo.world import Size, World, answer_text, apply, clause
+from worlds.facts.pretrain import example
+from worlds.model import build_tokenizer
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "gpu_world"
 NAMES = (

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from plots import Line, draw
 
 from prompt_coevo import Coevolution, Settings
-from prompt_coevo.demo.curves import Line, draw
 from prompt_coevo.demo.leavings import leave
 from prompt_coevo.demo.results import ArmResult, Cracked, Share, WordScore
 from prompt_coevo.testing.scripted_world import ScriptedPolicy

@@ -13,10 +13,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from prompt_coevo.demo.facts.base_policy import base_path
-from prompt_coevo.demo.facts.checks import check
-from prompt_coevo.demo.facts.world import World
+from prompt_coevo.demo.world import World, base_path
 from prompt_coevo.errors import SettingsError
+from worlds.facts.checks import check
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "methods"
 STEP = 192

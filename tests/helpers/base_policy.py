@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM
 
-from prompt_coevo.demo.model import base_policy_path
+from worlds.pairs.world import base_policy_path
 
 
 def log_probs(prompt: list[int], response: list[int]) -> list[float]:

@@ -24,14 +24,14 @@ from prompt_coevo.adapters.openrlhf.generation import CoevoSamplesGenerator
 from prompt_coevo.adapters.openrlhf.lent import Borrowed
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.rewards import CoevoRolloutActor
-from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.doors.sent_settings import sent
 from prompt_coevo.settings import Settings
 from prompt_coevo.types import Candidate, MemberPlan
+from worlds.pairs.world import base_policy_path
 
 TEMPLATES = (Candidate("dax means reverse .", "template"), Candidate("note .", "template"))
 TESTS = Path(__file__).parents[1]
-_PATH = f"{TESTS / 'standins' / 'openrlhf'}:{TESTS}"
+_PATH = f"{TESTS / 'standins' / 'openrlhf'}:{TESTS}:{TESTS.parent / 'benchmarks'}"
 
 
 class Executor:

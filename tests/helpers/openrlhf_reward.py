@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from prompt_coevo.demo.facts.world import reward as facts_reward
-from prompt_coevo.demo.world import reward
+from prompt_coevo.demo.world import reward as facts_reward
+from worlds.pairs.world import reward
 
 
 def demo(answer: str, label: str) -> float:

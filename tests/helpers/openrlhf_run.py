@@ -22,8 +22,8 @@ from helpers.ray_run import HANGS_AFTER_S, RayRun, Result, inherited, read_json_
 from helpers.real_vllm import ENVIRONMENT
 from helpers.trl_world import TASKS, WORLD
 from helpers.warm_python import client_command
-from prompt_coevo.demo.model import base_policy_path
-from prompt_coevo.demo.world import Task, spell
+from prompt_coevo.demo.digits import spell
+from worlds.pairs.world import Task, base_policy_path
 
 _HELPERS = Path(__file__).parent
 _STANDINS = _HELPERS.parent / "standins" / "openrlhf"

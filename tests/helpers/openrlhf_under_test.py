@@ -25,7 +25,6 @@ from helpers.ray_run import Result, read_json_lines
 from helpers.trl_world import rows as chats
 from helpers.verl_world import TOKENIZER
 from prompt_coevo import errors
-from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.testing.door import (
     Capability,
     Evaluated,
@@ -37,6 +36,7 @@ from prompt_coevo.testing.door import (
     Scored,
     Trained,
 )
+from worlds.pairs.world import base_policy_path
 
 Weights = dict[str, torch.Tensor]
 Event = dict[str, Any]

@@ -21,7 +21,6 @@ from helpers.trl_world import TASKS, rows
 from own_door import OwnDoor, PlannedRow
 from own_trainer import Config, OwnTrainer, Row, padded
 from prompt_coevo import Rollout, RolloutRequest, Settings
-from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.testing.door import (
     Capability,
     Evaluated,
@@ -35,6 +34,7 @@ from prompt_coevo.testing.door import (
     fingerprint,
     reward_of,
 )
+from worlds.pairs.world import base_policy_path
 
 TEMPERATURE = 0.8
 _SETTINGS = {

@@ -197,13 +197,14 @@ class RayRun(ABC):
         return process
 
     def _import_path(self, packages: Mapping[str, Path]) -> Path:
-        """A folder to import `helpers`, `standins` and the packages from.
+        """A folder to import `helpers`, `standins`, `worlds` and the packages from.
 
         Not tests/ itself, in which a trainer's name is the folder of its tests.
         """
         path = self._logs / "path"
         path.mkdir()
         own = {name: _TESTS / name for name in ("helpers", "standins")}
+        own["worlds"] = _TESTS.parent / "benchmarks" / "worlds"
         for name, target in {**own, **packages}.items():
             (path / name).symlink_to(target)
         return path

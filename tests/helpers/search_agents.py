@@ -30,12 +30,13 @@ from pathlib import Path
 from typing import Any
 
 from helpers.retrieval_server import free_port
-from prompt_coevo import demo, retrieval, rng
-from prompt_coevo.demo.search_examples import FIRST_INSTRUCTION as FIRST
-from prompt_coevo.demo.search_world import SearchQuestion, SearchWorld
+from prompt_coevo import retrieval, rng
 from prompt_coevo.retrieval.agent.episode import INVALID_TURN
+from worlds.search.examples import FIRST_INSTRUCTION as FIRST
+from worlds.search.world import SearchQuestion, SearchWorld
 
 _STEPS = 400
+_WORLDS = Path(__file__).resolve().parents[2] / "benchmarks" / "worlds"
 _KEPT = Path(__file__).parents[2] / ".pytest_cache" / "d" / "search-policy"
 _COMMAND = "from prompt_coevo.cli import main; main()"
 QUESTIONS = SearchWorld().questions(8)
@@ -62,8 +63,8 @@ def _policy() -> Path:
         if not kept.exists():
             # Renamed when it is whole, so that a training that was killed leaves nothing that looks so.
             part = Path(tempfile.mkdtemp(dir=_KEPT))
-            module = ("-m", "prompt_coevo.demo.search_policy", "--out", str(part / "policy"))
-            command = [sys.executable, "-P", *module, "--steps", str(_STEPS)]
+            maker = (str(_WORLDS), "search", "--out", str(part / "policy"))
+            command = [sys.executable, "-P", *maker, "--steps", str(_STEPS)]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=_environment())
             (part / "policy").rename(kept)
             part.rmdir()
@@ -71,11 +72,11 @@ def _policy() -> Path:
 
 
 def _made_from() -> str:
-    """A hash of the installed sources that can have a part in it, of torch's version, and of the steps.
+    """A hash of the sources that can have a part in it, of torch's version, and of the steps.
 
     The frameworks pin other versions of transformers; a policy that one wrote, all can read.
     """
-    folders = [Path(package.__path__[0]) for package in (demo, retrieval)]
+    folders = [_WORLDS, Path(retrieval.__path__[0])]
     files = sorted(path for folder in folders for path in folder.rglob("*.py"))
     parts = [Path(file).read_bytes() for file in (*files, rng.__file__)]
     parts.append(f"{version('torch')} {_STEPS}".encode())

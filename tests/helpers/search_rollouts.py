@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from prompt_coevo.demo.search_world import SearchQuestion
 from prompt_coevo.retrieval.agent.episode import Search, SearchEpisode
 from prompt_coevo.retrieval.agent.tags import STOP_STRINGS
 from prompt_coevo.retrieval.agent.trajectory import Trajectory
 from prompt_coevo.retrieval.retriever import Retriever
+from worlds.search.world import SearchQuestion
 
 
 @dataclass

@@ -15,7 +15,7 @@ from transformers import (
     LlavaProcessor,
 )
 
-from prompt_coevo.demo.model import base_policy_path
+from worlds.pairs.world import base_policy_path
 
 IMAGE = "<image>"
 # As the base policy's, of contents that are lists of parts, too.

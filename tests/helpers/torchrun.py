@@ -14,6 +14,7 @@ from helpers.ray_run import warm_server
 from helpers.warm_python import client_command
 
 TESTS = Path(__file__).parents[1]
+BENCHMARKS = TESTS.parent / "benchmarks"
 _MODULES = (
     "accelerate", "datasets", "numpy", "torch", "torch.distributed.run", "transformers",
     "transformers.models.llama.modeling_llama", "transformers.trainer",
@@ -34,12 +35,15 @@ def on_two_ranks(script: Path, *arguments: str) -> str:
 
 
 def on_ranks(count: int, script: Path, *arguments: str) -> str:
-    """Run a script that may import from `tests`; returns what all ranks printed. An AssertionError has
-    the end of what they wrote to stderr."""
+    """Run a script that may import from `tests` and `benchmarks`; returns what all ranks printed.
+
+    An AssertionError has the end of what they wrote to stderr.
+    """
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PROMPT_COEVO_")}
+    paths = [str(TESTS), str(BENCHMARKS), os.environ.get("PYTHONPATH")]
     environment |= {
         **_IMPORT_SETTINGS,
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")])),
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "GLOO_SOCKET_IFNAME": "lo",
     }
     python = client_command(warm_server(_MODULES, tuple(_IMPORT_SETTINGS.items()))).split()

@@ -16,8 +16,8 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM
 
-from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.testing.door import Evaluated, LogProbs, Record, Sampled, Trained, fingerprint
+from worlds.pairs.world import base_policy_path
 
 _ROW = "row_under_test"
 """Field of a generation batch: the number of the row, before TRL shuffles them."""

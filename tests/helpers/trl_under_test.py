@@ -25,8 +25,8 @@ from helpers.torchrun import on_two_ranks
 from helpers.trl_recorder import Recorder, first_policy
 from helpers.trl_world import TASKS, rows
 from prompt_coevo.adapters.trl import CoevoCallback
-from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.testing.door import Capability, Job, Material, Record, Scored, reward_of
+from worlds.pairs.world import base_policy_path
 
 Kind = Literal["GRPO", "RLOO"]
 UPDATES_PER_ROUND = 2

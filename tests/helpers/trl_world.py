@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from prompt_coevo import hookimpl
-from prompt_coevo.demo.splits import make_splits
-from prompt_coevo.demo.world import Task, World, reward, spell
+from prompt_coevo.demo.digits import spell
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, MemberPlan
+from worlds.pairs.splits import make_splits
+from worlds.pairs.world import Task, World, reward
 
 WORLD = World(0)
 TASKS = [t for t in make_splits(WORLD, 0, 64, 8).train if t.kind == "hard"][:8]

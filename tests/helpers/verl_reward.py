@@ -14,9 +14,9 @@ from typing import Any
 
 import aiohttp
 
-from prompt_coevo.demo.facts.world import reward as facts_reward
-from prompt_coevo.demo.world import reward
+from prompt_coevo.demo.world import reward as facts_reward
 from prompt_coevo.testing.door import Job, reward_of
+from worlds.pairs.world import reward
 
 
 def compute_score(

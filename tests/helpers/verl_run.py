@@ -20,8 +20,8 @@ from helpers.ray_cluster import RayCluster
 from helpers.ray_run import HANGS_AFTER_S, RayRun, Result, read_json_lines, warm_server
 from helpers.trl_world import TASKS, WORLD
 from helpers.warm_python import MODULES, client_command
-from prompt_coevo.demo.model import base_policy_path
-from prompt_coevo.demo.world import Task, spell
+from prompt_coevo.demo.digits import spell
+from worlds.pairs.world import Task, base_policy_path
 
 _TESTS = Path(__file__).parents[1]
 VERL_SETTINGS = {

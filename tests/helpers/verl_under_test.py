@@ -26,7 +26,6 @@ from helpers.verl_run import VERL_SETTINGS, VerlRun
 from helpers.verl_world import TOKENIZER
 from helpers.warm_python import MODULES
 from prompt_coevo import errors
-from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.testing.door import (
     Capability,
     Evaluated,
@@ -39,6 +38,7 @@ from prompt_coevo.testing.door import (
     Trained,
 )
 from standins.sampling import Request, log_probs, sample
+from worlds.pairs.world import base_policy_path
 
 TEMPERATURE = 0.8
 LENGTH = 12

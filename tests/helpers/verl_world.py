@@ -11,8 +11,8 @@ from typing import Any
 from transformers import AutoTokenizer
 
 from helpers.verl_run import WORLD, Result
-from prompt_coevo.demo.model import base_policy_path
-from prompt_coevo.demo.splits import make_splits
+from worlds.pairs.splits import make_splits
+from worlds.pairs.world import base_policy_path
 
 TOKENIZER = AutoTokenizer.from_pretrained(base_policy_path())
 MANY = [task for task in make_splits(WORLD, 0, 128, 8).train if task.kind == "hard"][:16]

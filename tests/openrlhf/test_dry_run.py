@@ -12,9 +12,9 @@ import pytest
 from helpers.openrlhf_run import check_openrlhf, rows, write_rows
 from helpers.openrlhf_world import reflection
 from prompt_coevo.adapters.openrlhf.checks import workload
-from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.settings.method import Workload
 from standins.openai_server import openai_server
+from worlds.pairs.world import base_policy_path
 
 
 def dry_run(folder: Path, base: str, *flags: str) -> CompletedProcess[str]:

@@ -20,10 +20,10 @@ from helpers.openrlhf_arguments import arguments
 from prompt_coevo.adapters.openrlhf.checks import check_arguments
 from prompt_coevo.adapters.openrlhf.launch import install
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
-from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.doors.command import run_command
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.settings import Settings
+from worlds.pairs.world import base_policy_path
 
 MODEL = {"reflection": {"function": str}}
 P2O = ("--coevo.method", "p2o")

@@ -16,12 +16,12 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from helpers.openrlhf_run import TASKS, OpenRLHFRun, Result, rows, run_openrlhf
-from prompt_coevo.demo.model import base_policy_path
 from standins.openrlhf.vllm import AsyncEngineArgs, AsyncLLMEngine, SamplingParams
 from standins.openrlhf.vllm.distributed.device_communicators.pynccl import PyNcclCommunicator
 from standins.openrlhf.vllm.distributed.utils import StatelessProcessGroup
 from standins.ports import LASTING
 from standins.sampling import Request, log_probs, sample
+from worlds.pairs.world import base_policy_path
 
 TOKENIZER = AutoTokenizer.from_pretrained(base_policy_path())
 EOS, PAD = TOKENIZER.eos_token_id, TOKENIZER.pad_token_id

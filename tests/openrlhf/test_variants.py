@@ -24,8 +24,8 @@ from helpers.openrlhf_world import (
     sampled_under,
     teach,
 )
-from prompt_coevo.demo.world import reward
 from standins.openai_server import openai_server
+from worlds.pairs.world import reward
 
 pytestmark = pytest.mark.long
 

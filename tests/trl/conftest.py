@@ -15,7 +15,7 @@ import torch
 from transformers import AutoTokenizer
 
 from helpers.trl_trainers import build_trainer
-from prompt_coevo.demo.model import base_policy_path
+from worlds.pairs.world import base_policy_path
 
 torch.set_num_threads(1)
 

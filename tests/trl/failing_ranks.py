@@ -22,8 +22,8 @@ from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 from helpers.trl_world import length, rows
 from prompt_coevo import hookimpl
 from prompt_coevo.adapters.trl import CoevoCallback
-from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.types import Assignment, RolloutRequest, Sampling
+from worlds.pairs.world import base_policy_path
 
 FAILS = {1: ("the reward", 1), 2: ("the sampler", 1), 3: ("the sampler", 0), 4: ("the reward", 0)}
 STEPS = 5

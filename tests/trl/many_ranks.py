@@ -26,8 +26,8 @@ from trl import GRPOConfig, GRPOTrainer
 from helpers.trl_runs import know_all
 from helpers.trl_world import TASKS, FixedTemplates, right_hint, rows, score
 from prompt_coevo.adapters.trl import CoevoCallback
-from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.doors import streams
+from worlds.pairs.world import base_policy_path
 
 KIND = sys.argv[2]
 if KIND.startswith("zero"):

@@ -20,8 +20,8 @@ from trl import GRPOConfig, GRPOTrainer
 
 from helpers.trl_world import length, rows
 from prompt_coevo.adapters.trl import attach
-from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.errors import HostError
+from worlds.pairs.world import base_policy_path
 
 # Nothing listens at port 1.
 DEAD = {

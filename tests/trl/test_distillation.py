@@ -16,7 +16,7 @@ from trl import RLOOTrainer
 from helpers.spies import Spy, manual_logps, unpadded
 from helpers.trl_world import TASKS, FixedTemplates, right_hint, rows
 from prompt_coevo.adapters.trl import CoevoCallback
-from prompt_coevo.demo.model import base_policy_path
+from worlds.pairs.world import base_policy_path
 
 HINTS = {f"q{n}": [right_hint(task), "note please", ""] for n, task in enumerate(TASKS[:5])}
 SETTINGS = {"algorithms": (), "question_id_column": "id"}

@@ -24,10 +24,10 @@ from helpers.documented import ROOT, Block, blocks_for, documented_commands
 from helpers.documented_commands import Command
 from helpers.own_door_run import OwnDoorUnderTest
 from helpers.trl_world import TASKS, length, rows
-from prompt_coevo.demo.model import base_policy_path
-from prompt_coevo.demo.world import spell
+from prompt_coevo.demo.digits import spell
 from prompt_coevo.retrieval.agent.instruction import SEARCH_INSTRUCTION
 from standins.openai_server import Server, openai_server
+from worlds.pairs.world import base_policy_path
 
 QUICKSTART = ROOT / "docs" / "examples" / "trl_quickstart.py"
 COMMANDS = documented_commands("trl")

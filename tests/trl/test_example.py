@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from helpers.trl_world import TASKS
-from prompt_coevo.demo.model import base_policy_path
+from worlds.pairs.world import base_policy_path
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "trl_p2o.py"
 

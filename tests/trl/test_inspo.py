@@ -34,8 +34,8 @@ from helpers.spies import Spy
 from helpers.trl_world import TASKS, length, rows, score
 from prompt_coevo.adapters.trl import CoevoCallback, attach
 from prompt_coevo.demo.instruction_teacher import InstructionTeacher
-from prompt_coevo.demo.teacher import Teacher
 from prompt_coevo.engine.state import plugin_states
+from worlds.pairs.teacher import Teacher
 
 Messages = list[dict[str, str]]
 

@@ -14,13 +14,13 @@ from helpers.inspo_world import settings
 from prompt_coevo import Settings, hookspecs
 from prompt_coevo.adapters.trl import attach
 from prompt_coevo.candidates.leaks import LeakGuard
-from prompt_coevo.demo.model import build_tokenizer
 from prompt_coevo.doors.length_gate import fixed_limit
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.proposals import Reply
 from prompt_coevo.tokens import encode_prompt, special_tokens
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate
+from worlds.model import build_tokenizer
 
 CHAT = [{"role": "user", "content": "use dax then wug on 3 1 4"}]
 TOKENIZERS = {"words": build_tokenizer, "bytes": byte_tokenizer, "qwen3": qwen3_tokenizer}

@@ -22,7 +22,7 @@ from helpers.inspo_world import BestSoFar, settings
 from helpers.spies import Spy, unpadded
 from helpers.trl_world import TASKS, FixedTemplates, length, right_hint, rows
 from prompt_coevo.adapters.trl import CoevoCallback
-from prompt_coevo.demo.model import base_policy_path
+from worlds.pairs.world import base_policy_path
 
 # Half of every group is helped.
 HINTS = FixedTemplates({f"q{n}": [right_hint(task), ""] for n, task in enumerate(TASKS)})

@@ -17,9 +17,9 @@ from helpers.verl_launch import launch
 from helpers.verl_run import rows, write_rows
 from helpers.verl_world import reflection
 from prompt_coevo.adapters.verl.checks import workload
-from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.settings.method import Workload
 from standins.openai_server import openai_server
+from worlds.pairs.world import base_policy_path
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,9 @@ import pytest
 
 from helpers.verl_run import WORLD, Result, rows, run_verl
 from helpers.verl_world import TOKENIZER, tokens
-from prompt_coevo.demo.splits import make_splits
-from prompt_coevo.demo.world import reward, spell
+from prompt_coevo.demo.digits import spell
+from worlds.pairs.splits import make_splits
+from worlds.pairs.world import reward
 
 pytestmark = pytest.mark.long
 

@@ -18,7 +18,7 @@ from helpers.mistakes_page import told
 from helpers.verl_launch import launch
 from helpers.verl_run import rows, write_rows
 from prompt_coevo.adapters.verl.launch import LaunchCheck
-from prompt_coevo.demo.model import base_policy_path
+from worlds.pairs.world import base_policy_path
 
 
 def test_mistakes_with_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,9 @@ import pytest
 from helpers import verl_reward
 from helpers.verl_run import TASKS, Result, rows, run_verl
 from helpers.verl_world import P2O, TOKENIZER, by_group, reflection, sampled, teach, tokens
-from prompt_coevo.demo.model import base_policy_path
-from prompt_coevo.demo.world import reward, spell
+from prompt_coevo.demo.digits import spell
 from standins.openai_server import openai_server
+from worlds.pairs.world import base_policy_path, reward
 
 pytestmark = pytest.mark.long
 

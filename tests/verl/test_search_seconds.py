@@ -10,8 +10,8 @@ import pytest
 from transformers import AutoTokenizer
 
 from prompt_coevo.adapters.verl import search_agent
-from prompt_coevo.demo.model import base_policy_path
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
+from worlds.pairs.world import base_policy_path
 
 SLEPT = 0.01
 

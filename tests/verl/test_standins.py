@@ -15,9 +15,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from helpers.verl_run import TASKS, Result, VerlRun, run_verl
-from prompt_coevo.demo.model import base_policy_path
 from standins.ports import LASTING
 from standins.sampling import Request, log_probs, sample
+from worlds.pairs.world import base_policy_path
 
 TOKENIZER = AutoTokenizer.from_pretrained(base_policy_path())
 EOS, PAD = TOKENIZER.eos_token_id, TOKENIZER.pad_token_id

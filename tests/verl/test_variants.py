@@ -20,8 +20,8 @@ from transformers import AutoModelForTokenClassification
 from helpers.base_policy import log_probs
 from helpers.verl_run import TASKS, Result, run_verl
 from helpers.verl_world import P2O, TOKENIZER, by_group, reflection, sampled, teach, tokens
-from prompt_coevo.demo.model import base_policy_path
 from standins.openai_server import openai_server
+from worlds.pairs.world import base_policy_path
 
 pytestmark = pytest.mark.long
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from prompt_coevo.adapters.trl import CoevoCallback
 from prompt_coevo.demo.arms import arm
-from prompt_coevo.demo.facts.base_policy import base_path
-from prompt_coevo.demo.facts.splits import training_tasks
-from prompt_coevo.demo.facts.world import World, reward
+from prompt_coevo.demo.job import settings_of
+from prompt_coevo.demo.splits import training_tasks
 from prompt_coevo.demo.trainer import build_trainer, quieten
+from prompt_coevo.demo.world import World, base_path, reward
 
 quieten()
 world = World()
@@ -20,7 +20,7 @@ trainer = build_trainer(
     epochs=1,
     learning_rate=4e-4,
 )
-callback = CoevoCallback(trainer, arm("stream").settings(world, 0))
+callback = CoevoCallback(trainer, settings_of(arm("stream"), world, 0))
 trainer.add_callback(callback)
 trainer.train()
 metrics = callback.engine.metrics()

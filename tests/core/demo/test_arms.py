@@ -6,10 +6,10 @@ import pytest
 
 from prompt_coevo import Coevolution
 from prompt_coevo.demo.arms import ARMS, FIRST_INSTRUCTION, arm, first_instruction
-from prompt_coevo.demo.facts.teacher import CLAUSE
-from prompt_coevo.demo.facts.world import World
 from prompt_coevo.demo.names import ARM_NAMES, SUITES
 from prompt_coevo.demo.results import ArmResult, Cracked, Share, WordScore
+from prompt_coevo.demo.teacher import CLAUSE
+from prompt_coevo.demo.world import World
 from prompt_coevo.errors import SettingsError
 
 WORLD = World(0)

@@ -12,13 +12,14 @@ import pytest
 
 from prompt_coevo import hookspecs
 from prompt_coevo.candidates.leaks import LeakGuard
+from prompt_coevo.demo.digits import FILLERS, SKILLS, spell
 from prompt_coevo.demo.instruction_teacher import InstructionTeacher
-from prompt_coevo.demo.splits import make_splits
-from prompt_coevo.demo.teacher import CLAUSE, Teacher
-from prompt_coevo.demo.world import FILLERS, SKILLS, WORDS, World, answer_text, reward, spell
 from prompt_coevo.proposals import ProposalRequest, Reply, Trajectory
 from prompt_coevo.reflection.proposers.tags import extract_tagged
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate
+from worlds.pairs.splits import make_splits
+from worlds.pairs.teacher import CLAUSE, Teacher
+from worlds.pairs.world import WORDS, World, answer_text, reward
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prompt_coevo.demo.facts.splits import held_out_tasks, training_tasks
-from prompt_coevo.demo.facts.teacher import CLAUSE, FactsTeacher
-from prompt_coevo.demo.facts.world import (
+from prompt_coevo.demo.digits import FILLERS, SKILL_NAMES, SKILLS, Digits, spell
+from prompt_coevo.demo.splits import held_out_tasks, training_tasks
+from prompt_coevo.demo.teacher import CLAUSE, FactsTeacher
+from prompt_coevo.demo.world import (
     COUNTS,
     LENGTHS,
     WORDS,
@@ -23,7 +24,6 @@ from prompt_coevo.demo.facts.world import (
     clause,
     reward,
 )
-from prompt_coevo.demo.world import FILLERS, SKILL_NAMES, SKILLS, Digits, spell
 from prompt_coevo.proposals import ProposalRequest, Trajectory
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate
 

@@ -14,9 +14,8 @@ from helpers.trl_world import WORLD, rows
 from own_door import OwnDoor
 from own_trainer import Config, OwnTrainer
 from prompt_coevo import Settings
-from prompt_coevo.demo.model import base_policy_path
-from prompt_coevo.demo.world import reward
 from prompt_coevo.errors import HostError
+from worlds.pairs.world import base_policy_path, reward
 
 P2O = {
     "search_backend": "waves",

@@ -13,8 +13,11 @@ import pytest
 
 from helpers.own_text import answer_of, own_spans
 from helpers.word_index import WordIndex
-from prompt_coevo.demo import search_policy
-from prompt_coevo.demo.search_examples import (
+from prompt_coevo.retrieval.agent.episode import Answer, Search, SearchEpisode, parse_turn
+from prompt_coevo.retrieval.agent.scoring import score
+from prompt_coevo.retrieval.outcomes import Outage, Refused
+from worlds.search import policy as search_policy
+from worlds.search.examples import (
     ADVICE,
     FIRST_INSTRUCTION,
     ExampleWriter,
@@ -22,10 +25,7 @@ from prompt_coevo.demo.search_examples import (
     habits_under,
     question,
 )
-from prompt_coevo.demo.search_world import ENTITIES, RELATIONS, SearchWorld, relations_of
-from prompt_coevo.retrieval.agent.episode import Answer, Search, SearchEpisode, parse_turn
-from prompt_coevo.retrieval.agent.scoring import score
-from prompt_coevo.retrieval.outcomes import Outage, Refused
+from worlds.search.world import ENTITIES, RELATIONS, SearchWorld, relations_of
 
 WORLD = SearchWorld()
 FLAWLESS = Habits(guesses=0, asks_wrong=0, stops_early=0, misreads=0, rambles=0)

@@ -16,8 +16,8 @@ import ray
 from aiohttp import web
 from verl.workers.rollout.replica import RolloutReplica
 
-from prompt_coevo.demo.world import reward
 from standins import json_lines
+from worlds.pairs.world import reward
 
 _ASLEEP = 409  # VeRL asks again after an error of the server's, with pauses of minutes, and not after this
 

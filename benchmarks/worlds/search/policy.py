@@ -1,6 +1,6 @@
-"""Makes a small search agent from scratch: `python -m prompt_coevo.demo.search_policy --out DIR`.
+"""Makes a small search agent from scratch: `python benchmarks/worlds search --out DIR`.
 
-It learns from made-up episodes (`search_examples`) to ask, to read and to answer, with and without a
+It learns from made-up episodes (`examples`) to ask, to read and to answer, with and without a
 system message, and it learns the mistakes in them, which are left for reinforcement learning.
 """
 
@@ -16,8 +16,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from prompt_coevo.demo.model import SPECIAL_WORDS, word_tokenizer
-from prompt_coevo.demo.search_examples import (
+from prompt_coevo.retrieval.agent.episode import INVALID_TURN, NOTHING_FOUND, UNAVAILABLE
+from prompt_coevo.rng import counter_rng
+from worlds.model import SPECIAL_WORDS, word_tokenizer
+from worlds.search.examples import (
     ADVICE,
     FILLERS,
     TAG_PAIRS,
@@ -27,9 +29,7 @@ from prompt_coevo.demo.search_examples import (
     instruction,
     question,
 )
-from prompt_coevo.demo.search_world import ENTITIES, OPENINGS, RELATIONS
-from prompt_coevo.retrieval.agent.episode import INVALID_TURN, NOTHING_FOUND, UNAVAILABLE
-from prompt_coevo.rng import counter_rng
+from worlds.search.world import ENTITIES, OPENINGS, RELATIONS
 
 _OTHER_WORDS: Final = (
     f"what is the of not found ? . ) Doc {' '.join(f'{n}(Title:' for n in range(1, 11))} "

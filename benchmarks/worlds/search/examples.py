@@ -12,7 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from prompt_coevo.demo.search_world import (
+from prompt_coevo.retrieval.agent.episode import SearchEpisode
+from prompt_coevo.retrieval.retriever import Hit
+from worlds.search.world import (
     ENTITIES,
     KIND_OF,
     LEADS_TO,
@@ -22,8 +24,6 @@ from prompt_coevo.demo.search_world import (
     SearchQuestion,
     relations_of,
 )
-from prompt_coevo.retrieval.agent.episode import SearchEpisode
-from prompt_coevo.retrieval.retriever import Hit
 
 FILLERS: Final = ("please", "think", "first", "and", "then", "every", "question", "carefully")
 TAG_PAIRS: Final = (

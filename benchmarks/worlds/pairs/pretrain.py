@@ -1,4 +1,4 @@
-"""Makes the base checkpoint from scratch: `python -m prompt_coevo.demo.pretrain --out DIR`.
+"""Makes the base checkpoint from scratch: `python benchmarks/worlds pairs --out DIR`.
 
 The policy learns the format, the skills, and to believe a hint about what a word means about eight
 times in ten, wherever the hint stands (system message or in front of the question). Without a hint it
@@ -17,9 +17,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from prompt_coevo.demo.model import build_model, build_tokenizer
-from prompt_coevo.demo.world import FILLERS, SKILL_NAMES, SKILLS, WORDS, World, answer_text
+from prompt_coevo.demo.digits import FILLERS, SKILL_NAMES, SKILLS
 from prompt_coevo.rng import counter_rng
+from worlds.model import build_model, build_tokenizer
+from worlds.pairs.world import WORDS, World, answer_text
 
 _HINTED = 0.62
 _OBEYED = 0.8

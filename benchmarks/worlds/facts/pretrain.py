@@ -1,8 +1,8 @@
-"""Makes the base policy of a draw: `python -m prompt_coevo.demo.facts.pretrain --out DIR`.
+"""Makes the base policy of a draw: `python benchmarks/worlds facts --out DIR`.
 
-It goes on from the first world's base policy, which knows the skills, and learns the longer answers,
-and to believe an explanation nine times in ten. Without one it follows the draw's prior: right on easy
-words, on hard words practically never. The heads are widened, so that vLLM can serve it.
+It goes on from the base policy of the world of pairs, which knows the skills, and learns the longer
+answers, and to believe an explanation nine times in ten. Without one it follows the draw's prior: right on
+easy words, on hard words practically never. The heads are widened, so that vLLM can serve it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from prompt_coevo.demo import world as first_world
-from prompt_coevo.demo.facts.world import (
+from prompt_coevo.demo.digits import SKILL_NAMES, spell
+from prompt_coevo.demo.world import (
     FUNCTION_WORDS,
     LENGTHS,
     WORDS,
@@ -26,9 +26,10 @@ from prompt_coevo.demo.facts.world import (
     answer_text,
     clause,
 )
-from prompt_coevo.demo.model import base_policy_path, build_model, build_tokenizer, widen_heads
-from prompt_coevo.demo.pretrain import Chat, pretrain, shuffled
-from prompt_coevo.demo.world import SKILL_NAMES, spell
+from worlds.model import build_model, build_tokenizer, widen_heads
+from worlds.pairs import world as pairs
+from worlds.pairs.pretrain import Chat, pretrain, shuffled
+from worlds.pairs.world import base_policy_path
 
 _HINTED = 0.62
 _OBEYED = 0.9
@@ -128,7 +129,7 @@ def _like(word: str, known: dict[str, int]) -> str:
     if word in known and word not in WORDS:
         return word
     if word in WORDS:
-        return first_world.WORDS[WORDS.index(word) % len(first_world.WORDS)]
+        return pairs.WORDS[WORDS.index(word) % len(pairs.WORDS)]
     return "means"
 
 

@@ -8,7 +8,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from prompt_coevo.demo.world import FILLERS, FUNCTION_WORDS, SKILL_NAMES, WORDS
+from prompt_coevo.demo.digits import FILLERS, SKILL_NAMES
+from worlds.pairs.world import FUNCTION_WORDS, WORDS
 
 _PAD, _END, _UNKNOWN = "<pad>", "<end>", "<unknown>"
 SPECIAL_WORDS = (_PAD, _END, _UNKNOWN, "<system>", "<user>", "<assistant>")

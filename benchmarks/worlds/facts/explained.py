@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prompt_coevo.demo.facts.world import Task, World, clause
-from prompt_coevo.demo.world import Digits
+from prompt_coevo.demo.digits import Digits
+from prompt_coevo.demo.world import Task, World, clause
 
 
 @dataclass(frozen=True)

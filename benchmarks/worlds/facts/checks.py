@@ -10,11 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from prompt_coevo.demo.evaluate import rewards, undisturbed
-from prompt_coevo.demo.facts.explained import Explained, explained
-from prompt_coevo.demo.facts.splits import held_out_tasks, longer_tasks
-from prompt_coevo.demo.facts.world import WORDS, Task, World, clause, reward
 from prompt_coevo.demo.held_out import LONGEST_ANSWER
+from prompt_coevo.demo.splits import held_out_tasks, longer_tasks
+from prompt_coevo.demo.world import WORDS, Task, World, clause, reward
 from prompt_coevo.errors import SettingsError
+from worlds.facts.explained import Explained, explained
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def check(folder: Path, world: World) -> dict[str, float]:
     if wrong:
         raise SettingsError(
             f"the base policy in {folder} is not fit for draw {world.draw} of the world: "
-            f"{'; '.join(wrong)}; make it again with python -m prompt_coevo.demo.facts.pretrain"
+            f"{'; '.join(wrong)}; make it again with python benchmarks/worlds facts"
         )
     return found
 

@@ -1,0 +1,187 @@
+"""The arms of tier 2: the demo's, with one thing changed each, and methods from outside the package."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from prompt_coevo import Question
+from prompt_coevo.demo.arms import ARMS as DEMO_ARMS
+from prompt_coevo.demo.arms import (
+    FIRST_INSTRUCTION,
+    INSPO,
+    Arm,
+    inspo_arm,
+    p2o_arm,
+    waves_arm,
+)
+from prompt_coevo.demo.digits import SKILL_NAMES
+from prompt_coevo.demo.rule_teacher import ERROR, TeacherKind
+from prompt_coevo.demo.world import Task, World, clause
+from prompt_coevo.placement import question_text
+
+
+@dataclass(frozen=True)
+class Studied:
+    """An arm, and all that is done otherwise in its runs."""
+
+    spec: Arm
+    course: str = "train"
+    """The name of what runs it (`courses.py`)."""
+
+    plugin: str | None = None
+    """The package from docs/plugins that it needs."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What the course is told."""
+
+    teacher: TeacherKind = "reasoning"
+    error: float = ERROR
+    """How often the teacher errs."""
+
+    budgets: float = 1.0
+    """How many times the usual number of rollouts it may use."""
+
+    reserve: int = 0
+    """Rollouts of the budget that training leaves over, for what comes after it."""
+
+    plugins: Callable[[World, int], Mapping[str, object]] | None = None
+    """Further plugins of a run: from world and seed to plugins by name."""
+
+    trainer: Mapping[str, Any] = field(default_factory=dict)
+    """What the trainer's own configuration has otherwise."""
+
+    columns: Callable[[World, Sequence[Task]], Mapping[str, Sequence[str]]] | None = None
+    """Further columns of the training questions."""
+
+
+def _arm(label: str, **values: Any) -> Arm:
+    return Arm(label, {"ground_truth_column": "answer", **values})
+
+
+def _word_of(question: Question) -> str:
+    return question_text(question.prompt).split()[1]
+
+
+def solutions(world: World, tasks: Sequence[Task]) -> dict[str, list[str]]:
+    """What a worked solution would say first, as a column."""
+    return {"solution": [clause(task.word, world.meaning[task.word]) for task in tasks]}
+
+
+def random_hints(world: World, seed: int) -> dict[str, object]:
+    """Hard questions run under an explanation of their own word that is made up, another each time."""
+    from outside import ForTheHard
+
+    def write(question: Question, round: int, count: int) -> list[str]:
+        rng = random.Random(f"{seed}|{question.id}|{round}")
+        draw = lambda: (rng.choice(SKILL_NAMES), rng.choice(SKILL_NAMES))  # noqa: E731
+        return [clause(_word_of(question), draw()) for _ in range(count)]
+
+    return {"hints": ForTheHard(write)}
+
+
+_AFTER: Final = 5_800
+"""What INSPO's search costs that comes after training: six evolutions of seven instructions."""
+
+ARMS: Final[Mapping[str, Studied]] = {
+    "grpo": Studied(DEMO_ARMS["grpo"]),
+    "grpo-twice": Studied(Arm("GRPO, twice the budget"), budgets=2.0),
+    "stream": Studied(DEMO_ARMS["stream"]),
+    "waves": Studied(DEMO_ARMS["waves"]),
+    "waves-bare": Studied(
+        waves_arm('P2O, the paper\'s search, hardness = "bare"', hardness="bare")
+    ),
+    "same-template": Studied(
+        waves_arm("P2O, the paper's search, one template a group", group_templates="same")
+    ),
+    "no-distillation": Studied(p2o_arm("P2O, no distillation", context_distillation=False)),
+    "band": Studied(p2o_arm("P2O, ratio band", distill_ratio="band")),
+    "templated": Studied(p2o_arm("P2O, ratio templated", distill_ratio="templated")),
+    "exact-teacher": Studied(p2o_arm("P2O, teacher never errs"), error=0.0),
+    "poor-teacher": Studied(p2o_arm("P2O, teacher errs 6 times in 10"), error=0.6),
+    "random-teacher": Studied(p2o_arm("P2O, random teacher"), teacher="random"),
+    "filler-teacher": Studied(p2o_arm("P2O, filler teacher"), teacher="filler"),
+    "static": Studied(DEMO_ARMS["static"]),
+    "inspo": Studied(DEMO_ARMS["inspo"]),
+    "inspo-before": Studied(inspo_arm("INSPO, before training", evolution="before")),
+    "inspo-after": Studied(
+        inspo_arm("INSPO, after training", evolution="after", paraphrase=False), reserve=_AFTER
+    ),
+    "inspo-constant": Studied(
+        inspo_arm("INSPO, a constant population", evolution="off", prune=False)
+    ),
+    "inspo-no-verify": Studied(inspo_arm("INSPO, no verify", verify="off")),
+    "inspo-paraphrase": Studied(inspo_arm("INSPO, paraphrase", proposer="paraphrase")),
+    "inspo-history": Studied(inspo_arm("INSPO, history", proposer="history")),
+    "both": Studied(DEMO_ARMS["both"]),
+    "stream-same-template": Studied(
+        _arm(
+            "P2O, one template a group",
+            algorithms=["outside:ONE_TEMPLATE"],
+            plugins={"one-template": {"tau": 0.01, "search_backend": "stream"}},
+        )
+    ),
+    "kl": Studied(p2o_arm("P2O, KL penalty of 0.02"), trainer={"beta": 0.02}),
+    "grpo-kl": Studied(Arm("GRPO, KL penalty of 0.02"), trainer={"beta": 0.02}),
+    "successes-alone": Studied(
+        p2o_arm("P2O, failures under templates left out"), "successes alone"
+    ),
+    "success-weight": Studied(
+        p2o_arm("P2O, successes under templates weigh more"), "weighted", options={"weight": 1.0}
+    ),
+    "random-hints": Studied(_arm("random hints, no search", algorithms=[]), plugins=random_hints),
+    "gold-hints": Studied(
+        _arm(
+            "hints from the gold answer",
+            algorithms=["hints"],
+            row_columns=["solution"],
+            hints={
+                "fraction": 1.0,
+                "success_at": 2.0,  # never: the hint stays whole until it is not needed
+                "share": 0.8,
+                "layout": "{{template}} {{question}}",
+            },
+        ),
+        columns=solutions,
+    ),
+    "frozen": Studied(p2o_arm("P2O's search, the policy frozen"), "frozen"),
+    "frozen-first": Studied(
+        p2o_arm("P2O's search on the frozen policy, then training"),
+        "frozen first",
+        options={"search": 1 / 3},
+    ),
+    "frozen-instruction": Studied(
+        inspo_arm("INSPO's search, the policy frozen", evolve_until=128), "frozen"
+    ),
+    "inspo-oldest-leave": Studied(
+        _arm(
+            "INSPO, the oldest leave, not the worst",
+            algorithms=["outside:TURNING_OVER"],
+            plugins={"turning-over": INSPO},
+        )
+    ),
+    "espl": Studied(
+        _arm("E-SPL", algorithms=["espl"], plugins={"espl": {"instruction": FIRST_INSTRUCTION}}),
+        "crossing",
+        plugin="espl",
+    ),
+    "sdft": Studied(
+        Arm("TRL's SDFT, told the explanations"),
+        "sdft",
+        options={
+            "distillation_mode": "full_logits",
+            "distillation_topk": None,
+            "teacher_prompt_template": "{privileged_context} {prompt}",
+        },
+    ),
+    "sdpo": Studied(
+        Arm("TRL's SDPO"),
+        "sdpo",
+        options={
+            "reprompt_template": "{solution} {prompt}",
+            "solution_template": "{successful_previous_attempt} .",
+        },
+    ),
+}

@@ -1,0 +1,1 @@
+"""Makes base policies for the demo's world, and checks them."""

@@ -1,0 +1,66 @@
+"""Skills on lists of digits, and the strict format in which a policy answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, Literal, Protocol, TypeAlias
+
+Digits: TypeAlias = tuple[int, ...]
+Kind: TypeAlias = Literal["easy", "medium", "hard"]
+"""How well the base policy knows a word."""
+
+FILLERS: Final = ("please", "note", "remember", "carefully", "always", "now")
+
+SKILLS: Final[dict[str, Callable[[Digits], Digits]]] = {
+    "reverse": lambda x: x[::-1],
+    "rotate": lambda x: x[-1:] + x[:-1],
+    "swap-ends": lambda x: x[-1:] + x[1:-1] + x[:1],
+    "add-index": lambda x: tuple((value + place + 1) % 10 for place, value in enumerate(x)),
+    "add-last": lambda x: tuple((value + x[-1]) % 10 for value in x),
+    "add-first": lambda x: tuple((value + x[0]) % 10 for value in x),
+    "swap-pairs": lambda x: tuple(
+        x[place ^ 1] if place ^ 1 < len(x) else x[place] for place in range(len(x))
+    ),
+    "negate-odd": lambda x: tuple(9 - v if place % 2 else v for place, v in enumerate(x)),
+}
+SKILL_NAMES: Final = tuple(SKILLS)
+
+
+class Asked(Protocol):
+    """A question about a list of digits, with its right answer."""
+
+    @property
+    def question(self) -> str: ...
+
+    @property
+    def answer(self) -> Digits: ...
+
+
+def spell(digits: Sequence[int]) -> str:
+    """Digits as text, separated by spaces."""
+    return " ".join(map(str, digits))
+
+
+Head: TypeAlias = Sequence[Collection[str]]
+"""What each of some words may be."""
+
+
+def strict_reward(completion: str, answer: str, heads: Sequence[Head]) -> float:
+    """1 iff the completion is a head and a list for each of `heads`, and the last list is the answer.
+
+    All lists are as long as the answer.
+    """
+    tokens = completion.split()
+    size = len(answer.split())
+    if len(tokens) != sum(len(head) + size for head in heads):
+        return 0.0
+    start = 0
+    for head in heads:
+        end = start + len(head) + size
+        if any(token not in known for token, known in zip(tokens[start:end], head, strict=False)):
+            return 0.0
+        digits = tokens[start + len(head) : end]
+        if not all(len(digit) == 1 and digit.isdecimal() for digit in digits):
+            return 0.0
+        start = end
+    return float(" ".join(tokens[-size:]) == answer)
