@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-from plots import Line, draw
-
 from prompt_coevo import Coevolution, Settings
 from prompt_coevo.demo.leavings import leave
 from prompt_coevo.demo.results import ArmResult, Cracked, Share, WordScore
@@ -59,31 +56,3 @@ def test_the_folder_has_a_table_the_numbers_a_picture_and_a_report(tmp_path: Pat
     assert numbers["command"] == "prompt-coevo demo"
     assert numbers["summary"]["stream"]["hard"] == 0.9
     assert paths[2].read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_same_runs_give_the_same_picture_and_lines_are_told_apart_without_colour(
-    tmp_path: Path,
-) -> None:
-    names = ("GRPO", "P2O", "another")
-    lines = [Line(name, [([0, 400], [0.0, 0.1 * n])], 400) for n, name in enumerate(names)]
-    for name in ("one.svg", "two.svg"):
-        draw({"hard words": lines, "easy words": lines[1:]}, tmp_path / name, "accuracy")
-    one = (tmp_path / "one.svg").read_bytes()
-    assert one == (tmp_path / "two.svg").read_bytes()
-    assert b"<!-- accuracy -->" in one  # what the axis shows
-    # Dashes are written down for all lines but the solid one.
-    assert one.count(b"stroke-dasharray") >= 4
-    for name in names:
-        assert f"<!-- {name} -->".encode() in one
-
-
-def test_a_line_without_runs_is_left_out(tmp_path: Path) -> None:
-    draw({"": [Line("nobody", [], 0), Line("P2O", [([0, 9], [0, 1])], 9)]}, tmp_path / "x.svg", "y")
-    assert b"<!-- nobody -->" not in (tmp_path / "x.svg").read_bytes()
-
-
-@pytest.mark.parametrize("ending", ["png", "svg"])
-def test_the_ending_says_the_format(tmp_path: Path, ending: str) -> None:
-    draw({"": [Line("P2O", [([0, 9], [0, 1])], 9)]}, tmp_path / f"x.{ending}", "y")
-    start = (tmp_path / f"x.{ending}").read_bytes()[:5]
-    assert start == {"png": b"\x89PNG\r", "svg": b"<?xml"}[ending]

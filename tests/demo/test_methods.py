@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,7 @@ def transformer(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module, with a budget of two steps."""
     monkeypatch.syspath_prepend(str(FOLDER))
     module = importlib.import_module("transformer")
-    work = importlib.import_module("prompt_coevo.demo.job")
-    monkeypatch.setattr(work, "Job", partial(work.Job, budget=2 * STEP))
+    monkeypatch.setattr(module, "BUDGET", 2 * STEP)
     return module
 
 

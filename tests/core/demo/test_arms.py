@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from prompt_coevo import Coevolution
-from prompt_coevo.demo.arms import ARMS, FIRST_INSTRUCTION, arm, first_instruction
-from prompt_coevo.demo.names import ARM_NAMES, SUITES
+from prompt_coevo.demo.arms import ARMS, FIRST_INSTRUCTION, arm
+from prompt_coevo.demo.job import first_instruction, settings_of
 from prompt_coevo.demo.results import ArmResult, Cracked, Share, WordScore
 from prompt_coevo.demo.teacher import CLAUSE
 from prompt_coevo.demo.world import World
@@ -17,13 +17,13 @@ COEVOLVING = [name for name, one in ARMS.items() if one.coevolves]
 
 
 def test_an_arm_that_does_not_exist() -> None:
-    with pytest.raises(SettingsError, match="there is no arm 'ppo'; known: grpo, grpo-twice"):
+    with pytest.raises(SettingsError, match="there is no arm 'ppo'; known: grpo, stream"):
         arm("ppo")
 
 
 @pytest.mark.parametrize("name", COEVOLVING)
 def test_an_arms_settings_are_what_it_says(name: str) -> None:
-    settings = ARMS[name].settings(WORLD, 3)
+    settings = settings_of(ARMS[name], WORLD, 3)
     assert settings.seed == 3
     if "p2o" in settings.algorithms:
         assert settings.p2o.tau == 0.01
@@ -35,18 +35,12 @@ def test_an_arms_settings_are_what_it_says(name: str) -> None:
 
 @pytest.mark.parametrize("name", COEVOLVING)
 def test_an_arms_engine_can_be_built(name: str) -> None:
-    assert Coevolution.from_settings(ARMS[name].settings(WORLD, 0)).metrics()
+    assert Coevolution.from_settings(settings_of(ARMS[name], WORLD, 0)).metrics()
 
 
 def test_the_default_of_the_package_is_the_arm_that_is_called_p2o() -> None:
-    assert ARMS["stream"].settings(WORLD, 0).p2o.search_backend == "stream"
-    assert ARMS["waves"].settings(WORLD, 0).p2o.search_backend == "waves"
-
-
-def test_the_suites_name_arms() -> None:
-    for names in SUITES.values():
-        assert set(names) <= set(ARMS)
-        assert len(set(names)) == len(names)
+    assert settings_of(ARMS["stream"], WORLD, 0).p2o.search_backend == "stream"
+    assert settings_of(ARMS["waves"], WORLD, 0).p2o.search_backend == "waves"
 
 
 @pytest.mark.parametrize("draw", [0, 1, 2])
@@ -91,7 +85,3 @@ def test_a_curve_is_the_mean_over_words_however_often_they_are_asked_about() -> 
 def test_the_area_is_the_mean_over_the_budget() -> None:
     by_hand = (0.5 * 0.25 * 100 + 0.5 * (0.25 + 0.5) * 200 + 0.5 * 100) / 400
     assert RESULT.area("hard") == pytest.approx(by_hand, abs=0.003)
-
-
-def test_the_names_that_the_command_line_shows_are_those_of_the_arms() -> None:
-    assert tuple(ARMS) == ARM_NAMES

@@ -145,7 +145,7 @@ def test_commands(tmp_path: Path) -> None:
         "one with a list at its top": file("list.yaml", "- tau: 0.1\n"),
         "a misspelt name in it": file("coevo.yaml", "p2o: {tua: 0.1}\n"),
         "`prompt-coevo presets show p2`": command("presets show p2"),
-        "`prompt-coevo demo --quick --full`": command("demo --quick --full"),
+        "`prompt-coevo demo --quick --budget 400`": command("demo --quick --budget 400"),
     }
     mistakes_page.compare("commands", found)
 

@@ -1,0 +1,47 @@
+"""The curves of the page of results, from runs that are made up."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks" / "methods"
+
+
+@pytest.fixture
+def plots(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module("plots")
+
+
+def test_the_same_runs_give_the_same_picture_and_lines_are_told_apart_without_colour(
+    plots: Any,
+    tmp_path: Path,
+) -> None:
+    names = ("GRPO", "P2O", "another")
+    lines = [plots.Line(name, [([0, 400], [0.0, 0.1 * n])], 400) for n, name in enumerate(names)]
+    for name in ("one.svg", "two.svg"):
+        plots.draw({"hard words": lines, "easy words": lines[1:]}, tmp_path / name, "accuracy")
+    one = (tmp_path / "one.svg").read_bytes()
+    assert one == (tmp_path / "two.svg").read_bytes()
+    assert b"<!-- accuracy -->" in one  # what the axis shows
+    # Dashes are written down for all lines but the solid one.
+    assert one.count(b"stroke-dasharray") >= 4
+    for name in names:
+        assert f"<!-- {name} -->".encode() in one
+
+
+def test_a_line_without_runs_is_left_out(plots: Any, tmp_path: Path) -> None:
+    lines = [plots.Line("nobody", [], 0), plots.Line("P2O", [([0, 9], [0, 1])], 9)]
+    plots.draw({"": lines}, tmp_path / "x.svg", "y")
+    assert b"<!-- nobody -->" not in (tmp_path / "x.svg").read_bytes()
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_the_ending_says_the_format(plots: Any, tmp_path: Path, ending: str) -> None:
+    plots.draw({"": [plots.Line("P2O", [([0, 9], [0, 1])], 9)]}, tmp_path / f"x.{ending}", "y")
+    start = (tmp_path / f"x.{ending}").read_bytes()[:5]
+    assert start == {"png": b"\x89PNG\r", "svg": b"<?xml"}[ending]
