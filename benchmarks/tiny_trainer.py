@@ -12,8 +12,7 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from prompt_coevo.demo.digits import spell
-from prompt_coevo.demo.evaluate import MAX_COMPLETION, chat
+from prompt_coevo.demo.digits import MAX_COMPLETION, chat, spell
 from worlds.pairs.splits import make_splits
 from worlds.pairs.world import World, base_policy_path, reward
 

@@ -13,8 +13,7 @@ import trl
 from checks import loaded
 from tier import Base
 
-from prompt_coevo.demo.digits import spell
-from prompt_coevo.demo.evaluate import chat
+from prompt_coevo.demo.digits import chat, spell
 from prompt_coevo.demo.world import Task
 
 

@@ -20,8 +20,7 @@ from prompt_coevo import Question
 from prompt_coevo.adapters.trl.ratio import DistilRatio
 from prompt_coevo.demo import train as demo
 from prompt_coevo.demo.arms import LEARNING_RATE, QUESTIONS
-from prompt_coevo.demo.digits import spell
-from prompt_coevo.demo.evaluate import chat
+from prompt_coevo.demo.digits import chat, spell
 from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.results import ArmResult
 from prompt_coevo.demo.rule_teacher import ERROR

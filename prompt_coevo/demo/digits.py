@@ -1,4 +1,4 @@
-"""Skills on lists of digits, and the strict format in which a policy answers."""
+"""Questions about lists of digits: skills, the question as a chat, the strict format of an answer."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Final, Literal, Protocol, TypeAlias
 Digits: TypeAlias = tuple[int, ...]
 Kind: TypeAlias = Literal["easy", "medium", "hard"]
 """How well the base policy knows a word."""
+
+MAX_COMPLETION: Final = 18
+"""The longest right answer in training has 17 tokens."""
 
 FILLERS: Final = ("please", "note", "remember", "carefully", "always", "now")
 
@@ -39,6 +42,12 @@ class Asked(Protocol):
 def spell(digits: Sequence[int]) -> str:
     """Digits as text, separated by spaces."""
     return " ".join(map(str, digits))
+
+
+def chat(task: Asked, instruction: str | None = None) -> list[dict[str, str]]:
+    """The question as a chat prompt."""
+    question = [{"role": "user", "content": task.question}]
+    return [{"role": "system", "content": instruction}, *question] if instruction else question
 
 
 Head: TypeAlias = Sequence[Collection[str]]

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from prompt_coevo.demo.digits import Asked, spell
+from prompt_coevo.demo.digits import MAX_COMPLETION, Asked, chat, spell
 from worlds.pairs.world import reward
 
 _ROWS_AT_ONCE = 512
-MAX_COMPLETION = 18
-"""The longest right answer in training has 17 tokens."""
 
 
 @contextmanager
@@ -64,9 +62,3 @@ def rewards(
         )
         found += [grade(text, spell(t.answer)) for text, t in zip(completions, part, strict=True)]
     return np.array(found)
-
-
-def chat(task: Asked, instruction: str | None = None) -> list[dict[str, str]]:
-    """The question as a chat prompt."""
-    question = [{"role": "user", "content": task.question}]
-    return [{"role": "system", "content": instruction}, *question] if instruction else question

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from prompt_coevo.demo.arms import GROUP_SIZE, ROLLOUTS_PER_STEP
-from prompt_coevo.demo.digits import Asked, spell
+from prompt_coevo.demo.digits import MAX_COMPLETION, Asked, chat, spell
 
 
 def build_trainer(
@@ -24,19 +24,18 @@ def build_trainer(
     learning_rate: float,
     columns: Mapping[str, Sequence[str]] | None = None,
     changes: Mapping[str, Any] | None = None,
+    adapter: Any = None,
 ) -> Any:
     """A trainer for these questions.
 
     `base` is the policy's folder; `grade` the reward of a completion, given the right answer;
     `columns` are further ones of the dataset, a value for each question; `changes` are made to the
-    trainer's configuration.
+    trainer's configuration; `adapter` is a configuration of peft.
     """
     import datasets
     import torch
     import transformers
     import trl
-
-    from prompt_coevo.demo.evaluate import chat
 
     _silence(datasets, transformers)
     rows = [{"prompt": chat(task), "answer": spell(task.answer)} for task in tasks]
@@ -49,14 +48,15 @@ def build_trainer(
             grade(one[0]["content"], truth) for one, truth in zip(completions, answer, strict=True)
         ]
 
+    values = trainer_values(out, seed, epochs, learning_rate)
+    values |= {"beta": 0.0, **(changes or {})}
     trainer = trl.GRPOTrainer(
         model=transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32),
         reward_funcs=graded,
-        args=trl.GRPOConfig(
-            **trainer_values(out, seed, epochs, learning_rate), **{"beta": 0.0, **(changes or {})}
-        ),
+        args=trl.GRPOConfig(**values),
         train_dataset=dataset,
         processing_class=transformers.AutoTokenizer.from_pretrained(base),
+        peft_config=adapter,
     )
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer
@@ -64,8 +64,6 @@ def build_trainer(
 
 def trainer_values(out: Path, seed: int, epochs: int, learning_rate: float) -> dict[str, Any]:
     """What all trainers have in common, by the names of TRL's configurations."""
-    from prompt_coevo.demo.evaluate import MAX_COMPLETION
-
     return {
         "output_dir": str(out),
         "seed": seed,

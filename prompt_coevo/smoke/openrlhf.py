@@ -6,23 +6,22 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from prompt_coevo.demo.digits import spell
-from prompt_coevo.smoke import rewards, world
+from prompt_coevo.demo.digits import MAX_COMPLETION, chat, spell
+from prompt_coevo.smoke import world
 from prompt_coevo.smoke.parts import (
-    COMPLETION_TOKENS,
     EPOCHS,
     GROUP,
     LEARNING_RATE,
     PROMPT_TOKENS,
     QUESTIONS_PER_STEP,
+    ROLLOUTS_PER_STEP,
     Command,
     Door,
     Evidence,
-    Place,
     Variant,
-    flat,
+    method_and_file,
     ours,
     ray_variants,
 )
@@ -32,42 +31,42 @@ _BOARD: Final = "board"
 _OUR_METRICS: Final = "train/coevo/"
 
 
-def _prepare(variant: Variant, place: Place) -> Command:
-    rows = [{"input": world.chat(t), "label": spell(t.answer)} for t in world.tasks()]
+def _prepare(variant: Variant, folder: Path, cpu: bool) -> Command:
+    rows = [{"input": chat(task), "label": spell(task.answer)} for task in world.tasks()]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (place.folder / _DATA).write_text(lines, "utf-8")
-    module = "prompt_coevo.adapters.openrlhf"
-    arguments = [*_arguments(place.folder), *variant.host, *_flags(variant.coevo)]
+    (folder / _DATA).write_text(lines, "utf-8")
+    method, file = method_and_file(variant, folder)
+    flags = ["--coevo.method", method, "--coevo.config_file", str(file)]
+    start = [sys.executable, "-m", "prompt_coevo.adapters.openrlhf"]
     # The datasets' cache is made anew: a file of another run may have had the same name.
-    caches = {"HF_DATASETS_CACHE": str(place.folder / "cache")}
-    return Command([sys.executable, "-m", module, *arguments], caches)
+    caches = {"HF_DATASETS_CACHE": str(folder / "cache")}
+    return [*start, *_arguments(folder), *variant.host, *flags], caches
 
 
 def _arguments(folder: Path) -> list[str]:
-    rows = GROUP * QUESTIONS_PER_STEP
     values = {
         "actor.model_name_or_path": world.policy_path(),
         "actor.num_gpus_per_node": 1,
         "actor.adam.lr": LEARNING_RATE,
         "actor.lr_scheduler": "constant",
         "actor.lr_warmup_ratio": 0,
-        "reward.remote_url": Path(rewards.__file__),
+        "reward.remote_url": world.FILE,
         "vllm.num_engines": 1,
         "vllm.gpu_memory_utilization": 0.3,
         "data.prompt_dataset": folder / _DATA,
         "data.input_key": "input",
         "data.label_key": "label",
-        "data.max_len": PROMPT_TOKENS + COMPLETION_TOKENS,
-        "rollout.max_new_tokens": COMPLETION_TOKENS,
+        "data.max_len": PROMPT_TOKENS + MAX_COMPLETION,
+        "rollout.max_new_tokens": MAX_COMPLETION,
         "rollout.batch_size": QUESTIONS_PER_STEP,
         "rollout.n_samples_per_prompt": GROUP,
-        "rollout.micro_batch_size": rows,
-        "train.batch_size": rows,
-        "train.micro_batch_size": rows,
+        "rollout.micro_batch_size": ROLLOUTS_PER_STEP,
+        "train.batch_size": ROLLOUTS_PER_STEP,
+        "train.micro_batch_size": ROLLOUTS_PER_STEP,
         "train.num_episodes": EPOCHS,
         "train.seed": 0,
         "algo.advantage.estimator": "group_norm",
-        # With it the sampler's log-probs are there, which band and templated need.
+        # With it the sampler's log-probs are there, which are compared with the trainer's.
         "algo.advantage.is_correction_level": "token",
         "algo.kl.init_coef": 0,
         "ds.zero_stage": 2,
@@ -81,15 +80,8 @@ def _arguments(folder: Path) -> list[str]:
     return [*given, *(f"--{name}" for name in switches), "--train.colocate_all"]
 
 
-def _flags(coevo: Mapping[str, Any]) -> list[str]:
-    values = dict(coevo)
-    (method,) = values.pop("algorithms")
-    given = [f"--coevo.{name}={value}" for name, value in flat(values).items()]
-    return ["--coevo.method", method, *given]
-
-
-def _read(variant: Variant, place: Place) -> Evidence:
-    return evidence(dict(_series(place.folder / _BOARD)))
+def _read(variant: Variant, folder: Path) -> Evidence:
+    return evidence(dict(_series(folder / _BOARD)))
 
 
 def evidence(series: Mapping[str, Sequence[float]]) -> Evidence:
@@ -121,7 +113,7 @@ DOOR: Final = Door(
     "OpenRLHF",
     ("torch", "openrlhf", "deepspeed", "ray", "vllm", "flash_attn", "tensorboard"),
     {"vllm": "openrlhf[vllm]", "flash_attn": "flash-attn"},
-    ray_variants(("--actor.gradient_checkpointing_enable",)),
+    ray_variants("--actor.gradient_checkpointing_enable"),
     _prepare,
     _read,
 )

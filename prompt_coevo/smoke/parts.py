@@ -1,22 +1,26 @@
-"""What the smoke of every door is made of: variants, the command of one, and what a run leaves."""
+"""What the smoke of every door is made of: variants, their settings, and what a run leaves."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 GROUP: Final = 4
 """Rollouts of a question."""
 QUESTIONS: Final = 16
 QUESTIONS_PER_STEP: Final = 4
+ROLLOUTS_PER_STEP: Final = GROUP * QUESTIONS_PER_STEP
 EPOCHS: Final = 3
 STEPS: Final = EPOCHS * QUESTIONS // QUESTIONS_PER_STEP
 PROMPT_TOKENS: Final = 200
-COMPLETION_TOKENS: Final = 18
-"""Together less than the 256 positions of the policy. The longest right answer has 17 tokens."""
+"""With a completion less than the 256 positions of the policy."""
 LEARNING_RATE: Final = 4e-4
+
+Command: TypeAlias = tuple[Sequence[str], Mapping[str, str]]
+"""A process to start, and what its environment has besides."""
 
 
 @dataclass(frozen=True)
@@ -39,24 +43,6 @@ class Variant:
     gpus: int = 1
     on_cpu: bool = False
     """Whether it can run without any GPU."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where and how a variant runs."""
-
-    folder: Path
-    """Of this variant; everything that it writes is below it."""
-
-    cpu: bool = False
-
-
-@dataclass(frozen=True)
-class Command:
-    """A process to start, and what its environment has besides."""
-
-    arguments: Sequence[str]
-    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -101,11 +87,12 @@ class Door:
     """By package: what to give to `pip install`."""
 
     variants: tuple[Variant, ...]
-    prepare: Callable[[Variant, Place], Command]
-    """Writes what the variant's process needs, and says how it is started."""
+    prepare: Callable[[Variant, Path, bool], Command]
+    """Writes what the variant's process needs into its folder, and says how it is started; the last
+    argument is true on a CPU."""
 
-    read: Callable[[Variant, Place], Evidence]
-    """Raises OSError, KeyError or ValueError if the run did not leave what it should."""
+    read: Callable[[Variant, Path], Evidence]
+    """Raises OSError, KeyError or ValueError if the run did not leave what it should in the folder."""
 
 
 # The settings of the package, the same for every door.
@@ -142,20 +129,24 @@ INSPO: Final[Mapping[str, Any]] = {
         "rounds": 1,
     },
 }
-BAND: Final[Mapping[str, Any]] = {**WAVES, "distill_ratio": "band"}
-TEMPLATED: Final[Mapping[str, Any]] = {**WAVES, "distill_ratio": "templated"}
 
 
-def ray_variants(checkpointing: tuple[str, ...]) -> tuple[Variant, ...]:
-    """What the doors with Ray and vLLM both try; the arguments are those of the host."""
+def ray_variants(checkpointing: str) -> tuple[Variant, ...]:
+    """What the doors with Ray and vLLM both try; the argument is the host's."""
     return (
         Variant("p2o", "P2O, the paper's search, bf16, vLLM", WAVES),
         Variant("stream", "P2O, the streaming search", STREAM),
         Variant("inspo", "INSPO", INSPO),
-        Variant("band", 'distill_ratio = "band"', BAND),
-        Variant("templated", 'distill_ratio = "templated"', TEMPLATED),
-        Variant("checkpointing", "P2O, gradient checkpointing", WAVES, checkpointing),
+        Variant("checkpointing", "P2O, gradient checkpointing", WAVES, (checkpointing,)),
     )
+
+
+def method_and_file(variant: Variant, folder: Path) -> tuple[str, Path]:
+    """Write the variant's settings into the folder; return the method's flag and the file."""
+    file = folder / "coevo.yaml"
+    file.write_text(json.dumps(variant.coevo, indent=1), "utf-8")  # JSON is YAML
+    (method,) = variant.coevo["algorithms"]
+    return method, file
 
 
 def ours(metrics: Mapping[str, float], prefix: str) -> dict[str, float]:
@@ -165,14 +156,3 @@ def ours(metrics: Mapping[str, float], prefix: str) -> dict[str, float]:
         for name, value in metrics.items()
         if name.startswith(prefix)
     }
-
-
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings by their dotted names."""
-    found: dict[str, Any] = {}
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{name}.")
-        else:
-            found[prefix + name] = value
-    return found

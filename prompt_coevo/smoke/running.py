@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from prompt_coevo.extras import is_installed
 from prompt_coevo.smoke.checks import checks
-from prompt_coevo.smoke.parts import Command, Door, Place, Variant
+from prompt_coevo.smoke.parts import Command, Door, Variant
 from prompt_coevo.visible import in_a_line
 
 State: TypeAlias = Literal["works", "failed", "not there"]
@@ -62,8 +62,8 @@ def run_all(
         if lacking := missing(door, variant, len(gpus)):
             yield Outcome(variant, "not there", lacking)
             continue
-        place = Place((folder / variant.name).absolute(), cpu=not gpus)
-        place.folder.mkdir(parents=True)
+        place = (folder / variant.name).absolute()
+        place.mkdir(parents=True)
         began = time.monotonic()
         state, said = _run(door, variant, place, limit_s, gpus)
         yield Outcome(variant, state, said, time.monotonic() - began)
@@ -85,12 +85,12 @@ def missing(door: Door, variant: Variant, gpus: int) -> str | None:
 
 
 def _run(
-    door: Door, variant: Variant, place: Place, limit_s: float, gpus: Sequence[str]
+    door: Door, variant: Variant, folder: Path, limit_s: float, gpus: Sequence[str]
 ) -> tuple[State, str]:
-    log = place.folder / LOG
+    log = folder / LOG
     try:
-        command = door.prepare(variant, place)
-        status = _process(command, place, limit_s, gpus[: variant.gpus])
+        command = door.prepare(variant, folder, not gpus)
+        status = _process(command, folder, limit_s, gpus[: variant.gpus])
     except OSError as error:
         return "failed", f"it could not be started: {in_a_line(error, _SHOWN)}"
     if status is None:
@@ -98,7 +98,7 @@ def _run(
     if status:
         return "failed", f"exit status {status}: {_last_words(log)}; see {log}"
     try:
-        found = checks(variant, door.read(variant, place))
+        found = checks(variant, door.read(variant, folder))
     except (OSError, KeyError, ValueError, TypeError) as error:
         told = in_a_line(f"{type(error).__name__}: {error}", _SHOWN)
         return "failed", f"it ended well, but what it left cannot be read ({told}); see {log}"
@@ -108,13 +108,14 @@ def _run(
     return "works", "; ".join(check.said for check in found)
 
 
-def _process(command: Command, place: Place, limit_s: float, gpus: Sequence[str]) -> int | None:
+def _process(command: Command, folder: Path, limit_s: float, gpus: Sequence[str]) -> int | None:
     """The exit status, or None if the time was over. Nothing that was started is left over."""
-    with (place.folder / LOG).open("wb") as log:
+    arguments, own = command
+    with (folder / LOG).open("wb") as log:
         process = subprocess.Popen(
-            command.arguments,
-            cwd=place.folder,
-            env={**_environment(gpus), **command.environment},
+            arguments,
+            cwd=folder,
+            env={**_environment(gpus), **own},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

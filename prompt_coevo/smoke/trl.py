@@ -1,27 +1,42 @@
-"""TRL: GRPOTrainer with the callback, in a process of its own (`trl_run.py`)."""
+"""TRL: GRPOTrainer with the callback; `python -m prompt_coevo.smoke.trl FOLDER` does a folder's job."""
 
 from __future__ import annotations
 
 import json
+import math
+import os
+import socket
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Final
 
+from prompt_coevo.demo.digits import chat
+from prompt_coevo.demo.trainer import build_trainer
+from prompt_coevo.demo.world import reward
+from prompt_coevo.smoke import world
 from prompt_coevo.smoke.parts import (
-    BAND,
+    EPOCHS,
+    GROUP,
     INSPO,
+    LEARNING_RATE,
+    ROLLOUTS_PER_STEP,
     STREAM,
-    TEMPLATED,
     WAVES,
     Command,
     Door,
     Evidence,
-    Place,
     Variant,
+    ours,
 )
 
-JOB: Final = "job.json"
-RESULT: Final = "result.json"
+_JOB: Final = "job.json"
+_RESULT: Final = "result.json"
+_OUR_METRICS: Final = "coevo/"
+_LORA: Final = "lora"
 SERVER: Final = "server"
 """Among a variant's values for the trainer: a vLLM server is started first, on another GPU."""
 
@@ -31,58 +46,20 @@ _VLLM: Final[Mapping[str, Any]] = {
     "vllm_gpu_memory_utilization": 0.3,
     "vllm_max_model_length": 256,
 }
+_SERVER: Final[Mapping[str, Any]] = {"use_vllm": True, "vllm_mode": "server", SERVER: True}
+_CHECKPOINTING: Final[Mapping[str, Any]] = {"gradient_checkpointing": True}
 
 
-def _on_cpu(
-    name: str,
-    says: str,
-    coevo: Mapping[str, Any],
-    host: Mapping[str, Any] | None = None,
-    *packages: str,
-) -> Variant:
-    return Variant(name, says, coevo, host or {}, packages=packages, on_cpu=True)
-
-
-_VARIANTS: Final = (
-    _on_cpu("p2o", "P2O, the paper's search, bf16", WAVES),
-    _on_cpu("stream", "P2O, the streaming search", STREAM),
-    _on_cpu("inspo", "INSPO", INSPO),
-    _on_cpu("band", 'distill_ratio = "band"', BAND),
-    _on_cpu("templated", 'distill_ratio = "templated"', TEMPLATED),
-    _on_cpu("lora", "P2O, LoRA", WAVES, {"lora": True}, "peft"),
-    _on_cpu(
-        "checkpointing", "P2O, gradient checkpointing", WAVES, {"gradient_checkpointing": True}
-    ),
-    Variant("vllm", "P2O, vLLM colocated", WAVES, _VLLM, ("vllm",)),
-    Variant("vllm-band", 'vLLM colocated, distill_ratio = "band"', BAND, _VLLM, ("vllm",)),
-    Variant(
-        "vllm-templated",
-        'vLLM colocated, distill_ratio = "templated"',
-        TEMPLATED,
-        _VLLM,
-        ("vllm",),
-    ),
-    Variant(
-        "vllm-server",
-        "P2O, a vLLM server on a second GPU",
-        WAVES,
-        {"use_vllm": True, "vllm_mode": "server", SERVER: True},
-        ("vllm",),
-        gpus=2,
-    ),
-)
-
-
-def _prepare(variant: Variant, place: Place) -> Command:
-    job = {"coevo": variant.coevo, "trainer": variant.host, "cpu": place.cpu}
-    (place.folder / JOB).write_text(json.dumps(job), "utf-8")
+def _prepare(variant: Variant, folder: Path, cpu: bool) -> Command:
+    job = {"coevo": variant.coevo, "trainer": dict(variant.host), "cpu": cpu}
+    (folder / _JOB).write_text(json.dumps(job), "utf-8")
     # With several GPUs to be seen in one process, transformers would spread the batch over them.
-    seen = {"CUDA_VISIBLE_DEVICES": ""} if place.cpu else {}
-    return Command([sys.executable, "-m", "prompt_coevo.smoke.trl_run", str(place.folder)], seen)
+    seen = {"CUDA_VISIBLE_DEVICES": ""} if cpu else {}
+    return [sys.executable, "-m", "prompt_coevo.smoke.trl", str(folder)], seen
 
 
-def _read(variant: Variant, place: Place) -> Evidence:
-    return Evidence(**json.loads((place.folder / RESULT).read_text("utf-8")))
+def _read(variant: Variant, folder: Path) -> Evidence:
+    return Evidence(**json.loads((folder / _RESULT).read_text("utf-8")))
 
 
 DOOR: Final = Door(
@@ -90,7 +67,140 @@ DOOR: Final = Door(
     "TRL",
     ("torch", "transformers", "accelerate", "datasets", "trl"),
     {"vllm": "prompt-coevo[trl,vllm]", "peft": "peft"},
-    _VARIANTS,
+    (
+        Variant("p2o", "P2O, the paper's search, bf16", WAVES, on_cpu=True),
+        Variant("stream", "P2O, the streaming search", STREAM, on_cpu=True),
+        Variant("inspo", "INSPO", INSPO, on_cpu=True),
+        Variant("lora", "P2O, LoRA", WAVES, {_LORA: True}, ("peft",), on_cpu=True),
+        Variant("checkpointing", "P2O, gradient checkpointing", WAVES, _CHECKPOINTING, on_cpu=True),
+        Variant("vllm", "P2O, vLLM colocated", WAVES, _VLLM, ("vllm",)),
+        Variant("vllm-server", "P2O, vLLM's server on a second GPU", WAVES, _SERVER, ("vllm",), 2),
+    ),
     _prepare,
     _read,
 )
+
+
+class Looking:
+    """Looks at what reaches the loss of a trainer, below the callback, which is attached later."""
+
+    def __init__(self, trainer: Any) -> None:
+        self.prompts = self.strangers = 0
+        self.difference: float | None = None
+        self._questions = {
+            tuple(
+                trainer.processing_class.apply_chat_template(
+                    chat(task), add_generation_prompt=True, tokenize=True, return_dict=True
+                )["input_ids"]
+            )
+            for task in world.tasks()
+        }
+        self._compute_loss = trainer._compute_loss
+        trainer._compute_loss = self._looked_at
+
+    def _looked_at(self, model: Any, inputs: Any) -> Any:
+        pairs = zip(inputs["prompt_ids"].tolist(), inputs["prompt_mask"].tolist(), strict=True)
+        for ids, mask in pairs:
+            prompt = tuple(token for token, real in zip(ids, mask, strict=True) if real)
+            self.prompts += 1
+            self.strangers += prompt not in self._questions
+        sampler, old = inputs.get("sampling_per_token_logps"), inputs.get("old_per_token_logps")
+        if sampler is not None and old is not None:
+            # In rows under a template the door has put one in the other's place: they add nothing.
+            apart = ((sampler - old).abs() * inputs["completion_mask"]).max().item()
+            known = 0.0 if self.difference is None else self.difference
+            self.difference = apart if math.isnan(apart) else max(known, apart)
+        return self._compute_loss(model, inputs)
+
+
+def main(folder: Path) -> None:
+    """Train, and write what is to be judged."""
+    from prompt_coevo.adapters.trl import (
+        CoevoCallback,  # with torch, which the command line does without
+    )
+
+    job = json.loads((folder / _JOB).read_text("utf-8"))
+    host = dict(job["trainer"])
+    lora, server = host.pop(_LORA, False), host.pop(SERVER, False)
+    with _server(folder) if server else nullcontext({}) as address:
+        changes = {
+            "per_device_train_batch_size": ROLLOUTS_PER_STEP,
+            "num_generations": GROUP,
+            "use_cpu": job["cpu"],
+            "bf16": not job["cpu"],
+            **host,
+            **address,
+        }
+        trainer = build_trainer(
+            world.policy_path(),
+            world.tasks(),
+            reward,
+            out=folder / "out",
+            seed=0,
+            epochs=EPOCHS,
+            learning_rate=LEARNING_RATE,
+            changes=changes,
+            adapter=_lora() if lora else None,
+        )
+        looking = Looking(trainer)
+        trainer.add_callback(CoevoCallback(trainer, job["coevo"]))
+        trainer.train()
+    looked_at_prompts = "inspo" not in job["coevo"]
+    steps = [entry for entry in trainer.state.log_history if "loss" in entry]
+    evidence = Evidence(
+        losses=[entry["loss"] for entry in steps],
+        gradients=[entry["grad_norm"] for entry in steps],
+        metrics=ours(steps[-1], _OUR_METRICS),
+        templated=max(entry.get(f"{_OUR_METRICS}templated_fraction", 0.0) for entry in steps),
+        prompts=looking.prompts if looked_at_prompts else None,
+        strangers=looking.strangers if looked_at_prompts else 0,
+        difference=looking.difference,
+        measure="log-probs, at most",
+    )
+    (folder / _RESULT).write_text(json.dumps(asdict(evidence)), "utf-8")
+
+
+def _lora() -> Any:
+    from peft import LoraConfig
+
+    return LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")
+
+
+@contextmanager
+def _server(folder: Path) -> Iterator[Mapping[str, Any]]:
+    """TRL's vLLM server on the second GPU that this process may see; the trainer has the first one.
+
+    It ends with this process's group at the latest.
+    """
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES") or "0,1"
+    first, second, *_ = seen.split(",")
+    os.environ["CUDA_VISIBLE_DEVICES"] = first  # nothing of CUDA was touched by now
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        *(sys.executable, "-m", "trl.cli.main", "vllm-serve"),
+        *("--model", str(world.policy_path()), "--host", "127.0.0.1", "--port", str(port)),
+        *("--max_model_len", "256", "--gpu_memory_utilization", "0.3", "--enforce_eager", "true"),
+    ]
+    with (folder / "server.txt").open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": second},
+        )
+    try:
+        yield {"vllm_server_host": "127.0.0.1", "vllm_server_port": port}
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from prompt_coevo.demo.digits import spell
-from prompt_coevo.smoke import rewards, world
+from prompt_coevo.demo.digits import MAX_COMPLETION, chat, spell
+from prompt_coevo.smoke import world
 from prompt_coevo.smoke.parts import (
-    COMPLETION_TOKENS,
     EPOCHS,
     GROUP,
     LEARNING_RATE,
     PROMPT_TOKENS,
     QUESTIONS_PER_STEP,
+    ROLLOUTS_PER_STEP,
     WAVES,
     Command,
     Door,
     Evidence,
-    Place,
     Variant,
-    flat,
+    method_and_file,
     ours,
     ray_variants,
 )
@@ -45,17 +43,17 @@ _LORA: Final = (
 )
 
 
-def _prepare(variant: Variant, place: Place) -> Command:
-    _write_questions(place.folder / _DATA)
-    arguments = [*_arguments(place.folder), *variant.host, *_flags(variant.coevo)]
-    return Command(
-        [sys.executable, "-m", "verl.trainer.main_ppo", *arguments],
-        {"VERL_FILE_LOGGER_PATH": str(place.folder / _METRICS), "HYDRA_FULL_ERROR": "1"},
+def _prepare(variant: Variant, folder: Path, cpu: bool) -> Command:
+    _write_questions(folder / _DATA)
+    method, file = method_and_file(variant, folder)
+    flags = [f"+coevo={method}", f"coevo.config_file={file}"]
+    return (
+        [sys.executable, "-m", "verl.trainer.main_ppo", *_arguments(folder), *variant.host, *flags],
+        {"VERL_FILE_LOGGER_PATH": str(folder / _METRICS), "HYDRA_FULL_ERROR": "1"},
     )
 
 
 def _arguments(folder: Path) -> list[str]:
-    rows = GROUP * QUESTIONS_PER_STEP
     return [
         f"hydra.run.dir={folder / 'composed'}",
         "algorithm.adv_estimator=grpo",
@@ -64,7 +62,7 @@ def _arguments(folder: Path) -> list[str]:
         f"data.val_files={folder / _DATA}",
         f"data.train_batch_size={QUESTIONS_PER_STEP}",
         f"data.max_prompt_length={PROMPT_TOKENS}",
-        f"data.max_response_length={COMPLETION_TOKENS}",
+        f"data.max_response_length={MAX_COMPLETION}",
         "data.dataloader_num_workers=0",
         "data.seed=0",
         f"{_MODEL}.path={world.policy_path()}",
@@ -73,7 +71,7 @@ def _arguments(folder: Path) -> list[str]:
         f"+{_MODEL}.override_config.attn_implementation=sdpa",
         f"{_ACTOR}.optim.lr={LEARNING_RATE}",
         f"{_ACTOR}.ppo_mini_batch_size={QUESTIONS_PER_STEP}",
-        f"{_ACTOR}.ppo_micro_batch_size_per_gpu={rows}",
+        f"{_ACTOR}.ppo_micro_batch_size_per_gpu={ROLLOUTS_PER_STEP}",
         f"{_ACTOR}.use_kl_loss=False",
         f"{_ROLLOUT}.name=vllm",
         f"{_ROLLOUT}.n={GROUP}",
@@ -82,9 +80,9 @@ def _arguments(folder: Path) -> list[str]:
         f"{_ROLLOUT}.gpu_memory_utilization=0.3",
         f"{_ROLLOUT}.max_model_len=256",
         f"{_ROLLOUT}.tensor_model_parallel_size=1",
-        f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu={rows}",
+        f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu={ROLLOUTS_PER_STEP}",
         f"{_ROLLOUT}.agent.num_workers=1",
-        f"reward.custom_reward_function.path={Path(rewards.__file__)}",
+        f"reward.custom_reward_function.path={world.FILE}",
         "reward.num_workers=1",
         "trainer.nnodes=1",
         "trainer.n_gpus_per_node=1",
@@ -99,27 +97,13 @@ def _arguments(folder: Path) -> list[str]:
     ]
 
 
-def _flags(coevo: Mapping[str, Any]) -> list[str]:
-    values = dict(coevo)
-    (method,) = values.pop("algorithms")
-    return [
-        f"+coevo={method}",
-        *(f"coevo.{name}={_written(value)}" for name, value in flat(values).items()),
-    ]
-
-
-def _written(value: Any) -> str:
-    """As hydra reads it."""
-    return f"'{value}'" if isinstance(value, str) else str(value)
-
-
 def _write_questions(path: Path) -> None:
     import datasets
 
     rows = [
         {
             "data_source": "smoke",
-            "prompt": world.chat(task),
+            "prompt": chat(task),
             "ability": "smoke",
             "reward_model": {"style": "rule", "ground_truth": spell(task.answer)},
             "extra_info": {"index": number},
@@ -129,10 +113,10 @@ def _write_questions(path: Path) -> None:
     datasets.Dataset.from_list(rows).to_parquet(path)
 
 
-def _read(variant: Variant, place: Place) -> Evidence:
-    steps = [one["data"] for one in _records(place.folder / _METRICS)]
+def _read(variant: Variant, folder: Path) -> Evidence:
+    steps = [one["data"] for one in _records(folder / _METRICS)]
     trained = [one for one in steps if "actor/pg_loss" in one]
-    prompts = None if "inspo" in variant.coevo else _trained_prompts(place.folder / _DUMPS)
+    prompts = None if "inspo" in variant.coevo else _trained_prompts(folder / _DUMPS)
     # The chat template writes roles as special tokens, which the dumps leave out.
     known = {task.question for task in world.tasks()}
     apart = [one["training/rollout_probs_diff_max"] for one in trained]
@@ -167,7 +151,7 @@ DOOR: Final = Door(
     "VeRL",
     ("torch", "verl", "transfer_queue", "ray", "datasets", "vllm"),
     {"vllm": "verl[vllm]", "ray": "verl[vllm]"},
-    (*ray_variants((_CHECKPOINTING,)), Variant("lora", "P2O, LoRA", WAVES, _LORA)),
+    (*ray_variants(_CHECKPOINTING), Variant("lora", "P2O, LoRA", WAVES, _LORA)),
     _prepare,
     _read,
 )

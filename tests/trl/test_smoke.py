@@ -12,7 +12,7 @@ from trl import GRPOConfig
 
 from prompt_coevo.smoke import openrlhf
 from prompt_coevo.smoke.checks import checks
-from prompt_coevo.smoke.parts import WAVES, Place, Variant
+from prompt_coevo.smoke.parts import WAVES, Variant
 from prompt_coevo.smoke.trl import DOOR, SERVER
 
 CODE = "from prompt_coevo.cli import main; main()"
@@ -45,9 +45,9 @@ ALSO = [
 @pytest.mark.long
 @pytest.mark.parametrize("variant", ALSO)
 def test_policies_of_other_kinds_train_on_bare_questions(variant: Variant, tmp_path: Path) -> None:
-    place = Place(tmp_path, cpu=True)
-    subprocess.run(DOOR.prepare(variant, place).arguments, check=True, cwd=tmp_path)
-    found = checks(variant, DOOR.read(variant, place))
+    command, _ = DOOR.prepare(variant, tmp_path, True)
+    subprocess.run(command, check=True, cwd=tmp_path)
+    found = checks(variant, DOOR.read(variant, tmp_path))
     assert [one.said for one in found if not one.holds] == []
     assert any(one.said == "192 of 192 rows trained on the bare question" for one in found)
 
@@ -56,10 +56,9 @@ def test_policies_of_other_kinds_train_on_bare_questions(variant: Variant, tmp_p
 def test_a_run_that_trains_on_templates_is_found_out(tmp_path: Path) -> None:
     """The same run without the exchange of prompts, which P2O is all about."""
     variant = Variant("bent", "", {**WAVES, "context_distillation": False}, {}, on_cpu=True)
-    place = Place(tmp_path, cpu=True)
-    command = DOOR.prepare(variant, place)
-    subprocess.run(command.arguments, check=True, cwd=tmp_path)
-    failed = [one.said for one in checks(variant, DOOR.read(variant, place)) if not one.holds]
+    command, _ = DOOR.prepare(variant, tmp_path, True)
+    subprocess.run(command, check=True, cwd=tmp_path)
+    failed = [one.said for one in checks(variant, DOOR.read(variant, tmp_path)) if not one.holds]
     assert len(failed) == 1
     assert failed[0].endswith(" of 192 rows trained on the bare question")
 
@@ -105,7 +104,7 @@ def test_what_openrlhf_writes_for_tensorboard_is_read(tmp_path: Path) -> None:
         for name, values in numbers.items():
             for step, value in enumerate(values, 1):
                 writer.add_scalar(name, value, step)
-    found = openrlhf.DOOR.read(openrlhf.DOOR.variants[0], Place(tmp_path))
+    found = openrlhf.DOOR.read(openrlhf.DOOR.variants[0], tmp_path)
     assert (found.losses, found.gradients) == ([0.5, -0.25], [1.0, 2.0])
     assert (found.metrics, found.templated) == ({"cover_templates": 3.0}, 0.75)
     assert found.difference == 0.5

@@ -14,8 +14,9 @@ from verl.utils.config import validate_config
 from helpers.verl_launch import launch
 from helpers.verl_run import VerlRun
 from prompt_coevo.doors.hydra_group import read_settings
+from prompt_coevo.settings import Settings
 from prompt_coevo.smoke.checks import checks
-from prompt_coevo.smoke.parts import Place, Variant
+from prompt_coevo.smoke.parts import Variant
 from prompt_coevo.smoke.verl import DOOR
 from prompt_coevo.smoke.world import answer
 
@@ -28,7 +29,7 @@ ONLY_WITH_A_GPU = (
 
 
 def overrides(variant: Variant, folder: Path) -> list[str]:
-    _, option, module, *rest = DOOR.prepare(variant, Place(folder)).arguments
+    (_, option, module, *rest), _ = DOOR.prepare(variant, folder, False)
     assert (option, module) == ("-m", "verl.trainer.main_ppo")
     return rest
 
@@ -43,8 +44,8 @@ def test_verl_and_the_plugin_take_it(variant: Variant, tmp_path: Path) -> None:
         validate_config(config, use_reference_policy=False, use_critic=False)
     settings = read_settings(config.coevo)
     assert settings.reflection.function is answer
-    assert settings.algorithms == tuple(variant.coevo["algorithms"])
-    assert settings.distill_ratio == variant.coevo.get("distill_ratio", "clean")
+    told = settings.model_dump(exclude={"config_file"})
+    assert told == Settings(**variant.coevo).model_dump(exclude={"config_file"})
     if variant.name == "lora":
         assert config.actor_rollout_ref.model.lora_rank == 8
 
@@ -59,7 +60,7 @@ def test_what_a_run_leaves_is_read(name: str, tmp_path: Path) -> None:
         result = run.wait()
         assert result.returncode == 0, result.tail
         shutil.copy(run._logs / "metrics.jsonl", tmp_path)
-    found: Any = DOOR.read(variant, Place(tmp_path))
+    found: Any = DOOR.read(variant, tmp_path)
     made = checks(variant, found)
     assert [one.said for one in made if not one.holds] == []
     assert found.difference < 1e-3

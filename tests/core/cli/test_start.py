@@ -11,7 +11,7 @@ HEAVY = {
     "jinja2",
     "litellm",
     "numpy",
-    "prompt_coevo.demo.arms",
+    "prompt_coevo.demo.world",
     "prompt_coevo.engine.coevolution",
     "prompt_coevo.settings.model",
     "pydantic_settings",

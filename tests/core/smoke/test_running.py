@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from prompt_coevo.smoke.checks import checks
-from prompt_coevo.smoke.parts import INSPO, STEPS, STREAM, WAVES, Command, Door, Evidence, Variant
+from prompt_coevo.smoke.parts import INSPO, STEPS, STREAM, WAVES, Door, Evidence, Variant
 from prompt_coevo.smoke.running import LOG, Outcome, end, missing, run_all
 from prompt_coevo.smoke.table import markdown
 
@@ -36,8 +36,8 @@ def door(*variants: Variant, packages: tuple[str, ...] = ()) -> Door:
         packages,
         {"vllm": "prompt-coevo[vllm]"},
         variants,
-        lambda variant, place: Command([sys.executable, "-c", str(variant.host)], {"MINE": "1"}),
-        lambda variant, place: Evidence(**json.loads((place.folder / "left.json").read_text())),
+        lambda variant, folder, cpu: ([sys.executable, "-c", str(variant.host)], {"MINE": "1"}),
+        lambda variant, folder: Evidence(**json.loads((folder / "left.json").read_text())),
     )
 
 
