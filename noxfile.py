@@ -70,7 +70,7 @@ def run_tests(session: nox.Session, *arguments: str, most: int = 4) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """ruff and mypy --strict, of the outside methods too; torch is there for its types."""
+    """ruff and mypy --strict, of the worlds and the outside methods too; torch is there for its types."""
     install(session, "lint")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
@@ -80,10 +80,11 @@ def lint(session: nox.Session) -> None:
     shutil.copytree("prompt_coevo", tree / "prompt_coevo")
     shutil.copytree("adapters", tree / "prompt_coevo" / "adapters")
     shutil.copytree("retrieval", tree / "prompt_coevo" / "retrieval")
+    shutil.copytree("benchmarks/worlds", tree / "worlds")
     outside = list(Path("docs/plugins").glob("*/prompt_coevo_*"))
     for package in outside:
         shutil.copytree(package, tree / package.name)
-    names = ["prompt_coevo", *(package.name for package in outside)]
+    names = ["prompt_coevo", "worlds", *(package.name for package in outside)]
     config = Path("pyproject.toml").resolve()
     with session.chdir(tree):
         packages = [option for name in names for option in ("-p", name)]

@@ -128,7 +128,7 @@ def _check_script(path: Path, arguments: Sequence[str]) -> None:
     assert path.exists(), f"{path.relative_to(ROOT)} is not there"
     if path.is_dir():
         assert (path / "__main__.py").exists(), f"{path.relative_to(ROOT)} is no program"
-    files = sorted(path.glob("*.py")) if path.is_dir() else [path]
+    files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
     known = {option for file in files for option in _options_in(file)}
     given = {word.partition("=")[0] for word in arguments if word.startswith("--")}
     if path.is_relative_to(ROOT / "adapters"):
