@@ -61,13 +61,13 @@ def smoke(
     from prompt_coevo.smoke.table import markdown
 
     require(chosen.packages[0], chosen.packages[1], extra=chosen.name, purpose="this command")
-    gpus, machine = ([], "On a CPU") if cpu else _gpus()
-    lacking = [missing(chosen, one, len(gpus)) for one in variants]
+    gpu, machine = (None, "On a CPU") if cpu else _gpu()
+    lacking = [missing(chosen, one, gpu) for one in variants]
     if all(lacking):
         raise CoevoError(f"none of these variants can run here; {variants[0].name}: {lacking[0]}")
     folder = new_folder(out, f"smoke-{chosen.name}")
     outcomes: list[Outcome] = []
-    for outcome in run_all(chosen, variants, folder, limit, gpus):
+    for outcome in run_all(chosen, variants, folder, limit, gpu):
         outcomes.append(outcome)
         name = f"{outcome.variant.name:<16}"
         state = styled(f"{outcome.state:<10}", fg=_COLOURS[outcome.state])
@@ -98,8 +98,8 @@ def _variants(door: Door, only: str | None) -> list[Variant]:
     return [known[name] for name in names]
 
 
-def _gpus() -> tuple[list[str], str]:
-    """What `CUDA_VISIBLE_DEVICES` calls them, and the sentence that names them."""
+def _gpu() -> tuple[str, str]:
+    """What `CUDA_VISIBLE_DEVICES` calls the first one, and the words that name it."""
     # In a process of its own, for whoever asks CUDA for names holds memory of the GPU until it ends.
     asked = subprocess.run(
         [sys.executable, "-P", "-c", _NAMES], capture_output=True, text=True, check=False
@@ -113,6 +113,5 @@ def _gpus() -> tuple[list[str], str]:
             "PyTorch finds no GPU on this machine; run this on one that has one, or what a CPU can, with "
             "--cpu"
         )
-    given = os.environ.get("CUDA_VISIBLE_DEVICES")
-    gpus = given.split(",")[: len(names)] if given else list(map(str, range(len(names))))
-    return gpus, f"On {len(names)} x {in_a_line(names[0], 100)}"
+    given = os.environ.get("CUDA_VISIBLE_DEVICES") or "0"
+    return given.split(",")[0], f"On one {in_a_line(names[0], 100)}"

@@ -40,7 +40,6 @@ class Variant:
     packages: tuple[str, ...] = ()
     """What must be installed besides what the door needs."""
 
-    gpus: int = 1
     on_cpu: bool = False
     """Whether it can run without any GPU."""
 

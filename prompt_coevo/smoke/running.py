@@ -51,30 +51,28 @@ class Outcome:
 
 
 def run_all(
-    door: Door, variants: Sequence[Variant], folder: Path, limit_s: float, gpus: Sequence[str]
+    door: Door, variants: Sequence[Variant], folder: Path, limit_s: float, gpu: str | None
 ) -> Iterator[Outcome]:
     """One outcome after the other, as they come.
 
-    `gpus` are those that may be used, as `CUDA_VISIBLE_DEVICES` names them; without any the variants run
-    on the CPU. A variant that fails does not keep the next one from being tried.
+    `gpu` is the one to use, as `CUDA_VISIBLE_DEVICES` names it; without one the variants run on the CPU. A
+    variant that fails does not keep the next one from being tried.
     """
     for variant in variants:
-        if lacking := missing(door, variant, len(gpus)):
+        if lacking := missing(door, variant, gpu):
             yield Outcome(variant, "not there", lacking)
             continue
         place = (folder / variant.name).absolute()
         place.mkdir(parents=True)
         began = time.monotonic()
-        state, said = _run(door, variant, place, limit_s, gpus)
+        state, said = _run(door, variant, place, limit_s, gpu)
         yield Outcome(variant, state, said, time.monotonic() - began)
 
 
-def missing(door: Door, variant: Variant, gpus: int) -> str | None:
+def missing(door: Door, variant: Variant, gpu: str | None) -> str | None:
     """Why a variant cannot run here, and what to install; None if it can."""
-    if not gpus and not variant.on_cpu:
+    if gpu is None and not variant.on_cpu:
         return "needs a GPU"
-    if gpus and gpus < variant.gpus:
-        return f"needs {variant.gpus} GPUs"
     lacking = [one for one in (*door.packages, *variant.packages) if not is_installed(one)]
     if lacking:
         own = f"prompt-coevo[{door.name}]"
@@ -85,12 +83,12 @@ def missing(door: Door, variant: Variant, gpus: int) -> str | None:
 
 
 def _run(
-    door: Door, variant: Variant, folder: Path, limit_s: float, gpus: Sequence[str]
+    door: Door, variant: Variant, folder: Path, limit_s: float, gpu: str | None
 ) -> tuple[State, str]:
     log = folder / LOG
     try:
-        command = door.prepare(variant, folder, not gpus)
-        status = _process(command, folder, limit_s, gpus[: variant.gpus])
+        command = door.prepare(variant, folder, gpu is None)
+        status = _process(command, folder, limit_s, gpu)
     except OSError as error:
         return "failed", f"it could not be started: {in_a_line(error, _SHOWN)}"
     if status is None:
@@ -108,14 +106,14 @@ def _run(
     return "works", "; ".join(check.said for check in found)
 
 
-def _process(command: Command, folder: Path, limit_s: float, gpus: Sequence[str]) -> int | None:
+def _process(command: Command, folder: Path, limit_s: float, gpu: str | None) -> int | None:
     """The exit status, or None if the time was over. Nothing that was started is left over."""
     arguments, own = command
     with (folder / LOG).open("wb") as log:
         process = subprocess.Popen(
             arguments,
             cwd=folder,
-            env={**_environment(gpus), **own},
+            env={**_environment(gpu), **own},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -129,9 +127,9 @@ def _process(command: Command, folder: Path, limit_s: float, gpus: Sequence[str]
         end(process)
 
 
-def _environment(gpus: Sequence[str]) -> Mapping[str, str]:
+def _environment(gpu: str | None) -> Mapping[str, str]:
     own = {name: value for name, value in os.environ.items() if not name.startswith(_BENDING)}
-    seen = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
+    seen = {"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}
     return {**own, **_OFFLINE, **seen}
 
 

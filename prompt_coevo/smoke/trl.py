@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import socket
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -36,9 +32,8 @@ from prompt_coevo.smoke.parts import (
 _JOB: Final = "job.json"
 _RESULT: Final = "result.json"
 _OUR_METRICS: Final = "coevo/"
-_LORA: Final = "lora"
-SERVER: Final = "server"
-"""Among a variant's values for the trainer: a vLLM server is started first, on another GPU."""
+LORA: Final = "lora"
+"""Among a variant's values for the trainer: the policy is trained by LoRA."""
 
 _VLLM: Final[Mapping[str, Any]] = {
     "use_vllm": True,
@@ -46,7 +41,6 @@ _VLLM: Final[Mapping[str, Any]] = {
     "vllm_gpu_memory_utilization": 0.3,
     "vllm_max_model_length": 256,
 }
-_SERVER: Final[Mapping[str, Any]] = {"use_vllm": True, "vllm_mode": "server", SERVER: True}
 _CHECKPOINTING: Final[Mapping[str, Any]] = {"gradient_checkpointing": True}
 
 
@@ -71,10 +65,9 @@ DOOR: Final = Door(
         Variant("p2o", "P2O, the paper's search, bf16", WAVES, on_cpu=True),
         Variant("stream", "P2O, the streaming search", STREAM, on_cpu=True),
         Variant("inspo", "INSPO", INSPO, on_cpu=True),
-        Variant("lora", "P2O, LoRA", WAVES, {_LORA: True}, ("peft",), on_cpu=True),
+        Variant("lora", "P2O, LoRA", WAVES, {LORA: True}, ("peft",), on_cpu=True),
         Variant("checkpointing", "P2O, gradient checkpointing", WAVES, _CHECKPOINTING, on_cpu=True),
         Variant("vllm", "P2O, vLLM colocated", WAVES, _VLLM, ("vllm",)),
-        Variant("vllm-server", "P2O, vLLM's server on a second GPU", WAVES, _SERVER, ("vllm",), 2),
     ),
     _prepare,
     _read,
@@ -115,36 +108,31 @@ class Looking:
 
 def main(folder: Path) -> None:
     """Train, and write what is to be judged."""
-    from prompt_coevo.adapters.trl import (
-        CoevoCallback,  # with torch, which the command line does without
-    )
+    # Late: it needs torch, which the command line does without.
+    from prompt_coevo.adapters.trl import CoevoCallback
 
     job = json.loads((folder / _JOB).read_text("utf-8"))
     host = dict(job["trainer"])
-    lora, server = host.pop(_LORA, False), host.pop(SERVER, False)
-    with _server(folder) if server else nullcontext({}) as address:
-        changes = {
+    trainer = build_trainer(
+        world.policy_path(),
+        world.tasks(),
+        reward,
+        out=folder / "out",
+        seed=0,
+        epochs=EPOCHS,
+        learning_rate=LEARNING_RATE,
+        adapter=_lora() if host.pop(LORA, False) else None,
+        changes={
             "per_device_train_batch_size": ROLLOUTS_PER_STEP,
             "num_generations": GROUP,
             "use_cpu": job["cpu"],
             "bf16": not job["cpu"],
             **host,
-            **address,
-        }
-        trainer = build_trainer(
-            world.policy_path(),
-            world.tasks(),
-            reward,
-            out=folder / "out",
-            seed=0,
-            epochs=EPOCHS,
-            learning_rate=LEARNING_RATE,
-            changes=changes,
-            adapter=_lora() if lora else None,
-        )
-        looking = Looking(trainer)
-        trainer.add_callback(CoevoCallback(trainer, job["coevo"]))
-        trainer.train()
+        },
+    )
+    looking = Looking(trainer)
+    trainer.add_callback(CoevoCallback(trainer, job["coevo"]))
+    trainer.train()
     looked_at_prompts = "inspo" not in job["coevo"]
     steps = [entry for entry in trainer.state.log_history if "loss" in entry]
     evidence = Evidence(
@@ -164,42 +152,6 @@ def _lora() -> Any:
     from peft import LoraConfig
 
     return LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")
-
-
-@contextmanager
-def _server(folder: Path) -> Iterator[Mapping[str, Any]]:
-    """TRL's vLLM server on the second GPU that this process may see; the trainer has the first one.
-
-    It ends with this process's group at the latest.
-    """
-    seen = os.environ.get("CUDA_VISIBLE_DEVICES") or "0,1"
-    first, second, *_ = seen.split(",")
-    os.environ["CUDA_VISIBLE_DEVICES"] = first  # nothing of CUDA was touched by now
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [
-        *(sys.executable, "-m", "trl.cli.main", "vllm-serve"),
-        *("--model", str(world.policy_path()), "--host", "127.0.0.1", "--port", str(port)),
-        *("--max_model_len", "256", "--gpu_memory_utilization", "0.3", "--enforce_eager", "true"),
-    ]
-    with (folder / "server.txt").open("wb") as log:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": second},
-        )
-    try:
-        yield {"vllm_server_host": "127.0.0.1", "vllm_server_port": port}
-    finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 if __name__ == "__main__":
