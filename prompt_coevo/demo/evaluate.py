@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from prompt_coevo.demo.digits import MAX_COMPLETION, Asked, chat, spell
-from worlds.pairs.world import reward
 
 _ROWS_AT_ONCE = 512
 
@@ -33,7 +32,8 @@ def rewards(
     tasks: Sequence[Asked],
     temperature: float = 0.0,
     instruction: str | None = None,
-    grade: Callable[[str, str], float] = reward,
+    *,
+    grade: Callable[[str, str], float],
     max_completion: int = MAX_COMPLETION,
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
     """The reward of one answer per question; temperature 0 is greedy.

@@ -58,6 +58,6 @@ def share(model: Any, tokenizer: Any, tasks: Sequence[Asked], instruction: str |
     """Count the right answers to questions with lists of any length."""
     with undisturbed(model):
         found = rewards(
-            model, tokenizer, tasks, 0.0, instruction, reward, max_completion=LONGEST_ANSWER
+            model, tokenizer, tasks, 0.0, instruction, grade=reward, max_completion=LONGEST_ANSWER
         )
     return Share(int(found.sum()), len(tasks))

@@ -1,4 +1,4 @@
-"""What the reflection teachers of the worlds share: functions from prompt text to reply text.
+"""What reflection teachers of worlds with hidden skills share: functions from prompt text to reply text.
 
 A teacher reads failures and right answers out of the real reflection prompt, works out which skills
 explain them, and answers in the real tags. It knows what the skills do and never which word means what.

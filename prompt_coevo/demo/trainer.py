@@ -48,12 +48,11 @@ def build_trainer(
             grade(one[0]["content"], truth) for one, truth in zip(completions, answer, strict=True)
         ]
 
-    values = trainer_values(out, seed, epochs, learning_rate)
-    values |= {"beta": 0.0, **(changes or {})}
+    common = trainer_values(out, seed, epochs, learning_rate)
     trainer = trl.GRPOTrainer(
         model=transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32),
         reward_funcs=graded,
-        args=trl.GRPOConfig(**values),
+        args=trl.GRPOConfig(**{**common, "beta": 0.0, **(changes or {})}),
         train_dataset=dataset,
         processing_class=transformers.AutoTokenizer.from_pretrained(base),
         peft_config=adapter,

@@ -126,6 +126,26 @@ def imported_modules(path: Path, known: Collection[str]) -> set[str]:
     return names & set(known)
 
 
+def test_the_package_imports_nothing_that_is_not_in_the_wheel() -> None:
+    """Every folder of the checkout that tests and benchmarks can import from."""
+    beside = {
+        path.stem if path.suffix == ".py" else path.name
+        for folder in ("benchmarks", "docs/examples", "tests")
+        for path in (ROOT / folder).iterdir()
+    }
+    for module, path in sources().items():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = (
+                [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            )
+            names += [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                top = name.partition(".")[0]
+                assert top not in beside - set(HEAVY), (
+                    f"{module} imports {name}, which is in no wheel"
+                )
+
+
 def place(module: str, top: str, floors: Sequence[str]) -> int:
     """The floor of a module below `top`; a file that is in no folder is a word.
 
