@@ -16,7 +16,7 @@ from prompt_coevo.demo.teacher import FactsTeacher
 from prompt_coevo.demo.world import base_path
 from worlds.pairs.splits import make_splits
 from worlds.pairs.teacher import Teacher
-from worlds.pairs.world import World, base_policy_path
+from worlds.pairs.world import World, base_policy_path, reward
 
 CoevoSettings: TypeAlias = Mapping[str, Any]
 Scores: TypeAlias = dict[str, Any]
@@ -71,7 +71,7 @@ def _score_demo(model: Any, tokenizer: Any, seed: int, questions: int) -> Scores
     """Greedy, and how many training questions six sampled answers all get wrong."""
     splits = make_splits(World(), seed, questions, 512)
     with undisturbed(model):
-        score = partial(rewards, model, tokenizer)
+        score = partial(rewards, model, tokenizer, grade=reward)
         same = score(splits.same)
         sampled = score([task for task in splits.train for _ in range(6)], temperature=1.0)
         return {

@@ -224,6 +224,5 @@ def test_data_files_are_in_the_wheel() -> None:
         "reflection/proposers/propose_improvement.md",
         "demo/base/model.safetensors",
         "demo/base/tokenizer.json",
-        "demo/facts/base/model.safetensors",
     ):
         assert (package / name).is_file(), name
