@@ -159,7 +159,7 @@ class OwnDoor(OwnTrainer):
 
 
 def demonstrate(epochs: int = 8, seed: int = 0) -> dict[str, float]:
-    """Train on 64 hard questions of the demo's world; the share answered without any template."""
+    """Train on 64 questions about four hard words; the share answered without any template."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from prompt_coevo.demo.digits import spell

@@ -45,7 +45,7 @@ _CHECKPOINTING: Final[Mapping[str, Any]] = {"gradient_checkpointing": True}
 
 
 def _prepare(variant: Variant, folder: Path, cpu: bool) -> Command:
-    job = {"coevo": variant.coevo, "trainer": dict(variant.host), "cpu": cpu}
+    job = {"coevo": variant.coevo, "trainer": variant.host or {}, "cpu": cpu}
     (folder / _JOB).write_text(json.dumps(job), "utf-8")
     # With several GPUs to be seen in one process, transformers would spread the batch over them.
     seen = {"CUDA_VISIBLE_DEVICES": ""} if cpu else {}
