@@ -88,7 +88,11 @@ WORLDS: Final[Mapping[str, EffectWorld]] = {
         base=base_policy_path(),
         reward="demo",
         learning_rate=2e-4,
-        arms={"grpo": None, "p2o": {"preset": "demo-p2o"}},
+        arms={
+            "grpo": None,
+            "p2o": {"preset": "demo-p2o"},
+            "forward": {"preset": "demo-p2o", "distill_forward": True},
+        },
         shown=("all", "hard", "unseen_pairs"),
         training=lambda seed, count: make_splits(World(), seed, count, 512).train,
         teacher=lambda seed: Teacher(seed=seed),

@@ -8,7 +8,8 @@ All arms of a world (`effect_worlds.py`) have the same data, seeds, training rol
 settings; `grpo` is OpenRLHF's own command, the others are the wrapper with settings of the package. The
 reflection model is the world's teacher behind an HTTP server that speaks the OpenAI protocol; vLLM,
 flash-attn and the device are the tests' stand-ins (`tests/standins`). With `--mode async` it is
-OpenRLHF's asynchronous trainer. Scores are greedy answers to held-out questions without any template.
+OpenRLHF's asynchronous trainer, with `async_corrected` also its correction for the sampler. Scores are
+greedy answers to held-out questions without any template.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from helpers.openrlhf_run import OpenRLHFRun, rows
 from standins.openai_server import openai_server
 
 WARMUP_STEPS = 5
-ASYNC = "async"
+ASYNC, CORRECTED = "async", "async_corrected"
 
 
 def train(job: Job) -> effect.Run:
@@ -62,7 +63,8 @@ def train(job: Job) -> effect.Run:
 def _overrides(job: Job) -> list[str]:
     rollouts = BATCH * GROUP
     return [
-        *(["--train.async_enable"] if job.mode == ASYNC else []),
+        *(["--train.async_enable"] if job.mode else []),
+        *(["--algo.advantage.is_correction_level=token"] if job.mode == CORRECTED else []),
         f"--train.seed={job.seed}",
         f"--train.num_episodes={job.epochs}",
         f"--train.batch_size={rollouts}",
@@ -84,4 +86,4 @@ def _flags(job: Job, api_base: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    effect.main(__doc__, train, modes=(ASYNC,))
+    effect.main(__doc__, train, modes=(ASYNC, CORRECTED))
