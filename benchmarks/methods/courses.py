@@ -183,8 +183,10 @@ def _changed_advantages(graded: Sequence[float], change: Change) -> Iterator[Non
     """In rounds with distilled rows; the rewards of a round are the last ones graded."""
     apply = DistilRatio.apply
 
-    def changing(self: DistilRatio, output: Any, prompts: Any, distilled: list[bool]) -> None:
-        apply(self, output, prompts, distilled)
+    def changing(
+        self: DistilRatio, output: Any, rolled_out: Any, trained: Any, distilled: list[bool]
+    ) -> None:
+        apply(self, output, rolled_out, trained, distilled)
         solved = torch.tensor(graded[-len(distilled) :]) >= 1.0
         output["advantages"] = change(output["advantages"], solved, torch.tensor(distilled))
 
