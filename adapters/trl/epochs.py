@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from prompt_coevo.doors.checkpoint import writing
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.engine.state import read_state, write_json
 from prompt_coevo.errors import StateError
@@ -60,14 +61,9 @@ class Epochs:
     def save(self, folder: Path) -> None:
         """Write a file into a checkpoint's folder, next to the engine's state. Raises StateError."""
         path = folder / EPOCHS_FILE
-        try:
-            here = self._here if self._questions.streamed else 0.0
+        here = self._here if self._questions.streamed else 0.0
+        with writing("the count of epochs", path):
             write_json(path, {_BEFORE: self._before + here})
-        except OSError as error:
-            raise StateError(
-                f"the count of epochs cannot be written to {path}: {error.strerror}; make room there, or "
-                "give the trainer another output directory"
-            ) from None
 
     def load(self, folder: Path) -> None:
         """Go on from a checkpoint. Raises StateError for a file that is missing or damaged."""

@@ -24,9 +24,9 @@ from prompt_coevo.adapters.verl.contract import check_telling
 from prompt_coevo.adapters.verl.harvest import OVER, tags_of
 from prompt_coevo.adapters.verl.launch import TRAINERS
 from prompt_coevo.adapters.verl.trainer import TRAIN, Coevolving
+from prompt_coevo.doors.checkpoint import writing
 from prompt_coevo.doors.plans import plans_from_json, plans_to_json
 from prompt_coevo.engine.state import read_state, write_json
-from prompt_coevo.errors import StateError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.types import Assignment
 
@@ -79,14 +79,8 @@ class Asynchronous(Coevolving):
     def _save_checkpoint(self) -> None:
         plans = plans_to_json(self._dispatcher.under_way.all())
         path = self._checkpoint() / PLANS_FILE
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+        with writing("the plans of what is sampled ahead", path):
             write_json(path, plans)
-        except OSError as error:
-            raise StateError(
-                f"the plans of what is sampled ahead cannot be written to {path}: {error.strerror}; a "
-                "checkpoint without them could not be resumed, so make room there"
-            ) from None
         super()._save_checkpoint()
 
     def _load_checkpoint(self) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -16,22 +18,28 @@ logger = logging.getLogger(PROJECT)
 STATE_FILE: Final = "coevo_state.json"
 
 
+@contextmanager
+def writing(what: str, path: Path) -> Iterator[None]:
+    """Write a file of a checkpoint inside, in a folder that may be new. Raises StateError if that fails."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise StateError(
+            f"{what} cannot be written to {path}: {error.strerror}; a checkpoint without that could not "
+            "be resumed, so make room there, or give the trainer another output directory"
+        ) from None
+
+
 def save_state(engine: Coevolution, folder: Path) -> None:
     """Write the state into a checkpoint's folder.
 
     Call it before the host writes the file by which it recognises a whole checkpoint. Raises StateError
     if it cannot be written.
     """
-    path = folder / STATE_FILE
-    state = engine.state_dict()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    path, state = folder / STATE_FILE, engine.state_dict()
+    with writing("the state", path):
         write_json(path, state)
-    except OSError as error:
-        raise StateError(
-            f"the state cannot be written to {path}: {error.strerror}; a checkpoint without it could not "
-            "be resumed, so make room there, or give the trainer another output directory"
-        ) from None
 
 
 def load_state(engine: Coevolution, folder: Path) -> bool:

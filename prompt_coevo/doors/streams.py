@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from prompt_coevo.doors.checkpoint import writing
 from prompt_coevo.doors.columns import index_columns
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.ranks import ALONE, Ranks
@@ -68,7 +69,7 @@ def save_late_rows(questions: QuestionIndex, folder: Path) -> None:
     are there, if none was. One that cannot be written as JSON is left out, with a line in the log: a
     resumed run learns it when it comes again. Raises StateError."""
     path, left_out = folder / ROWS_FILE, 0
-    try:
+    with writing("the stream's rows", path):
         if not questions.late:
             path.unlink(missing_ok=True)
             return
@@ -80,11 +81,6 @@ def save_late_rows(questions: QuestionIndex, folder: Path) -> None:
                     left_out += 1
                     continue
                 file.write(f"{line}\n")
-    except OSError as error:
-        raise StateError(
-            f"the rows of the stream cannot be written to {path}: {error.strerror}; make room there, or "
-            "give the trainer another output directory"
-        ) from None
     if left_out:
         logger.warning(
             "%d rows of the training dataset cannot be written as JSON; a run that is resumed from %s "
