@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 SETTINGS: Final[Mapping[str, str]] = {
+    "distill_band": "it belonged to a ratio mode that learned next to nothing; leave it out",
+    "distill_ratio": "old log-probs are always computed on the question; leave it out",
     "inspo.trial_share": 'it belonged to inspo.verify = "in_training"; use "blocking"',
     "inspo.trial_steps": 'it belonged to inspo.verify = "in_training"; use "blocking"',
     "p2o.gepa_proposals": 'install docs/plugins/gepa and set algorithms = "p2o,gepa" and gepa.proposals',

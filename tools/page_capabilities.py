@@ -10,9 +10,8 @@ import ast
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final
 
-from prompt_coevo.settings import Settings
 from prompt_coevo.testing.door import LAWS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -75,7 +74,6 @@ def _table(lacks: Mapping[str, Mapping[str, str]]) -> list[str]:
     rows.append(["laws that hold", *(f"{number} of {len(LAWS)}" for number in applying)])
     for name, words in _WORDS.items():
         rows.append([words, *("no" if name in lacks[door] else "yes" for door in DOORS)])
-    rows.append(["`distill_ratio`", *(_ratios(ROOT / source) for _, source, _ in DOORS.values())])
     rows.append(
         ["the [search agent](search-agent.md)", *(_agent(ROOT / s) for _, s, _ in DOORS.values())]
     )
@@ -104,15 +102,6 @@ def _versions(package: str) -> str:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     wanted = project["optional-dependencies"][package]
     return next(f"`{one.removeprefix(package)}`" for one in wanted if one.startswith(f"{package}>"))
-
-
-def _ratios(source: Path) -> str:
-    """All modes of the setting where the rules for tensors are used, else the one that needs nothing."""
-    modes = get_args(Settings.model_fields["distill_ratio"].annotation)
-    files = sorted(source.glob("*.py")) if source.is_dir() else [source]
-    if any("prompt_coevo.doors.ratio_tensors" in file.read_text("utf-8") for file in files):
-        return ", ".join(f"`{mode}`" for mode in modes)
-    return f"`{Settings.model_fields['distill_ratio'].default}`"
 
 
 def _agent(source: Path) -> str:

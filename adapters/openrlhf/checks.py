@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from prompt_coevo.adapters.openrlhf.host import Arguments
 from prompt_coevo.errors import HostError
-from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import Workload
 
 
-def check_arguments(args: Arguments, settings: Settings) -> None:
+def check_arguments(args: Arguments) -> None:
     """Raise HostError for arguments of OpenRLHF that the adapter cannot serve."""
     if args.rollout.n_samples_per_prompt < 2:
         raise HostError(
@@ -42,11 +41,6 @@ def check_arguments(args: Arguments, settings: Settings) -> None:
         raise HostError(
             "--data.max_images_per_prompt: templates and instructions can be placed in text prompts "
             "only, so vision-language training is not supported"
-        )
-    if settings.distill_ratio != "clean" and args.algo.advantage.is_correction_level == "off":
-        raise HostError(
-            f"--coevo.distill_ratio {settings.distill_ratio} needs the sampler's log-probs; set "
-            "--algo.advantage.is_correction_level"
         )
 
 

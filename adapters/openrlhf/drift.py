@@ -41,7 +41,6 @@ _NAMES: Final[Mapping[str, Iterable[str]]] = {
     ),
     _MAKER: (
         "RemoteExperienceMaker.make_experience",
-        "RemoteExperienceMaker.make_experience_batch",
         "RemoteExperienceMaker._dispatch_forward",
         "RemoteExperienceMaker._flatten_results",
     ),

@@ -42,7 +42,7 @@ def install(values: Mapping[str, object]) -> None:
     def with_coevo(flat: Namespace) -> Arguments:
         args: Arguments = hierarchize(flat)
         try:
-            check_arguments(args, settings)
+            check_arguments(args)
         except CoevoError as error:
             raise refused(error) from None
         if settings.preflight.dry_run:

@@ -1,8 +1,8 @@
-"""Which old log-probs distilled rows get: `distill_ratio`, in OpenRLHF's experience maker.
+"""Log-probs of distilled rows, in OpenRLHF's experience maker.
 
 It computes old log-probs, reference log-probs and values from the token sequences, which are those of
-the question already. The sampler's log-probs are under the template; with `distill_forward` the actor
-computes log-probs there once more.
+the question already. The sampler's log-probs are under the template, which OpenRLHF's correction must not
+see; with `distill_forward` the actor computes log-probs there once more.
 """
 
 from __future__ import annotations
@@ -16,13 +16,17 @@ from torch import Tensor
 
 from prompt_coevo.adapters.openrlhf.drift import ADVICE
 from prompt_coevo.adapters.openrlhf.second_pass import ROLLED_OUT, Rows, after_rollout_prompts
-from prompt_coevo.doors.ratio_tensors import distil_ratio, template_effect
+from prompt_coevo.doors.ratio_tensors import template_effect, without_template
 from prompt_coevo.doors.sent_settings import received
 from prompt_coevo.errors import HostError
-from prompt_coevo.settings import Settings
 
 DISTILLED: Final = "coevo_distilled"
 """The entry of an Experience's info that says which rows were sampled under a template."""
+
+
+def leave_out(experience: Experience, rows: Tensor) -> None:
+    """Take rows, (B,), out of the loss. Called when returns are computed: those are of whole responses."""
+    experience.action_mask = experience.action_mask * (~rows)[:, None]
 
 
 class CoevoExperienceMaker(RemoteExperienceMaker):
@@ -31,19 +35,9 @@ class CoevoExperienceMaker(RemoteExperienceMaker):
     template_effect: float | None = None
     """With `distill_forward`: what the templates of the last batch did to the policy, if it had any."""
 
-    def make_experience_batch(self, rollout_samples: list[Experience]) -> list[Experience]:
-        """The band's mask comes last: returns are those of whole responses."""
-        self._masks: list[Tensor | None] = []
-        experiences: list[Experience] = super().make_experience_batch(rollout_samples)
-        for experience, keep in zip(experiences, self._masks, strict=True):
-            if keep is not None:
-                experience.action_mask = experience.action_mask * keep
-        return experiences
-
     def make_experience(self, samples_list: list[Experience]) -> list[Experience]:
-        settings = received(self.args.coevo)
         entries: list[Tensor] = []
-        if settings.distill_forward:
+        if received(self.args.coevo).distill_forward:
             entries = [_entry(sample, ROLLED_OUT) for sample in samples_list]
             for sample in samples_list:
                 del sample.info[ROLLED_OUT]  # OpenRLHF takes all that is left for metrics
@@ -53,8 +47,8 @@ class CoevoExperienceMaker(RemoteExperienceMaker):
             pad_id = self.tokenizer.pad_token_id
             under = [*after_rollout_prompts(experiences, entries, pad_id, self._forward)]
             self.template_effect = _effect(experiences, under)
-        pairs = zip(experiences, under, strict=True)
-        self._masks = [_apply(experience, settings, after) for experience, after in pairs]
+        for experience, after in zip(experiences, under, strict=True):
+            _hide_template(experience, after)
         return experiences
 
     def _forward(self, batches: list[Rows]) -> list[Tensor]:
@@ -97,29 +91,12 @@ def _entry(experience: Experience, name: str) -> Tensor:
     return found
 
 
-def _apply(
-    experience: Experience, settings: Settings, under: Tensor | None = None
-) -> Tensor | None:
-    """Set the log-probs of distilled rows. Returns the tokens that stay in the loss, None for all.
+def _hide_template(experience: Experience, under: Tensor | None) -> None:
+    """Take the template's part out of the sampler's log-probs of distilled rows.
 
     `under`: log-probs after what rows were sampled under, by the trainer, with `distill_forward`.
     """
-    if experience.rollout_log_probs is None:
-        return None
-    distilled = _distilled(experience)
-    on_question = experience.action_log_probs
-    by_sampler = experience.rollout_log_probs.to(on_question.dtype)
-    corrected = distil_ratio(
-        settings.distill_ratio,
-        settings.distill_band,
-        on_question=on_question,
-        on_rollout_prompt=by_sampler if under is None else under,
-        distilled=distilled,
-        by_sampler=by_sampler,
-        corrects=under is not None,
-    )
-    if corrected.old is not None:
-        experience.action_log_probs = corrected.old
-    if corrected.sampler is not None:
-        experience.rollout_log_probs = corrected.sampler
-    return None if corrected.keep is None else corrected.keep.to(experience.action_mask.dtype)
+    if experience.rollout_log_probs is not None:
+        distilled, on_question = _distilled(experience), experience.action_log_probs
+        by_sampler = experience.rollout_log_probs.to(on_question.dtype)
+        experience.rollout_log_probs = without_template(on_question, by_sampler, distilled, under)

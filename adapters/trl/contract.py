@@ -1,13 +1,12 @@
 """What this door rests on in TRL and would not notice by itself, looked at in every run.
 
-Names when training begins; a batch in the first round with templates; and, where the loss has to read what
-was put into the batch, that it does. So a TRL in which one of them is another one ends the run with a
-sentence, in place of training on something else.
+Names when training begins, and a batch in the first round with templates. So a TRL in which one of them is
+another one ends the run with a sentence, in place of training on something else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -31,7 +30,6 @@ _NAMES: Final = (
     "_log_completion_extra",
     "_tokenize_prompts",
     "_get_per_token_logps_and_entropies",
-    "_compute_loss",
 )
 _GRPO_NAMES: Final = ("rollout_func", "tools", "vllm_importance_sampling_correction")
 _ROWS: Final = 2
@@ -71,39 +69,6 @@ def check_batch(
         raise _drifted(trainer, "trains on other prompts than _generate returns")
     if not _draws_at_random(trainer.model):
         _check_old(trainer, output, distilled, logps)
-
-
-class Watched(dict[str, Any]):
-    """A batch that notes which of its fields are read."""
-
-    def __init__(self, fields: Mapping[str, Any]) -> None:
-        super().__init__(fields)
-        self.read: set[str] = set()
-
-    def __getitem__(self, name: str) -> Any:
-        self.read.add(name)
-        return super().__getitem__(name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        self.read.add(name)
-        return super().get(name, default)
-
-    def __iter__(self) -> Iterator[str]:
-        # Else copies of a batch ({**batch}, batch | more) would be made past `__getitem__`.
-        return super().__iter__()
-
-    def items(self) -> Any:
-        self.read.update(self.keys())
-        return super().items()
-
-    def values(self) -> Any:
-        self.read.update(self.keys())
-        return super().values()
-
-    def check(self, trainer: Trainer, name: str) -> None:
-        """Raise HostError if this field is there and nobody read it."""
-        if name in self.keys() - self.read:
-            raise _drifted(trainer, f"has a loss that does not read {name}")
 
 
 def _expected(trainer: Trainer) -> set[str]:

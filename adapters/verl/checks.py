@@ -87,7 +87,7 @@ def check_config(config: DictConfig, settings: Settings, mode: str = "sync") -> 
             "+coevo cannot see them, so no question would ever be hard; leave one of them out"
         )
     if may_distil(settings):
-        _check_distillation(config, settings)
+        _check_distillation(config)
 
 
 def _check_asynchronous(config: DictConfig, mode: str, sampler: str | None) -> None:
@@ -105,32 +105,14 @@ def _check_asynchronous(config: DictConfig, mode: str, sampler: str | None) -> N
         )
 
 
-def _check_distillation(config: DictConfig, settings: Settings) -> None:
-    rollout = config.actor_rollout_ref.rollout
-    bypass = OmegaConf.select(config, "algorithm.rollout_correction.bypass_mode")
-    if bypass and settings.distill_ratio != "templated":
+def _check_distillation(config: DictConfig) -> None:
+    if OmegaConf.select(config, "algorithm.rollout_correction.bypass_mode"):
         raise HostError(
             "algorithm.rollout_correction.bypass_mode takes old log-probs from the sampler, which ran "
-            f"under the template; with coevo.distill_ratio={settings.distill_ratio} they must be on the "
-            "question: switch it off, or set coevo.distill_ratio=templated"
+            "under the template, and they must be on the question: switch it off, or set "
+            "coevo.context_distillation=False"
         )
-    if bypass and settings.distill_forward:
-        raise HostError(
-            "algorithm.rollout_correction.bypass_mode takes old log-probs from the sampler, so that "
-            "coevo.distill_forward has nothing to compare them with; switch one of the two off"
-        )
-    if bypass and OmegaConf.select(config, "algorithm.use_kl_in_reward"):
-        raise HostError(
-            "algorithm.rollout_correction.bypass_mode with algorithm.use_kl_in_reward computes the KL "
-            "from the sampler's log-probs, which are under the template; with "
-            "coevo.distill_ratio=templated they must be on the question: switch one of the two off"
-        )
-    if settings.distill_ratio != "clean" and not rollout.calculate_log_probs:
-        raise HostError(
-            f"coevo.distill_ratio={settings.distill_ratio} needs the sampler's log-probs; set "
-            "actor_rollout_ref.rollout.calculate_log_probs=True"
-        )
-    if rollout.get("enable_rollout_routing_replay"):
+    if config.actor_rollout_ref.rollout.get("enable_rollout_routing_replay"):
         raise HostError(
             "actor_rollout_ref.rollout.enable_rollout_routing_replay records the experts of every "
             "token of the prompt that was sampled under, which is not the one that is trained on; "

@@ -1,17 +1,13 @@
-"""Which old log-probs distilled rows get: the setting `distill_ratio`.
+"""Log-probs of distilled rows: the sampler's must not show their template to VeRL's corrections.
 
 VeRL has computed old log-probs on the question, because that is the prompt our agent loop returned;
 the sampler's own are under the template. Only distilled rows are touched here, before VeRL computes
-advantages. With `templated` the loss alone gets the sampler's: a KL in the reward and corrections for
-the sampler read the same fields before, and are on the question. Therefore these rows' log-probs are
-exchanged afterwards. So is the mask, with `band`: a reward that stands at a token which leaves the loss
-still belongs to the tokens before it.
+advantages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
@@ -21,27 +17,30 @@ from verl.protocol import DataProto
 from verl.utils.debug.metrics import calculate_debug_metrics
 
 from prompt_coevo.adapters.verl.contract import check_distilled
-from prompt_coevo.doors.ratio_tensors import TEMPLATE_EFFECT, distil_ratio, template_effect
+from prompt_coevo.doors.ratio_tensors import TEMPLATE_EFFECT, template_effect, without_template
 from prompt_coevo.errors import HostError
-from prompt_coevo.settings import Settings
 
 _OLD, _SAMPLER, _MASK = "old_log_probs", "rollout_log_probs", "response_mask"
 _FIELDS: Final = (_OLD, _SAMPLER, _MASK)
 
 
+def leave_out(keys: Sequence[str], partition: str) -> None:
+    """Take rows out of the loss. Called when advantages are computed: rewards stay in their groups."""
+    rows = tq.kv_batch_get(keys=list(keys), partition_id=partition, select_fields=[_MASK])
+    fields = TensorDict({_MASK: torch.zeros_like(rows[_MASK])}, batch_size=len(keys))
+    tq.kv_batch_put(keys=list(keys), partition_id=partition, fields=fields)
+
+
 class Ratio:
     """Changes the distilled rows of one step after another.
 
-    `has_sampler`: whether there are log-probs of the sampler; without them only `clean` is possible, and
-    there is nothing to change.
+    `has_sampler`: whether there are log-probs of the sampler; without them there is nothing to change.
     """
 
-    def __init__(self, settings: Settings, has_sampler: bool) -> None:
-        self._settings = settings
+    def __init__(self, has_sampler: bool) -> None:
         self._has_sampler = has_sampler
         self._is_checked = False
         self._exchanged: set[str] = set()
-        self._after: Callable[[], None] | None = None
 
     def exchange(
         self,
@@ -84,9 +83,6 @@ class Ratio:
                 "on with those of their template; install a VeRL that this adapter supports"
             )
         self._exchanged.clear()
-        if self._after is not None:
-            self._after()
-        self._after = None
 
     def _change(
         self, keys: list[str], partition: str, rows: TensorDict, under_template: torch.Tensor | None
@@ -97,45 +93,16 @@ class Ratio:
                 "cannot be trained on without their template; install a VeRL that this adapter supports"
             )
 
-        def put(values: dict[str, torch.Tensor]) -> None:
-            fields = TensorDict(values, batch_size=len(keys))
-            tq.kv_batch_put(keys=keys, partition_id=partition, fields=fields)
-
-        sampler, keep = _changed(self._settings, rows, under_template)
-        put({_SAMPLER: sampler})
-        if keep is not None:
-
-            def leave_out() -> None:
-                now = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=[_MASK])
-                mask = now[_MASK]  # a correction for the sampler may have changed it
-                put({_MASK: _jagged(mask.values() * keep.to(mask.values().dtype), mask.offsets())})
-
-            self._after = leave_out
-        if self._settings.distill_ratio == "templated":
-            old = rows[_SAMPLER] if under_template is None else under_template
-            self._after = partial(put, {_OLD: old, _SAMPLER: rows[_SAMPLER]})
-
-
-def _changed(
-    settings: Settings, rows: TensorDict, under_template: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The sampler's log-probs of rows that are all distilled, jagged, as they are until advantages are
-    computed; and which of all their tokens stay in the loss, (tokens,), None if all do."""
-    tokens, sampler, offsets = rows[_MASK].values(), rows[_SAMPLER].values(), rows[_MASK].offsets()
-    new = distil_ratio(
-        "band" if settings.distill_ratio == "band" else "clean",
-        settings.distill_band,
-        on_question=rows[_OLD].values(),
-        on_rollout_prompt=sampler if under_template is None else under_template.values(),
-        distilled=torch.ones_like(tokens, dtype=torch.bool),
-        by_sampler=sampler,
-        corrects=under_template is not None,
-    )
-    return _jagged(sampler if new.sampler is None else new.sampler, offsets), new.keep
-
-
-def _jagged(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    return torch.nested.nested_tensor_from_jagged(values, offsets)
+        sampler = rows[_SAMPLER]
+        clean = without_template(
+            rows[_OLD].values(),
+            sampler.values(),
+            torch.ones_like(sampler.values(), dtype=torch.bool),
+            None if under_template is None else under_template.values(),
+        )
+        jagged = torch.nested.nested_tensor_from_jagged(clean, sampler.offsets())
+        fields = TensorDict({_SAMPLER: jagged}, batch_size=len(keys))
+        tq.kv_batch_put(keys=keys, partition_id=partition, fields=fields)
 
 
 def _effect(rows: TensorDict, under_template: torch.Tensor) -> float:

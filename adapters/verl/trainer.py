@@ -63,7 +63,7 @@ class Coevolving(PPOTrainer):
         self._due = Due()
         self._ran_under = RanUnder()
         self._has_ended = self._has_observed = False
-        self._ratio = Ratio(self._settings, config.actor_rollout_ref.rollout.calculate_log_probs)
+        self._ratio = Ratio(config.actor_rollout_ref.rollout.calculate_log_probs)
         super().__init__(config)
 
     # Set-up

@@ -97,8 +97,6 @@ ARMS: Final[Mapping[str, Studied]] = {
         waves_arm("P2O, the paper's search, one template a group", group_templates="same")
     ),
     "no-distillation": Studied(p2o_arm("P2O, no distillation", context_distillation=False)),
-    "band": Studied(p2o_arm("P2O, ratio band", distill_ratio="band")),
-    "templated": Studied(p2o_arm("P2O, ratio templated", distill_ratio="templated")),
     "exact-teacher": Studied(p2o_arm("P2O, teacher never errs"), error=0.0),
     "poor-teacher": Studied(p2o_arm("P2O, teacher errs 6 times in 10"), error=0.6),
     "random-teacher": Studied(p2o_arm("P2O, random teacher"), teacher="random"),

@@ -69,7 +69,7 @@ TEACHERS: Final = ("exact-teacher", "stream", "poor-teacher", "random-teacher", 
 CONTROLS: Final = ("grpo", "grpo-twice", "random-hints", *TEACHERS, "gold-hints")
 VARIANTS: Final = (
     *("stream", "kl", "grpo-kl", "successes-alone", "success-weight", "stream-same-template"),
-    *("no-distillation", "band", "templated"),
+    "no-distillation",
     *("waves", "waves-bare", "same-template"),
 )
 FROZEN: Final = ("frozen", "frozen-instruction", "frozen-first", "stream", "inspo")
@@ -99,8 +99,6 @@ CONTROL_CLAIMS: Final = (
 VARIANT_CLAIMS: Final = (
     Claim("stream", "stream-same-template"),
     Claim("stream", "no-distillation"),
-    Claim("stream", "band"),
-    Claim("stream", "templated"),
     Claim("success-weight", "stream", column=AREA),
     Claim("successes-alone", "stream", column=AREA),
     Claim("successes-alone", "stream", "easy", AREA),

@@ -46,10 +46,8 @@ class OwnDoor(OwnTrainer):
         plugins: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(*arguments)
-        if settings.distill_ratio != "clean" or settings.distill_forward:
-            raise HostError(
-                'this trainer has distill_ratio = "clean" and no distill_forward; leave them out'
-            )
+        if settings.distill_forward:
+            raise HostError("this trainer has no distill_forward; leave it out")
         self.questions = index_columns(self.dataset, settings)
         self.placement = settings.placement.build()
         counting = copy.deepcopy(self.tokenizer)  # counted with in another thread

@@ -97,7 +97,6 @@ COEVO=(
     +coevo=p2o
     coevo.reflection.model="${REFLECTION_MODEL}"
     coevo.context_distillation=True
-    coevo.distill_ratio=clean # the paper does not say where old log-probs come from
     coevo.p2o.search_backend=waves
     coevo.p2o.hardness=literal
     coevo.p2o.tau=0.2 # "nearly zero": with K = 6, all fail or one success

@@ -1,78 +1,39 @@
-"""Which log-probs distilled rollouts are trained with: the setting `distill_ratio`.
+"""Log-probs of distilled rollouts for a trainer's correction between itself and the sampler.
 
-A distilled rollout was sampled under `x~` and is trained on as if under `x`. The sampler's log-probs,
-and any that are computed after `x~`, are then of another distribution than the one that learns.
+A distilled rollout was sampled under `x~` and is trained on as if under `x`. Old log-probs are computed on
+`x`; the sampler's are of another distribution, and a correction that saw them would weigh these tokens by
+π(y|x)/π(y|x~).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final
 
 import torch
 from torch import Tensor
 
-Mode: TypeAlias = Literal["clean", "band", "templated"]
 
-
-class Corrected(NamedTuple):
-    """What takes the place of the host's tensors; None where these stay as they are.
-
-    `old` is what the ratio of the policy gradient is taken against, `sampler` what corrections for the
-    sampler see, `keep` is True at the tokens that stay in the loss.
-    """
-
-    old: Tensor | None = None
-    sampler: Tensor | None = None
-    keep: Tensor | None = None
-
-
-def distil_ratio(
-    mode: Mode,
-    band: tuple[float, float],
-    *,
+def without_template(
     on_question: Tensor,
-    on_rollout_prompt: Tensor,
+    by_sampler: Tensor,
     distilled: Tensor,
-    by_sampler: Tensor | None = None,
-    corrects: bool = False,
-) -> Corrected:
-    """Log-probs for rows of which some are distilled; the others keep theirs.
-
-    `on_question` and `on_rollout_prompt` are log-probs of the sampled tokens after `x` and after `x~`,
-    of one shape; `distilled` is True for distilled rows, in a shape that broadcasts to it, such as
-    (B, 1) for (B, T). `by_sampler` is the sampler's, where that is not what `on_rollout_prompt` is.
-    `corrects`: `on_rollout_prompt` is by the trainer (the setting `distill_forward`), so that the
-    difference between trainer and sampler is known without the template's part.
-
-    `clean`: old log-probs are on the question. `band`: so too, and tokens outside the band leave the
-    loss. `templated`: old log-probs are those after `x~`. In the first two no correction for the sampler
-    sees the template: what it sees of distilled rows is `on_question`, less the difference between trainer
-    and sampler where that is known.
-    """
-    if mode == "templated":
-        return Corrected(old=torch.where(distilled, on_rollout_prompt, on_question))
-    sampler = on_rollout_prompt if by_sampler is None else by_sampler
-    unseen = on_question
-    if corrects:
-        unseen = on_question - (on_rollout_prompt - sampler)
-    unbiased = torch.where(distilled, unseen, sampler)
-    if mode == "clean":
-        return Corrected(sampler=unbiased)
-    keep = band_mask(on_question, on_rollout_prompt, *band) | ~distilled
-    return Corrected(sampler=unbiased, keep=keep)
-
-
-def band_mask(
-    logps_on_question: Tensor, logps_on_rollout_prompt: Tensor, low: float, high: float
+    on_rollout_prompt: Tensor | None = None,
 ) -> Tensor:
-    """Which tokens of distilled rollouts stay in the loss under `distill_ratio = "band"`.
+    """Return the sampler's log-probs with the template's part taken out of distilled rows.
 
-    True where `low <= π(y_t|x) / π(y_t|x~) <= high`. Both inputs are (B, T) log-probs by the same
-    weights. P2O names no such rule; the authors' released runs use 0.01 and 10.
+    `on_question` are the trainer's log-probs of the sampled tokens after `x`, `on_rollout_prompt` those
+    after `x~` (with `distill_forward`), all of the shape of `by_sampler`; `distilled` is True for
+    distilled rows, in a shape that broadcasts to it, such as (B, 1) for (B, T).
+
+    A distilled row gets `on_question`, so that a correction finds nothing to correct; with
+    `on_rollout_prompt`, less the difference between trainer and sampler under the same prompt, so that it
+    corrects that alone. Other rows keep theirs.
     """
-    ratio = (logps_on_question - logps_on_rollout_prompt).exp()
-    return (ratio >= low) & (ratio <= high)
+    clean = on_question
+    if on_rollout_prompt is not None:
+        clean = on_question - (on_rollout_prompt - by_sampler)
+    return torch.where(distilled, clean, by_sampler)
 
 
 TEMPLATE_EFFECT: Final = "coevo/template_logp_difference"

@@ -18,8 +18,6 @@ _MEANING: Final = (
     "seed",
     "question_id_column",
     "context_distillation",
-    "distill_ratio",
-    "distill_band",
     "distill_forward",
     "placement",
 )

@@ -72,10 +72,6 @@ class Settings(BaseSettings):
     """Further columns of the dataset that methods may read."""
     context_distillation: bool = True
     """Train on the question without its template (P2O eq. 5). Off is an ablation."""
-    distill_ratio: Literal["clean", "band", "templated"] = "clean"
-    """Where old log-probs of distilled rollouts come from; see the documentation."""
-    distill_band: tuple[float, float] = (0.01, 10.0)
-    """With `band`: tokens whose π(y|x)/π(y|x~) is outside are left out of the loss."""
     distill_forward: bool = False
     """A forward pass more under the template: corrections between sampler and trainer then work on
     distilled rollouts too, and how much the template does is measured."""
@@ -220,22 +216,14 @@ class Settings(BaseSettings):
                 )
 
     def _of_distillation(self) -> Iterator[str]:
-        low, high = self.distill_band
-        if not 0 <= low < high:
-            yield f"distill_band must be two numbers with 0 <= low < high, but is {low}, {high}"
-        for name, usual in (("distill_ratio", "clean"), ("distill_forward", False)):
-            if not self.context_distillation and (value := getattr(self, name)) != usual:
-                yield (
-                    f"{name} = {value!r} has no effect without context distillation; set "
-                    f"context_distillation = true or leave {name} out"
-                )
-        if "distill_band" in self.model_fields_set and self.distill_ratio != "band":
+        if self.distill_forward and not self.context_distillation:
             yield (
-                'distill_band has no effect unless distill_ratio = "band"; set that or leave it out'
+                "distill_forward = True has no effect without context distillation; set "
+                "context_distillation = true or leave distill_forward out"
             )
 
     def _of_methods(self, methods: Mapping[str, Method]) -> Iterator[str]:
-        idle = {"context_distillation", "distill_ratio", "distill_forward"} & self.model_fields_set
+        idle = {"context_distillation", "distill_forward"} & self.model_fields_set
         if idle and methods and not any(method.may_distil for method in methods.values()):
             yield (
                 f"{min(idle)} has no effect with algorithms = {', '.join(self.algorithms)}, "

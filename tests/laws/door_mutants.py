@@ -769,15 +769,3 @@ def questions_with_one_id(door: Door) -> Door:
             super().__init__(model, tokenizer, unique, reward, config, **options)
 
     return Mutant
-
-
-@fault("a distill_ratio that the door has not built is passed over")
-def ratio_passed_over(door: Door) -> Door:
-    class Mutant(door):
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            wanted = options["settings"]
-            given = {name: getattr(wanted, name) for name in wanted.model_fields_set}
-            given.pop("distill_ratio", None)
-            super().__init__(*arguments, **{**options, "settings": type(wanted)(**given)})
-
-    return Mutant

@@ -18,6 +18,8 @@ from prompt_coevo.errors import HostError
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(standins.openrlhf.__file__).parent))
+    from openrlhf.models.loss import aggregate_loss
+
     from prompt_coevo.adapters.openrlhf import drift, generation, ratio, trainer
 
 TRAINER = "openrlhf.trainer"
@@ -37,7 +39,6 @@ MUTANTS = [
     f"{TRAINER}.ppo_utils.samples_generator:SamplesGenerator._dispatch_prompts_to_vllm",
     f"{TRAINER}.ppo_utils.samples_generator:SamplesGenerator._process_response_into_experience",
     f"{TRAINER}.ppo_utils.experience_maker:RemoteExperienceMaker.make_experience",
-    f"{TRAINER}.ppo_utils.experience_maker:RemoteExperienceMaker.make_experience_batch",
     f"{TRAINER}.ppo_utils.experience_maker:RemoteExperienceMaker._dispatch_forward",
     f"{TRAINER}.ppo_utils.experience_maker:RemoteExperienceMaker._flatten_results",
     f"{TRAINER}.ppo_trainer:PromptDataset",
@@ -157,9 +158,17 @@ def test_a_distilled_sequence_begins_with_the_question() -> None:
         generation._check_tokens(padded, response)
 
 
+def test_rows_that_are_left_out_have_no_token_in_the_loss() -> None:
+    made: Any = SimpleNamespace(action_mask=torch.tensor([[0, 1, 1], [1, 1, 0]]))
+    ratio.leave_out(made, torch.tensor([True, False]))
+    assert made.action_mask.tolist() == [[0, 0, 0], [1, 1, 0]]
+    loss = aggregate_loss(torch.ones(2, 3), made.action_mask, token_level_loss=False)
+    assert loss == pytest.approx(1.0)  # a sequence without a token is none of its mean
+
+
 def test_an_experience_that_lost_its_entry_stops_the_run() -> None:
     lost = SimpleNamespace(rollout_log_probs=torch.zeros(1, 2), info={})
     with pytest.raises(HostError, match="has lost the entry 'coevo_distilled'"):
-        ratio._apply(lost, None)  # type: ignore[arg-type]
+        ratio._hide_template(lost, None)  # type: ignore[arg-type]
     with pytest.raises(HostError, match="has lost the entry 'coevo_rolled_out'"):
         ratio._entry(lost, "coevo_rolled_out")  # type: ignore[arg-type]

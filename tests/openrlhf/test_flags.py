@@ -17,7 +17,6 @@ from prompt_coevo.adapters.openrlhf.distil import exchange_prompt
 from prompt_coevo.adapters.openrlhf.launch import install
 from prompt_coevo.doors import versions
 from prompt_coevo.errors import HostError, SettingsError
-from prompt_coevo.settings import Settings
 
 
 @pytest.mark.parametrize(
@@ -69,19 +68,13 @@ def test_versions(
 )
 def test_refused_arguments(changes: dict[str, Any], part: str) -> None:
     with pytest.raises(HostError) as caught:
-        check_arguments(arguments(**changes), Settings(algorithms=()))
+        check_arguments(arguments(**changes))
     assert part in str(caught.value)
 
 
-def test_modes_that_need_the_samplers_log_probs() -> None:
-    settings = Settings(distill_ratio="band")
-    with pytest.raises(HostError, match="set --algo.advantage.is_correction_level"):
-        check_arguments(arguments(), settings)
-
-
 def test_what_is_served() -> None:
-    check_arguments(arguments(), Settings(algorithms=()))
-    check_arguments(arguments(**{"ckpt.disable_ds": True}), Settings(algorithms=()))
+    check_arguments(arguments())
+    check_arguments(arguments(**{"ckpt.disable_ds": True}))
 
 
 # Distillation of a response

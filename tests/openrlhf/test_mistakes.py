@@ -46,7 +46,7 @@ def test_mistakes_with_openrlhf(monkeypatch: pytest.MonkeyPatch) -> None:
     def host(**changes: Any) -> str:
         name, value = next(iter(changes.items()))
         with pytest.raises(CoevoError) as raised:
-            check_arguments(arguments(**{name: value}), Settings(**MODEL))
+            check_arguments(arguments(**{name: value}))
         return told(raised.value)
 
     def dataset(**settings: Any) -> str:

@@ -104,7 +104,7 @@ def main(folder: Path) -> None:
     trainer._compute_loss, trainer._generate_single_turn = spy_loss, spy_turn
     settings = {
         "question_id_column": "id",
-        "distill_ratio": "band",
+        "distill_forward": True,
         # Above every reward, so every step ends with a search, whose rollouts all ranks share.
         "p2o": {
             "search_backend": "waves",

@@ -18,12 +18,10 @@ from trl import GRPOTrainer, RLOOTrainer
 
 from helpers.trl_world import TASKS, FixedTemplates, right_hint
 from prompt_coevo.adapters.trl import attach
-from prompt_coevo.adapters.trl.contract import Watched
 from prompt_coevo.errors import HostError
 from standins.trl_vllm import use_vllm
 
 HINTS = {f"q{n}": [right_hint(task), "note please", "now", ""] for n, task in enumerate(TASKS)}
-MODES = ("clean", "band", "templated")
 
 
 def rewritten(trainer: type, old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -44,23 +42,22 @@ def rewritten(trainer: type, old: str, new: str, monkeypatch: pytest.MonkeyPatch
     return made
 
 
-def train(make_trainer: Any, made: type, kind: type, mode: str, vllm: bool) -> None:
+def train(make_trainer: Any, made: type, kind: type, vllm: bool = False) -> None:
     trainer = make_trainer(made, max_steps=1, like=kind)
     if vllm:
         use_vllm(trainer)
-    settings = {"algorithms": (), "question_id_column": "id", "distill_ratio": mode}
+    settings = {"algorithms": (), "question_id_column": "id"}
     attach(trainer, settings, plugins={"templates": FixedTemplates(HINTS)})
     trainer.train()
 
 
 @pytest.mark.parametrize("kind", [GRPOTrainer, RLOOTrainer])
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("vllm", [False, True])
 def test_what_is_unchanged_trains(
-    make_trainer: Any, monkeypatch: pytest.MonkeyPatch, kind: type, mode: str, vllm: bool
+    make_trainer: Any, monkeypatch: pytest.MonkeyPatch, kind: type, vllm: bool
 ) -> None:
     made = rewritten(kind, "import copy", "import copy ", monkeypatch)
-    train(make_trainer, made, kind, mode, vllm)
+    train(make_trainer, made, kind, vllm)
 
 
 OWN = [
@@ -87,7 +84,7 @@ def test_a_renamed_method_or_attribute(
 ) -> None:
     made = rewritten(kind, name, f"{name}_renamed", monkeypatch)
     with pytest.raises(HostError, match=f"has no (method )?{name.removeprefix('self.')}") as raised:
-        train(make_trainer, made, kind, "band", vllm=False)
+        train(make_trainer, made, kind)
     assert "\n" not in str(raised.value)
 
 
@@ -95,7 +92,7 @@ def test_a_renamed_method_or_attribute(
 def test_a_renamed_generate(make_trainer: Any, monkeypatch: pytest.MonkeyPatch, kind: type) -> None:
     made = rewritten(kind, "_generate(", "_sample(", monkeypatch)
     with pytest.raises(HostError, match="has no method _generate,"):
-        train(make_trainer, made, kind, "clean", vllm=False)
+        train(make_trainer, made, kind)
 
 
 @pytest.mark.parametrize("name", ["_save_optimizer_and_scheduler", "_load_optimizer_and_scheduler"])
@@ -110,31 +107,23 @@ def test_a_renamed_method_of_checkpoints(
 
 
 FIELDS = [
-    (GRPOTrainer, "importance_sampling_ratio", "clean", True),
-    (GRPOTrainer, "sampling_per_token_logps", "clean", True),
-    (GRPOTrainer, "num_items_in_batch", "band", False),
-    (GRPOTrainer, "tool_mask", "band", False),
-    (GRPOTrainer, "old_per_token_logps", "templated", False),
-    (GRPOTrainer, "old_per_token_logps", "clean", True),
-    (GRPOTrainer, "completion_mask", "clean", False),
-    (RLOOTrainer, "old_logps", "band", False),
-    (RLOOTrainer, "old_logps", "templated", False),
-    (RLOOTrainer, "prompt_mask", "clean", False),
+    (GRPOTrainer, "importance_sampling_ratio", True),
+    (GRPOTrainer, "sampling_per_token_logps", True),
+    (GRPOTrainer, "num_items_in_batch", False),
+    (GRPOTrainer, "old_per_token_logps", True),
+    (GRPOTrainer, "completion_mask", False),
+    (RLOOTrainer, "old_logps", False),
+    (RLOOTrainer, "prompt_mask", False),
 ]
 
 
-@pytest.mark.parametrize(("kind", "field", "mode", "vllm"), FIELDS)
+@pytest.mark.parametrize(("kind", "field", "vllm"), FIELDS)
 def test_a_renamed_field_of_the_batch(
-    make_trainer: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: type,
-    field: str,
-    mode: str,
-    vllm: bool,
+    make_trainer: Any, monkeypatch: pytest.MonkeyPatch, kind: type, field: str, vllm: bool
 ) -> None:
     made = rewritten(kind, f'"{field}"', f'"{field}_renamed"', monkeypatch)
-    with pytest.raises(HostError, match=f"(batches without|does not read) .*{field}") as raised:
-        train(make_trainer, made, kind, mode, vllm)
+    with pytest.raises(HostError, match=f"batches without .*{field}") as raised:
+        train(make_trainer, made, kind, vllm)
     assert "\n" not in str(raised.value)
 
 
@@ -148,7 +137,7 @@ def test_a_batch_of_other_prompts_than_generate_returns(
     )
     made = rewritten(kind, one, other, monkeypatch)
     with pytest.raises(HostError, match="trains on other prompts than _generate returns"):
-        train(make_trainer, made, kind, "clean", vllm=False)
+        train(make_trainer, made, kind)
 
 
 @pytest.mark.parametrize(("kind", "vllm"), [(GRPOTrainer, True), (RLOOTrainer, False)])
@@ -185,47 +174,3 @@ def test_a_round_that_goes_past_a_wrapped_method(make_trainer: Any, name: str) -
     trainer.add_callback(Patch())
     with pytest.raises(HostError, match=f"without calling {name}, so the plan"):
         trainer.train()
-
-
-@pytest.mark.parametrize("reads", [True, False])
-def test_a_loss_of_ligers_is_watched_too(make_trainer: Any, reads: bool) -> None:
-    """As TRL below 1.16 goes to it, past `_compute_loss`."""
-
-    class WithLiger(GRPOTrainer):
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            self.use_liger_kernel = True
-
-        def compute_loss(self, model: Any, inputs: Any, *_: Any, **__: Any) -> Any:
-            return self.compute_liger_loss(model, inputs)
-
-        def compute_liger_loss(self, model: Any, inputs: Any) -> Any:
-            batch = {name: inputs[name] for name in inputs if name != "old_per_token_logps"}
-            if reads:
-                batch["old_per_token_logps"] = inputs.get("old_per_token_logps")
-            return GRPOTrainer._compute_loss(self, model, batch)
-
-    if reads:
-        train(make_trainer, WithLiger, GRPOTrainer, "templated", vllm=False)
-        return
-    with pytest.raises(HostError, match="has a loss that does not read old_per_token_logps"):
-        train(make_trainer, WithLiger, GRPOTrainer, "templated", vllm=False)
-
-
-@pytest.mark.parametrize(
-    "copied",
-    [
-        lambda batch: {**batch},
-        lambda batch: dict(batch),
-        lambda batch: batch.copy(),
-        lambda batch: batch | {"more": 1},
-        lambda batch: {"more": 1} | batch,
-        lambda batch: {}.update(batch),
-        lambda batch: dict(batch.items()),
-        lambda batch: list(batch.values()),
-    ],
-)
-def test_a_loss_that_copies_its_batch_has_read_it(copied: Any) -> None:
-    batch = Watched({"tool_mask": 1})
-    copied(batch)
-    batch.check(None, "tool_mask")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""`distill_ratio`: clean, band and templated, in GRPO and RLOO, with and without vLLM's correction."""
+"""Log-probs of distilled rows, in GRPO and RLOO, with and without vLLM's correction."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from helpers.spies import Logps, Spy
 from helpers.trl_world import TASKS, FixedTemplates, right_hint
 from prompt_coevo import hookimpl
 from prompt_coevo.adapters.trl import CoevoCallback, attach
+from prompt_coevo.adapters.trl.ratio import DistilRatio, leave_out
 from prompt_coevo.types import Candidate, MemberPlan
 from standins.trl_vllm import use_vllm
 
@@ -20,7 +21,6 @@ HINTS = {f"q{n}": [right_hint(task)] for n, task in enumerate(TASKS) if n % 2}
 ALL_HINTS = {f"q{n}": [right_hint(task)] for n, task in enumerate(TASKS)}
 DIVERSE = {f"q{n}": [right_hint(task), "note please", "now", ""] for n, task in enumerate(TASKS)}
 SETTINGS = {"algorithms": (), "question_id_column": "id"}
-LOW, HIGH = 0.05, 4.0
 
 
 def train(
@@ -40,63 +40,41 @@ def train(
     return spy
 
 
+def leaving_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the distilled rows out of the loss."""
+    apply = DistilRatio.apply
+
+    def applied(self: DistilRatio, output: Any, *prompts: Any) -> None:
+        apply(self, output, *prompts)
+        leave_out(self._trainer, output, torch.tensor(prompts[-1]))
+
+    monkeypatch.setattr(DistilRatio, "apply", applied)
+
+
 @pytest.mark.parametrize("config", [{}, {"num_iterations": 2}, {"loss_type": "grpo"}])
-def test_band_masks_tokens_outside_it_in_templated_rows_alone(
-    make_trainer: Any, tokenizer: Any, config: dict[str, Any]
+def test_rows_that_are_left_out_have_no_token_in_the_loss(
+    make_trainer: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch, config: dict[str, Any]
 ) -> None:
-    spy = train(
-        make_trainer(max_steps=1, per_device_train_batch_size=16, **config),
-        distill_ratio="band",
-        distill_band=(LOW, HIGH),
-    )
+    leaving_out(monkeypatch)
+    spy = train(make_trainer(max_steps=1, per_device_train_batch_size=16, **config))
     found = Logps(spy, 0, tokenizer)
-    ratio = (found.on_question - found.on_rollout).exp()
-    expected = ((ratio >= LOW) & (ratio <= HIGH)) | ~found.templated[:, None]
-    assert 0 < (~expected & found.mask).sum() < found.mask.sum()
-    assert torch.equal(found.loss["tool_mask"].bool() & found.mask, expected & found.mask)
-    assert found.loss["num_items_in_batch"] == (expected & found.mask).sum()
+    expected = ~found.templated[:, None] & found.mask
+    assert 0 < expected.sum() < found.mask.sum()
+    assert torch.equal(found.loss["tool_mask"].bool() & found.mask, expected)
+    assert found.loss["num_items_in_batch"] == expected.sum()
 
 
-def test_band_is_respected_by_the_gradient(make_trainer: Any) -> None:
-    """A band that lets nothing through leaves the untemplated rows alone to learn from."""
-    changed = {}
-    for name, low, high in (("nothing", 1e30, 1e31), ("everything", 0.0, 1e30)):
-        trainer = make_trainer(max_steps=1, per_device_train_batch_size=32)
-        train(trainer, hints=ALL_HINTS, distill_ratio="band", distill_band=(low, high))
-        changed[name] = trainer.state.log_history[0]["grad_norm"]
-    assert changed["nothing"] == 0
-    assert changed["everything"] > 0
-
-
-def test_band_in_rloo_leaves_tokens_out_of_both_sums(make_trainer: Any, tokenizer: Any) -> None:
-    spy = train(
-        make_trainer(RLOOTrainer, max_steps=1, per_device_train_batch_size=16),
-        distill_ratio="band",
-        distill_band=(LOW, HIGH),
-    )
-    found = Logps(spy, 0, tokenizer)
-    ratio = (found.on_question - found.on_rollout).exp()
-    keep = (((ratio >= LOW) & (ratio <= HIGH)) | ~found.templated[:, None]) & found.mask
-    assert (~keep & found.mask).any()
-    expected = (found.on_question * keep).sum(1)
-    assert (found.loss["old_logps"] - expected).abs().max() < 1e-4
-
-
-def test_band_in_rloo_is_respected_by_the_gradient(make_trainer: Any) -> None:
-    trainer = make_trainer(RLOOTrainer, max_steps=1, per_device_train_batch_size=32)
-    train(trainer, hints=ALL_HINTS, distill_ratio="band", distill_band=(1e30, 1e31))
-    assert trainer.state.log_history[0]["grad_norm"] == 0
-
-
-def test_templated_brings_old_logps_where_the_trainer_has_none(
-    make_trainer: Any, tokenizer: Any
+@pytest.mark.parametrize("kind", [GRPOTrainer, RLOOTrainer])
+def test_rows_that_are_left_out_have_no_gradient(
+    make_trainer: Any, monkeypatch: pytest.MonkeyPatch, kind: type
 ) -> None:
-    spy = train(
-        make_trainer(max_steps=1, per_device_train_batch_size=16), distill_ratio="templated"
-    )
-    found = Logps(spy, 0, tokenizer)
-    assert found.templated.any()
-    assert found.close(found.loss["old_per_token_logps"], found.on_rollout)
+    lengths = []
+    for _ in range(2):
+        trainer = make_trainer(kind, max_steps=1, per_device_train_batch_size=32)
+        train(trainer, hints=ALL_HINTS)
+        lengths.append(trainer.state.log_history[0]["grad_norm"])
+        leaving_out(monkeypatch)
+    assert lengths[0] > lengths[1] == 0
 
 
 @pytest.mark.parametrize("mode", ["token_truncate", "sequence_mask"])
@@ -124,18 +102,15 @@ def test_the_samplers_logps_do_not_leak_into_vllms_correction(
 DRIFT = 0.25
 
 
-@pytest.mark.parametrize(
-    ("mode", "level"),
-    [("clean", "sequence_mask"), ("band", "token_truncate"), ("templated", "token_truncate")],
-)
+@pytest.mark.parametrize("level", ["sequence_mask", "token_truncate"])
 def test_a_forward_under_the_template_corrects_the_sampler_in_distilled_rows(
-    make_trainer: Any, tokenizer: Any, mode: str, level: str
+    make_trainer: Any, tokenizer: Any, level: str
 ) -> None:
     """The sampler's own part is corrected as in all other rows, the template's is not."""
     built = make_trainer(
         max_steps=1, per_device_train_batch_size=16, vllm_importance_sampling_mode=level
     )
-    spy = train(built, vllm=True, drift=DRIFT, distill_ratio=mode, distill_forward=True)
+    spy = train(built, vllm=True, drift=DRIFT, distill_forward=True)
     found = Logps(spy, 0, tokenizer)
     rows, mask = found.templated, found.mask
     ratio = found.loss["importance_sampling_ratio"]
@@ -144,7 +119,7 @@ def test_a_forward_under_the_template_corrects_the_sampler_in_distilled_rows(
     counted = mask if level == "token_truncate" else torch.ones_like(ratio, dtype=torch.bool)
     assert ((ratio - expected) * counted).abs().max() < 1e-3
     old, sampler = found.loss["old_per_token_logps"], found.loss["sampling_per_token_logps"]
-    assert found.close(old, found.on_rollout if mode == "templated" else found.on_question)
+    assert found.close(old, found.on_question)
     assert found.close(sampler, DRIFT + old)
     (effect,) = [row["coevo/template_logp_difference"] for row in built.state.log_history[:1]]
     difference = (found.on_rollout - found.on_question)[rows[:, None] & mask]
@@ -152,18 +127,15 @@ def test_a_forward_under_the_template_corrects_the_sampler_in_distilled_rows(
     assert effect > 0.5
 
 
-@pytest.mark.parametrize(
-    ("trainer", "mode"),
-    [(GRPOTrainer, "clean"), (GRPOTrainer, "templated"), (RLOOTrainer, "band")],
-)
+@pytest.mark.parametrize("trainer", [GRPOTrainer, RLOOTrainer])
 def test_a_forward_where_no_sampler_is_corrected_changes_nothing_and_measures(
-    make_trainer: Any, trainer: type, mode: str
+    make_trainer: Any, trainer: type
 ) -> None:
     """Also with a KL to a reference policy, whose log-probs are computed by the same method."""
     norms = []
     for forward in (False, True):
         built = make_trainer(trainer, max_steps=1, per_device_train_batch_size=16, beta=0.1)
-        train(built, distill_ratio=mode, distill_forward=forward)
+        train(built, distill_forward=forward)
         log = built.state.log_history[0]
         norms.append(log["grad_norm"])
         assert (log.get("coevo/template_logp_difference", 0) > 0.5) is forward

@@ -191,7 +191,7 @@ def test_settings_that_are_refused_leave_the_callback_that_is_there(make_trainer
 def test_a_callback_that_is_detached_leaves_nothing_behind(make_trainer: Any) -> None:
     trainer = make_trainer()
     before = dict(vars(trainer)), list(trainer.callback_handler.callbacks)
-    callback = attach(trainer, {**NOTHING, "distill_ratio": "clean"})
+    callback = attach(trainer, {**NOTHING, "distill_forward": True})
     callback.detach()
     assert trainer.callback_handler.callbacks == before[1]
     assert vars(trainer).keys() == before[0].keys()

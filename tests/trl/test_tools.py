@@ -115,12 +115,12 @@ def attach(trainer: Any, **settings: Any) -> CoevoCallback:
     ("arguments", "observation"),
     [({"tools": [add]}, ""), ({"environment_factory": Room}, " You are in a room.")],
 )
-@pytest.mark.parametrize("ratio", ["clean", "band"])
+@pytest.mark.parametrize("forward", [False, True])
 def test_a_tool_call_under_a_template(
-    tmp_path: Any, arguments: dict[str, Any], observation: str, ratio: str
+    tmp_path: Any, arguments: dict[str, Any], observation: str, forward: bool
 ) -> None:
     trainer, spy = make(tmp_path, **arguments)
-    attach(trainer, distill_ratio=ratio)
+    attach(trainer, distill_forward=forward)
     trainer.train()
     decode = trainer.processing_class.decode
     first_turns = [prompts for prompts, _ in spy.sampled[::2]]

@@ -21,7 +21,6 @@ from prompt_coevo.adapters.verl.distil import ERROR, TRAINED, fingerprint
 from prompt_coevo.adapters.verl.ratio import Ratio
 from prompt_coevo.adapters.verl.trainer import CoevoTrainer
 from prompt_coevo.errors import HostError
-from prompt_coevo.settings import Settings
 
 TRAINERS = {
     "sync": CoevoTrainer,
@@ -228,13 +227,12 @@ LOG_PROBS = {
 }
 
 
-def exchanged(monkeypatch: pytest.MonkeyPatch, mode: str, **fields: Any) -> tuple[Ratio, Rows]:
+def exchanged(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> tuple[Ratio, Rows]:
     rows = Rows(**distilled_rows(), **fields)
     for module in (ratio, contract):
         monkeypatch.setattr(module, "tq", rows)
     monkeypatch.setattr(ratio, "calculate_debug_metrics", lambda _: {})
-    band = {"distill_band": (0.1, 10)} if mode == "band" else {}
-    made = Ratio(Settings(algorithms=(), distill_ratio=mode, **band), has_sampler=True)
+    made = Ratio(has_sampler=True)
     made.exchange(["a", "b"], ["a", "b"], "train")
     return made, rows
 
@@ -243,36 +241,21 @@ def exchanged(monkeypatch: pytest.MonkeyPatch, mode: str, **fields: Any) -> tupl
 def test_rows_without_log_probs_end_the_run(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     fields = {one: value for one, value in LOG_PROBS.items() if one != name}
     with pytest.raises(HostError, match=f"the rows of a templated round have no {name}"):
-        exchanged(monkeypatch, "clean", **fields)
+        exchanged(monkeypatch, **fields)
 
 
-def test_with_templated_the_loss_alone_sees_what_the_sampler_said(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A KL in the reward reads `old_log_probs`, a correction both, between the two moments."""
-    made, rows = exchanged(monkeypatch, "templated", **LOG_PROBS)
-    for name in ("old_log_probs", "rollout_log_probs"):
-        assert rows.fields[name].values().tolist() == [-1.0, -2.0, -3.0]
-    made.settle(["a", "b"])
-    for name in ("old_log_probs", "rollout_log_probs"):
-        assert rows.fields[name].values().tolist() == [-0.5, -0.25, -0.125]
-
-
-def test_band_leaves_tokens_out_of_the_loss_and_not_out_of_advantages(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """GAE and REINFORCE++ lose a reward that stands at a token that is left out. What a correction for
-    the sampler leaves out in between stays so."""
-    made, rows = exchanged(monkeypatch, "band", **LOG_PROBS)
-    assert rows.fields["response_mask"].values().tolist() == [1, 1, 1]
-    assert rows.fields["rollout_log_probs"].values().tolist() == [-1.0, -2.0, -3.0]
-    rows.fields["response_mask"] = jagged([0], [1, 1])
-    made.settle(["a", "b"])
-    assert rows.fields["response_mask"].values().tolist() == [0, 1, 0]
+def test_rows_that_are_left_out_have_no_token_in_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = Rows(**LOG_PROBS)
+    monkeypatch.setattr(ratio, "tq", rows)
+    ratio.leave_out(["a", "b"], "train")
+    mask = rows.fields["response_mask"]
+    assert mask.values().tolist() == [0, 0, 0]
+    assert mask.offsets().tolist() == LOG_PROBS["response_mask"].offsets().tolist()
 
 
 def test_advantages_before_old_log_probs_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, _ = exchanged(monkeypatch, "clean", **LOG_PROBS)
+    made, rows = exchanged(monkeypatch, **LOG_PROBS)
+    assert rows.fields["rollout_log_probs"].values().tolist() == [-1.0, -2.0, -3.0]
     made.settle(["a", "b"])
     with pytest.raises(HostError, match="advantages before old log-probs"):
         made.settle(["a"])

@@ -59,10 +59,6 @@ def test_mistakes_with_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             ),
             "several jobs: `--multirun`": refused(called=LaunchCheck().on_job_start),
             "the deprecated trainer: `trainer.use_v1=False`": refused("trainer.use_v1=False"),
-            "`coevo.distill_ratio=band` without the sampler's log-probs": refused(
-                "coevo.distill_ratio=band",
-                "actor_rollout_ref.rollout.calculate_log_probs=False",
-            ),
             "a misspelt column of right answers: `coevo.ground_truth_column=anwser`": refused(
                 *data, "coevo.ground_truth_column=anwser"
             ),

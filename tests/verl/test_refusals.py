@@ -81,12 +81,12 @@ def test_values_reach_the_settings() -> None:
     settings = read_settings(
         composed(
             "coevo.p2o.tau=0.1",
-            "coevo.distill_ratio=band",
-            "coevo.distill_band=[0.1,5]",
+            "coevo.row_columns=[level,source]",
             "coevo.seed=3",
         ).coevo
     )
-    assert (settings.p2o.tau, settings.distill_band, settings.seed) == (0.1, (0.1, 5.0), 3)
+    assert settings.row_columns == ("level", "source")
+    assert (settings.p2o.tau, settings.seed) == (0.1, 3)
 
 
 def test_what_is_left_alone_comes_from_other_sources(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,22 +157,7 @@ def test_a_key_of_the_host_that_is_unknown_is_hydras_business() -> None:
         ),
         (
             ["algorithm.rollout_correction.bypass_mode=True"],
-            "switch it off, or set coevo.distill_ratio=templated",
-        ),
-        (
-            [
-                "algorithm.rollout_correction.bypass_mode=True",
-                "coevo.distill_ratio=templated",
-                "algorithm.use_kl_in_reward=True",
-            ],
-            "computes the KL from the sampler's log-probs, which are under the template",
-        ),
-        (
-            [
-                "coevo.distill_ratio=band",
-                "actor_rollout_ref.rollout.calculate_log_probs=False",
-            ],
-            "needs the sampler's log-probs",
+            "takes old log-probs from the sampler, which ran under the template",
         ),
         (
             ["actor_rollout_ref.rollout.enable_rollout_routing_replay=True"],
@@ -203,8 +188,8 @@ def test_what_is_refused_goes_by_what_a_method_may_do_and_not_by_its_name(may_di
     "overrides",
     [
         ["algorithm.filter_groups.enable=True"],
-        ["algorithm.rollout_correction.bypass_mode=True", "coevo.distill_ratio=templated"],
-        ["algorithm.use_kl_in_reward=True", "coevo.distill_ratio=templated"],
+        ["algorithm.use_kl_in_reward=True"],
+        ["actor_rollout_ref.rollout.calculate_log_probs=False"],
         [
             "algorithm.rollout_correction.bypass_mode=True",
             "coevo.context_distillation=False",

@@ -42,7 +42,7 @@ def test_what_a_cell_names_is_there(cell: Any) -> None:
         (
             {
                 "real": "tests/laws/openrlhf/test_door.py::test_openrlhf_door"
-                "[a ratio is honoured or refused]"
+                "[ranks have one engine and one plan]"
             },
             "is marked as long",
         ),
@@ -51,7 +51,7 @@ def test_what_a_cell_names_is_there(cell: Any) -> None:
             "no sentence of the door has 'no such words'",
         ),
         (
-            {"refused": AGENTS, "says": "needs the sampler's log-probs"},
+            {"refused": AGENTS, "says": "makes no groups"},
             "does not ask for the sentence with",
         ),
     ],

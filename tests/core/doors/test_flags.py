@@ -40,8 +40,8 @@ def test_values(text: str, value: Any) -> None:
 
 
 def test_several_values_make_a_list() -> None:
-    flags = Flags.from_arguments(["--coevo.distill_band", "0.1", "5"])
-    assert flags.settings == {"distill_band": [0.1, 5]}
+    flags = Flags.from_arguments(["--coevo.plugins.mine.range", "0.1", "5"])
+    assert flags.settings == {"plugins": {"mine": {"range": [0.1, 5]}}}
 
 
 def test_a_list_of_one() -> None:

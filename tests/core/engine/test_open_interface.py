@@ -202,11 +202,10 @@ def test_all_mistakes_are_told_at_once() -> None:
     for name in ("p2o.tua", "p2o.beam_widht", "reflection.modle", "sed"):
         assert f"unknown setting {name}; did you mean" in str(caught.value)
     with pytest.raises(SettingsError) as caught:
-        Settings(sed=1, inspo={"parents": 9, "overlap_steps": 2}, distill_band=(2, 1))
+        Settings(sed=1, inspo={"parents": 9, "overlap_steps": 2})
     assert "unknown setting sed" in str(caught.value)
     assert "inspo.parents = 9 must be smaller" in str(caught.value)
     assert "inspo.overlap_steps has no effect" in str(caught.value)
-    assert "distill_band must be two numbers with 0 <= low < high" in str(caught.value)
     assert "settings under inspo have no effect" in str(caught.value)
     with pytest.raises(SettingsError) as caught:
         Settings(p2o={"tau": -1, "search_backend": "stream", "front_fill": True, "beam_width": 2})
@@ -218,7 +217,6 @@ def test_all_mistakes_are_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"algorithms": "inspo", "distill_ratio": "clean"}, "distill_ratio has no effect"),
         (
             {"algorithms": "inspo", "context_distillation": True},
             "context_distillation has no effect",

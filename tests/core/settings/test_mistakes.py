@@ -28,12 +28,12 @@ def test_no_source_hides_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     file = tmp_path / "coevo.yaml"
     file.write_text("p2o: {tua: 1, beam_width: 0}\n")
     monkeypatch.setenv("PROMPT_COEVO_SEDE", "1")
-    monkeypatch.setenv("PROMPT_COEVO_DISTILL_BAND", "[0.1")
+    monkeypatch.setenv("PROMPT_COEVO_ROW_COLUMNS", "[0.1")
     monkeypatch.setenv("PROMPT_COEVO_JOURNAL__MAX_TEXT_CHARS", "-1")
     found = problems(preset="p2", config_file=file, seed="x", reflection={"modle": "a"})
     assert [one.partition(" (got")[0].partition(": Expecting")[0] for one in found] == [
         "the environment variable PROMPT_COEVO_SEDE sets nothing; did you mean seed?",
-        "the environment variable PROMPT_COEVO_DISTILL_BAND cannot be read",
+        "the environment variable PROMPT_COEVO_ROW_COLUMNS cannot be read",
         "there is no preset 'p2'; did you mean p2o?",
         "seed: input should be a valid integer, unable to parse string as an integer",
         "unknown setting reflection.modle; did you mean reflection.model?",

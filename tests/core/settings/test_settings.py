@@ -23,7 +23,6 @@ def test_the_defaults_are_the_papers_values_but_for_the_search() -> None:
     assert (p2o.tau, p2o.search_budget, p2o.solved_at) == (0.2, 11_000, 1.0)
     assert p2o.group_templates == "diverse"
     assert Settings().context_distillation
-    assert Settings().distill_ratio == "clean"
 
 
 def test_the_defaults_of_inspo_are_the_papers_values() -> None:
@@ -90,13 +89,7 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"preset": "nope"}, "there is no preset 'nope'; known presets: both, demo-both"),
         ({"p2o": {"search_every": 0}}, "p2o.search_every must be"),
         ({"p2o": {"min_hard": 1}}, "p2o.min_hard"),
-        (
-            {"distill_ratio": "exact"},
-            "distill_ratio: input should be 'clean', 'band' or 'templated'",
-        ),
-        ({"distill_band": (1, 2)}, 'distill_band has no effect unless distill_ratio = "band"'),
-        ({"distill_ratio": "band", "distill_band": (2, 1)}, "0 <= low < high"),
-        ({"context_distillation": False, "distill_ratio": "band"}, "has no effect without context"),
+        ({"resume": "exact"}, "resume: input should be 'strict' or 'force'"),
         ({"context_distillation": False, "distill_forward": True}, "distill_forward = True has no"),
         (
             {"placement": {"template_layout": "{{question}}"}},
@@ -308,7 +301,7 @@ def test_a_path_that_is_none(path: Any) -> None:
 
 
 def test_a_variable_that_nests_too_deep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PROMPT_COEVO_DISTILL_BAND", "[" * 3000)
+    monkeypatch.setenv("PROMPT_COEVO_ROW_COLUMNS", "[" * 3000)
     with pytest.raises(SettingsError, match="too deep to be read"):
         Settings()
 

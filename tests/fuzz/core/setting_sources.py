@@ -191,7 +191,6 @@ _TYPICAL: Final = (
     "p2o",
     "inspo",
     "stream",
-    "band",
     "best",
     [0.5, 2.0],
     ["a"],

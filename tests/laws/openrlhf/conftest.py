@@ -12,8 +12,8 @@ try:
 except PackageNotFoundError:
     collect_ignore_glob = ["test_*.py"]
 
-LONG = ("ranks have one engine and one plan", "a ratio is honoured or refused")
-"""Laws with a run of their own that take too long for every time."""
+LONG = ("ranks have one engine and one plan",)
+"""Laws with a run of their own that takes too long for every time."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -74,7 +74,6 @@ def test_a_checkpoint_of_the_bare_trainer_starts_anew(
     assert "co-evolution starts anew" in caplog.text
 
 
-def test_a_ratio_that_is_not_built_is_refused() -> None:
-    for settings in (Settings(distill_ratio="band"), Settings(distill_forward=True)):
-        with pytest.raises(HostError, match='has distill_ratio = "clean" and no distill_forward'):
-            OwnDoor(*arguments(), settings=settings)
+def test_a_forward_pass_that_is_not_built_is_refused() -> None:
+    with pytest.raises(HostError, match="this trainer has no distill_forward"):
+        OwnDoor(*arguments(), settings=Settings(distill_forward=True))

@@ -26,7 +26,6 @@ OF_ITS_OWN = (
     "the engines metrics reach the log",
     "every update is a step",
     "an epoch ends before the next one",
-    "a ratio is honoured or refused",
 )
 
 

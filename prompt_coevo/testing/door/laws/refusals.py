@@ -8,7 +8,6 @@ from prompt_coevo.errors import CoevoError, StateError
 from prompt_coevo.testing.door.job import Job
 from prompt_coevo.testing.door.laboratory import Laboratory
 from prompt_coevo.testing.door.laws.law import law
-from prompt_coevo.testing.door.laws.training import check_templated
 
 _LONGEST = 500  # characters
 
@@ -29,19 +28,6 @@ def an_unreadable_state_is_refused(lab: Laboratory) -> None:
     lab.door.edit_state(copy, lambda state: {**state, "schema": 99})
     error = _refused(lab, "an_unreadable_state", replace(lab.job, resume_from=copy))
     assert isinstance(error, StateError), f"an unreadable state is refused with {error!r}"
-
-
-@law("log-probs")
-def a_ratio_is_honoured_or_refused(lab: Laboratory) -> None:
-    """`distill_ratio = "templated"` is done, with the sampler's own old log-probs, or refused in one
-    sentence; never passed over."""
-    settings = {**lab.job.settings, "distill_ratio": "templated"}
-    try:
-        run = lab.try_run("templated", replace(lab.job, settings=settings, evaluates=False))
-    except CoevoError as error:
-        _check_sentence(error)
-        return
-    check_templated(run)
 
 
 def _refused(lab: Laboratory, name: str, job: Job) -> CoevoError:

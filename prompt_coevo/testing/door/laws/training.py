@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from prompt_coevo.testing.door.laboratory import Laboratory
 from prompt_coevo.testing.door.laws.law import law
-from prompt_coevo.testing.door.run import Run
 from prompt_coevo.types import Assignment
 
 _TOLERANCE = 1e-3
@@ -56,20 +55,6 @@ def every_log_prob_is_on_the_trained_prompt(lab: Laboratory) -> None:
         if any(assignment.distilled for _, assignment in owners) and "new" in row.log_probs:
             new = row.log_probs["new"]
             noticed = max(noticed, _distance(new.forward, new.placed))
-    _check_noticed(noticed)
-
-
-def check_templated(run: Run) -> None:
-    """`distill_ratio = "templated"`: the old log-probs of distilled rows are the sampler's."""
-    noticed = 0.0
-    for row, owners in run.trained():
-        if "old" in row.log_probs and owners and all(one.distilled for _, one in owners):
-            old = row.log_probs["old"]
-            off = _distance(old.used, old.placed)
-            noticed = max(noticed, _distance(old.forward, old.placed))
-            assert off <= _TOLERANCE, (
-                f"an old log-prob of a distilled row is {off:.3f} away from the one it was sampled with"
-            )
     _check_noticed(noticed)
 
 
