@@ -7,7 +7,7 @@ writes it into TransferQueue as it writes any. Half of the rollouts run under on
 questions a tenth is never solved, four tenths always, the others in half of their rollouts. Measured are
 the seconds that our code takes on the driver, and the bytes that are moved because of us: the plans on the
 way to the workers, what they leave in all rows, and what is fetched of the rows, for a method that reads no
-text and for P2O (`stream`). Beside it the bytes of the batch itself.
+text and for the stream. Beside it the bytes of the batch itself.
 CPU seconds are those of all of the driver's threads: on a busy machine the others say how busy it is.
 """
 
@@ -125,7 +125,7 @@ def engine_of(method: str, questions: QuestionIndex) -> Coevolution:
     if method == "no texts":
         return Coevolution.from_settings(Settings(algorithms=()), plugins={"half": HalfTemplated()})
     settings = Settings(
-        algorithms=("p2o",),
+        algorithms=("stream",),
         reflection={"model": "openai/nobody"},
         preflight={"reflection": "off"},
     )
@@ -238,7 +238,7 @@ def main() -> None:
     tq.init(OmegaConf.create(units))
     manager = Manager(config, tokenizer, workers=1)
     lines = []
-    for number, method in enumerate(("no texts", "p2o"), 1):
+    for number, method in enumerate(("no texts", "stream"), 1):
         lines.append(step(method, number, manager, tokenizer, config, options))
         print(json.dumps(lines[-1]), flush=True)
     if options.json:

@@ -14,6 +14,7 @@ import torch
 from effect_worlds import WORLDS, EffectWorld, Scores
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from prompt_coevo import Settings
 from prompt_coevo.demo.digits import Asked
 
 BATCH, GROUP = 32, 6
@@ -66,6 +67,11 @@ class Job:
             "preflight": {"reflection": "off"},  # calls are counted
         }
         return dict(_flat({**(self.world.arms[self.arm] or {}), **own}))
+
+    @property
+    def method(self) -> str:
+        """What the trainer's flag says."""
+        return ",".join(Settings(**(self.world.arms[self.arm] or {})).algorithms)
 
     def score(self, model_folder: Path) -> Scores:
         """Greedy answers to held-out questions without any template."""

@@ -27,9 +27,8 @@ WAVES: Final = {"preset": "demo-p2o", "p2o": {"calls_per_hard": "unlimited"}}
 
 
 def stream(**changes: Any) -> dict[str, Any]:
-    """The settings of the streaming search in the world of many facts."""
-    p2o = {"search_backend": "stream", "tau": 0.01, **changes}
-    return {"p2o": p2o, "ground_truth_column": "answer"}
+    """The settings of the stream in the world of many facts."""
+    return {"stream": {"tau": 0.01, **changes}, "ground_truth_column": "answer"}
 
 
 @dataclass(frozen=True)

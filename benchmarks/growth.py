@@ -87,7 +87,7 @@ class Teacher:
         return f"<template>idea {self.calls}</template>" if self.answers else ""
 
     def engine(self, folder: Path | None) -> Coevolution:
-        settings = Settings(p2o={"search_backend": "stream"}, reflection={"function": self})
+        settings = Settings(reflection={"function": self})
         return Coevolution.from_settings(settings, output_dir=folder)
 
 
@@ -137,7 +137,7 @@ def train(engine: Coevolution, policy: Hard, steps: int) -> dict[str, float]:
 
 def waves(questions: int) -> dict[str, Any]:
     policy = Hard(questions)
-    settings = Settings(p2o={"search_backend": "waves"}, reflection={"function": str})
+    settings = Settings(algorithms="p2o", reflection={"function": str})
     engine, guards = Coevolution.from_settings(settings), LeakGuards(settings.gates)
     request = SearchRequest(0, tuple(policy.question_ids()), policy, guards=guards)
     memory = most_memory()

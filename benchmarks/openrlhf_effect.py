@@ -1,4 +1,4 @@
-"""What `--coevo.method p2o` changes in the unmodified train_ppo_ray, on a CPU.
+"""What `--coevo.method` changes in the unmodified train_ppo_ray, on a CPU.
 
     python benchmarks/openrlhf_effect.py --seeds 3 --json benchmarks/results/openrlhf_effect.json
 
@@ -82,7 +82,7 @@ def _flags(job: Job, api_base: str) -> list[str]:
     if not job.coevolves:
         return []
     flags = (f"--coevo.{name}={value}" for name, value in job.coevo(api_base).items())
-    return ["--coevo.method", "p2o", *flags]
+    return ["--coevo.method", job.method, *flags]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The template search `waves` next to the package gepa, with the same budget of rollouts.
+"""P2O's search in waves next to the package gepa, with the same budget of rollouts.
 
     python benchmarks/search_backends.py [--json FILE]
 
@@ -30,7 +30,7 @@ from prompt_coevo.types import Question, Rollout, RolloutRequest
 sys.path.append(str(Path(__file__).resolve().parent.parent / "docs/plugins/gepa"))
 
 FAMILIES, WORDS, QUESTIONS, SEEDS = 24, 6, 240, 5
-COMMON = {"search_backend": "waves", "dev_size": 72, "minibatch_size": 3}
+COMMON = {"overspend": "never", "dev_size": 72, "minibatch_size": 3}
 
 
 def by_gepa(proposals: int) -> dict[str, Any]:
@@ -99,7 +99,13 @@ def search(backend: dict[str, Any], budget: int, seed: int) -> dict[str, float]:
     policy, rounds = RulePolicy(), Rounds()
     p2o = {**COMMON, **backend.get("p2o", {}), "search_budget": budget}
     settings = Settings(
-        **{**backend, "seed": seed, "p2o": p2o, "reflection": {"function": reflect}}
+        **{
+            "algorithms": "p2o",
+            **backend,
+            "seed": seed,
+            "p2o": p2o,
+            "reflection": {"function": reflect},
+        }
     )
     engine = Coevolution.from_settings(settings, plugins={"rounds": rounds})
     ids = tuple(f"q{number}" for number in range(QUESTIONS))

@@ -31,25 +31,26 @@ POINTS: Final = 21
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to train. Without settings of P2O no template is searched for."""
+    """One way to train. Without a method no template is searched for."""
 
-    p2o: Mapping[str, Any] | None = None
+    method: str | None = None
+    section: Mapping[str, Any] = field(default_factory=dict)
     teacher: TeacherKind = "explains"
     knobs: Mapping[str, Any] = field(default_factory=dict)
 
 
 ARMS: Final[Mapping[str, Arm]] = {
     "grpo": Arm(),
-    "waves": Arm(WAVES),
-    "waves, capped": Arm({**WAVES, "calls_per_hard": 1.0}),
-    "waves, bare": Arm({**WAVES, "hardness": "bare"}),
-    "stream": Arm(STREAM),
-    "stream, no proof": Arm({**STREAM, "proof": False}),
-    "stream, no likeness": Arm({**STREAM, "likeness": "none"}),
-    "stream, first sight": Arm({**STREAM, "first_sight": True}),
-    "stream, literal": Arm({**STREAM, "hardness": "literal"}),
-    "stream, guessing teacher": Arm(STREAM, "guesses"),
-    "stream, silent teacher": Arm(STREAM, "says nothing"),
+    "waves": Arm("p2o", WAVES),
+    "waves, capped": Arm("p2o", {**WAVES, "calls_per_hard": 1.0}),
+    "waves, bare": Arm("p2o", {**WAVES, "hardness": "bare"}),
+    "stream": Arm("stream", STREAM),
+    "stream, no proof": Arm("stream", {**STREAM, "proof": False}),
+    "stream, no likeness": Arm("stream", {**STREAM, "likeness": "none"}),
+    "stream, first sight": Arm("stream", {**STREAM, "first_sight": True}),
+    "stream, literal": Arm("stream", {**STREAM, "hardness": "literal"}),
+    "stream, guessing teacher": Arm("stream", STREAM, "guesses"),
+    "stream, silent teacher": Arm("stream", STREAM, "says nothing"),
 }
 
 
@@ -101,10 +102,11 @@ def run(world_name: str, arm_name: str, seed: int, draw: int) -> dict[str, Any]:
 
 
 def engine_for(arm: Arm, teacher: Teacher, seed: int) -> Coevolution:
-    if arm.p2o is None:
+    if arm.method is None:
         return Coevolution.from_settings(Settings(algorithms=(), seed=seed))
+    own: dict[str, Any] = {arm.method: dict(arm.section)}
     return Coevolution.from_settings(
-        Settings(p2o=dict(arm.p2o), reflection={"function": teacher}, seed=seed)
+        Settings(algorithms=arm.method, reflection={"function": teacher}, seed=seed, **own)
     )
 
 

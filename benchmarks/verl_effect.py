@@ -1,4 +1,4 @@
-"""What `+coevo=p2o` changes in the unmodified main_ppo, on a CPU.
+"""What `+coevo` changes in the unmodified main_ppo, on a CPU.
 
     python benchmarks/verl_effect.py --seeds 3 --json benchmarks/results/verl_effect.json
 
@@ -77,7 +77,8 @@ def _overrides(job: Job) -> list[str]:
 def _flags(job: Job, api_base: str) -> list[str]:
     if not job.coevolves:
         return []
-    return ["+coevo=p2o", *(f"coevo.{name}={value}" for name, value in job.coevo(api_base).items())]
+    flags = (f"coevo.{name}={value}" for name, value in job.coevo(api_base).items())
+    return [f"+coevo={job.method}", *flags]
 
 
 if __name__ == "__main__":

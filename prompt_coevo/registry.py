@@ -37,13 +37,18 @@ RETRIEVAL_TOKEN_VARIABLE: Final = "PROMPT_COEVO_RETRIEVAL_TOKEN"
 
 _PROPOSERS: Final = "prompt_coevo.reflection.proposers"
 _MODELS: Final = "prompt_coevo.reflection.models"
-_LIKENESS: Final = "prompt_coevo.algorithms.p2o.stream.likeness"
+_LIKENESS: Final = "prompt_coevo.algorithms.stream.likeness"
 _ANALYZERS: Final = "prompt_coevo.retrieval.bm25.analyzers"
+DEFAULT_METHODS: Final = ("stream",)
+"""The methods of a run that names none."""
+METHOD_SETS: Final[Mapping[str, tuple[str, ...]]] = {"both": ("inspo", "stream")}
+"""What one name stands for where a flag may name one method."""
 _BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
     "methods": {
         "hints": "prompt_coevo.algorithms.hints:METHOD",
         "inspo": "prompt_coevo.algorithms.inspo:METHOD",
         "p2o": "prompt_coevo.algorithms.p2o:METHOD",
+        "stream": "prompt_coevo.algorithms.stream:METHOD",
     },
     "proposers": {
         "propose_improvement": f"{_PROPOSERS}.propose_improvement:ProposeImprovement",

@@ -5,6 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+_OF_THE_STREAM: Final = (
+    "bare_members",
+    "calls_per_step",
+    "failures_per_call",
+    "first_sight",
+    "library_size",
+    "likeness",
+    "proof",
+    "reply_steps",
+    "trial_members",
+)
+
 SETTINGS: Final[Mapping[str, str]] = {
     "distill_band": "it belonged to a ratio mode that learned next to nothing; leave it out",
     "distill_ratio": "old log-probs are always computed on the question; leave it out",
@@ -12,9 +24,17 @@ SETTINGS: Final[Mapping[str, str]] = {
     "inspo.trial_steps": 'it belonged to inspo.verify = "in_training"; use "blocking"',
     "p2o.gepa_proposals": 'install docs/plugins/gepa and set algorithms = "p2o,gepa" and gepa.proposals',
     "p2o.overlap_waves": 'use algorithms = "stream", whose search never stops training',
+    "p2o.search_backend": (
+        '"waves" is algorithms = ["p2o"], "stream" is algorithms = ["stream"], and "gepa" the package in '
+        'docs/plugins/gepa with algorithms = ["p2o", "gepa"]'
+    ),
     "p2o.riders": "templates on trial are tried by members of the training groups; leave it out",
-    "p2o.likeness_column": "name a function of yours by p2o.likeness, as module:attribute",
-    "p2o.likeness_encoder": "name a function of yours by p2o.likeness, as module:attribute",
+    "p2o.likeness_column": "name a function of yours by stream.likeness, as module:attribute",
+    "p2o.likeness_encoder": "name a function of yours by stream.likeness, as module:attribute",
+    **{
+        f"p2o.{name}": f'it belongs to the method stream; set stream.{name} and algorithms = ["stream"]'
+        for name in _OF_THE_STREAM
+    },
 }
 """By the full name, such as `inspo.verify`."""
 

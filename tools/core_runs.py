@@ -98,17 +98,18 @@ def misbehaving() -> Callable[[str], Any]:
 @dataclass(frozen=True)
 class Run:
     """Settings; a model's maker; the steps, of which one that was there before means a resume; the
-    sampler's call at which it breaks down."""
+    sampler's call at which it breaks down; whether the model is asked in the background."""
 
     settings: dict[str, Any]
     model: Callable[[], Callable[[str], Any]] = lambda: teacher
     steps: Sequence[int] = range(1, STEPS + 1)
     broken_at: int | None = None
+    background: bool = False
 
 
 def p2o(**changes: Any) -> dict[str, Any]:
-    small = {"minibatch_size": 2, "dev_size": 5, "search_budget": 150}
-    return {"p2o": {"search_backend": "waves", **small, **changes}}
+    small = {"minibatch_size": 2, "dev_size": 5, "search_budget": 150, "overspend": "never"}
+    return {"algorithms": "p2o", "p2o": {**small, **changes}}
 
 
 def inspo(*first: str, **changes: Any) -> dict[str, Any]:
@@ -123,7 +124,7 @@ def inspo(*first: str, **changes: Any) -> dict[str, Any]:
 OVERLAPPED = inspo("one", reflection="overlapped", overlap_steps=2)
 BOTH = {
     **inspo(),
-    **p2o(tau=0.9),
+    "p2o": p2o(tau=0.9)["p2o"],
     "algorithms": "inspo,p2o",
     "placement": {"instruction": "prefix"},
 }
@@ -137,14 +138,14 @@ RUNS = {
     "core-p2o-same-template": Run(p2o(group_templates="same")),
     "core-p2o-by-steps-undistilled": Run({**p2o(search_every=2), "context_distillation": False}),
     "core-p2o-gepa": Run({**p2o(), "algorithms": ("p2o", "prompt_coevo_gepa:METHOD")}),
-    "core-p2o-stream": Run({"algorithms": "p2o", "p2o": {"search_backend": "stream"}}),
+    "core-stream": Run({}, background=True),
     "core-p2o-resumed": Run(p2o(), steps=KILLED),
     "core-p2o-misbehaving": Run({**MANY_REPLIES, **STRICT}, misbehaving),
     "core-p2o-broken-sampler": Run(p2o(), broken_at=3),
     "core-inspo-online": Run(inspo("one")),
     "core-inspo-history": Run(inspo(proposer="history", parents=2, child_weight="zero")),
-    "core-inspo-overlapped": Run(OVERLAPPED),
-    "core-inspo-overlapped-resumed": Run(OVERLAPPED, steps=KILLED),
+    "core-inspo-overlapped": Run(OVERLAPPED, background=True),
+    "core-inspo-overlapped-resumed": Run(OVERLAPPED, steps=KILLED, background=True),
     "core-inspo-before": Run(inspo(evolution="before")),
     "core-inspo-after": Run(inspo(evolution="after")),
     "core-inspo-no-prune-no-verify": Run(inspo(prune=False, verify="off", population_size=9)),
@@ -154,10 +155,34 @@ RUNS = {
 }
 
 
+class Answers:
+    """Lets answers in the background come between two calls of the engine: else the order of the journal
+    would depend on threads, and a reply is in a state only if it has come."""
+
+    def __init__(self) -> None:
+        self._others = set(threading.enumerate())
+        self._may_come = threading.Event()
+
+    def late(self, model: Callable[[str], Any]) -> Callable[[str], Any]:
+        def reply(prompt: str) -> Any:
+            if threading.current_thread() is not threading.main_thread():
+                self._may_come.wait()
+            return model(prompt)
+
+        return reply
+
+    def let_in(self) -> None:
+        self._may_come.set()
+        for thread in set(threading.enumerate()) - self._others:
+            thread.join()
+        self._may_come.clear()
+
+
 def record(name: str, folder: Path, seed: int) -> dict[str, list[Any]]:
     """Train in the folder, every epoch with each question once; after every step the state is taken."""
-    run, others = RUNS[name], set(threading.enumerate())
-    settings = Settings(**run.settings, reflection={"function": run.model()}, seed=seed)
+    run, model, answers = RUNS[name], RUNS[name].model(), Answers()
+    function = answers.late(model) if RUNS[name].background else model
+    settings = Settings(**run.settings, reflection={"function": function}, seed=seed)
     policy, saved = TablePolicy(run.broken_at), dict[int, Any]()
     seen: dict[str, list[Any]] = {"plans": [], "states": [], "metrics": [], "asked": policy.asked}
     for before, step in pairwise([STEPS, *run.steps]):
@@ -166,13 +191,13 @@ def record(name: str, folder: Path, seed: int) -> dict[str, list[Any]]:
             if step in saved:
                 engine.load_state_dict(saved[step - 1])
             engine.begin(policy)
+            answers.let_in()
         if step % STEPS_PER_EPOCH == 1 and step > 1:
             engine.epoch_end(policy)
         plan = engine.plan(policy.question_ids()[step % STEPS_PER_EPOCH :: STEPS_PER_EPOCH], GROUP)
         engine.observe([policy.answer(assignment) for assignment in plan])
         engine.step_end(policy, last=step == STEPS)
-        for thread in set(threading.enumerate()) - others:
-            thread.join()  # an overlapped reply is in the state only if it has come
+        answers.let_in()
         saved[step] = json.loads(json.dumps(engine.state_dict()))
         seen["plans"].append([told(assignment) for assignment in plan])
         seen["states"].append(saved[step])

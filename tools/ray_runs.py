@@ -49,8 +49,9 @@ def verl(folder: Path, method: str, epochs: int, seed: int, base: str) -> Result
     # Instructions do not evolve: which failures are drawn depends on which of a group's rollouts,
     # all with the same prompt, the server got first.
     instructions = (*INSPO, "coevo.inspo.evolution=off") if method == "both" else ()
+    both = ("coevo.algorithms=[inspo,p2o]",) if method == "both" else ()
     overrides = [
-        *(f"+coevo={method}", *P2O, *instructions, *reflection(base)),
+        *(f"+coevo={method}", *both, *P2O, *instructions, *reflection(base)),
         *(f"coevo.seed={seed}", f"trainer.total_epochs={epochs}", "trainer.save_freq=2"),
         *("data.train_batch_size=8", "actor_rollout_ref.actor.ppo_mini_batch_size=8"),
     ]
@@ -60,10 +61,11 @@ def verl(folder: Path, method: str, epochs: int, seed: int, base: str) -> Result
 
 def openrlhf(folder: Path, method: str, epochs: int, seed: int, base: str) -> Result:
     from helpers.openrlhf_run import rows, run_openrlhf
-    from helpers.openrlhf_world import INSPO, P2O, reflection
+    from helpers.openrlhf_world import BOTH, P2O, reflection
 
+    chosen = BOTH if method == "both" else ("--coevo.method", method, *P2O)
     overrides = [
-        *("--coevo.method", method, *P2O, *(INSPO if method == "both" else ()), *reflection(base)),
+        *(*chosen, *reflection(base)),
         *(f"--coevo.seed={seed}", f"--train.num_episodes={epochs}", "--ckpt.save_steps=2"),
         *("--rollout.batch_size=8", "--train.batch_size=32"),
         *("--rollout.micro_batch_size=32", "--train.micro_batch_size=32"),

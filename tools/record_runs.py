@@ -6,7 +6,8 @@
 
 `--only` begins with an environment: core, trl, verl or openrlhf; more of a name stands for the runs that
 begin with it. Every run becomes a file of JSON lines: its journal and its states, and what was planned,
-sampled, trained on, measured and logged. `compare` exits with 1 if a byte differs.
+sampled, trained on, measured and logged. `compare` exits with 1 if something differs but the names in
+`renamed.toml`.
 """
 
 from __future__ import annotations
@@ -15,17 +16,21 @@ import argparse
 import json
 import logging
 import os
+import re
 import sys
 import tempfile
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+RENAMED: list[dict[str, Any]] = tomllib.loads((HERE / "renamed.toml").read_text("utf-8"))["renamed"]
 MODULES = {"core": "core_runs", "trl": "trl_runs", "verl": "ray_runs", "openrlhf": "ray_runs"}
 VOLATILE = {
     "time": "when an event was written",
@@ -115,9 +120,11 @@ def normalised(value: Any, replaced: Counter[str]) -> Any:
 
 
 def compare(before: Path, after: Path) -> int:
-    """Tell of every run whether its bytes are the same, and if not, what differs first."""
-    names = sorted({path.relative_to(at) for at in (before, after) for path in at.rglob("*.jsonl")})
-    told = {name: difference(before / name, after / name) for name in names}
+    """Tell of every run whether it is the same but for names, and if not, what differs first."""
+    pairs = {new_place(path, before): path for path in before.rglob("*.jsonl")}
+    new = {path.relative_to(after): path for path in after.rglob("*.jsonl")}
+    names = sorted({*pairs, *new})
+    told = {name: difference(pairs.get(name, before / name), after / name) for name in names}
     for name, text in told.items():
         print(f"{name}: {text or 'the same'}")
     same = list(told.values()).count(None)
@@ -132,15 +139,55 @@ def difference(before: Path, after: Path) -> str | None:
             return f"there is no {path}"
     if before.read_bytes() == after.read_bytes():
         return None
-    texts = [path.read_text("utf-8").split("\n") for path in (before, after)]
-    lines = enumerate(zip_longest(*texts), 1)
-    changed = [(line, old, new) for line, (old, new) in lines if old != new]
+    rule = rule_for(before)
+    olds = [renamed(json.loads(line), rule) for line in before.read_text("utf-8").splitlines()]
+    kept = {"gone": rule.get("gone", ())}
+    news = [renamed(json.loads(line), kept) for line in after.read_text("utf-8").splitlines()]
+    lines = enumerate(zip_longest(olds, news), 1)
+    changed = [(line, old, new) for line, (old, new) in lines if json.dumps(old) != json.dumps(new)]
+    if not changed:
+        return None
     line, old, new = changed[0]
-    place, was, now = first_difference(json.loads(old or "null"), json.loads(new or "null"))
+    place, was, now = first_difference(old, new)
     return (
         f"{len(changed)} lines differ, first line {line}{place}:\n"
         f"  before: {json.dumps(was)[:400]}\n  after:  {json.dumps(now)[:400]}"
     )
+
+
+def rule_for(recording: Path) -> dict[str, Any]:
+    """The first rule of `renamed.toml` for a run, empty if there is none."""
+    return next((rule for rule in RENAMED if fnmatch(recording.stem, rule["runs"])), {})
+
+
+def new_place(recording: Path, folder: Path) -> Path:
+    """Where in its folder a recording would be today."""
+    name = rule_for(recording).get("name", recording.stem)
+    return recording.relative_to(folder).with_stem(name)
+
+
+def renamed(value: Any, rule: dict[str, Any]) -> Any:
+    """A copy under today's names, its keys sorted. A text that is a JSON object, as in a state, is read."""
+    if isinstance(value, list):
+        return [renamed(entry, rule) for entry in value]
+    if isinstance(value, str):
+        if value.startswith("{"):
+            try:
+                return renamed(json.loads(value), rule)
+            except json.JSONDecodeError:
+                pass
+        return replaced_in(value, rule.get("texts", {}))
+    if not isinstance(value, dict):
+        return value
+    named = {replaced_in(key, rule.get("keys", {})): entry for key, entry in value.items()}
+    left = sorted(named.keys() - set(rule.get("gone", ())))
+    return {key: renamed(named[key], rule) for key in left}
+
+
+def replaced_in(text: str, patterns: dict[str, str]) -> str:
+    for pattern, new in patterns.items():
+        text = re.sub(pattern, new, text)
+    return text
 
 
 def first_difference(old: Any, new: Any, place: str = "") -> tuple[str, Any, Any]:

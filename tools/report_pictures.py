@@ -59,9 +59,9 @@ def main(runs: list[str]) -> int:
 def made(folder: Path) -> list[str]:
     """A run of P2O with the paper's search, and one of INSPO."""
     sys.path.insert(0, str(PICTURES.parents[1] / "tests"))
-    from helpers.journals import INSPO, WAVES, run_in
+    from helpers.journals import INSPO, P2O, run_in
 
-    runs = {"p2o-run": WAVES, "inspo-run": INSPO}
+    runs = {"p2o-run": P2O, "inspo-run": INSPO}
     return [str(run_in(folder / name, settings)) for name, settings in runs.items()]
 
 

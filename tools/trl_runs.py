@@ -22,15 +22,15 @@ from prompt_coevo.adapters.trl import CoevoCallback
 
 # Above every reward, tau makes all questions hard, so that every epoch ends with a search.
 P2O = {
-    "search_backend": "waves",
+    "overspend": "never",
     "tau": 2.0,
     "dev_size": 3,
     "minibatch_size": 3,
     "search_budget": 60,
 }
 RUNS: dict[str, dict[str, Any]] = {
-    "trl-p2o": {"p2o": P2O},
-    "trl-p2o-resumed": {"p2o": P2O},
+    "trl-p2o": {"algorithms": "p2o", "p2o": P2O},
+    "trl-p2o-resumed": {"algorithms": "p2o", "p2o": P2O},
     "trl-both": {"algorithms": "inspo,p2o", "p2o": P2O, "inspo": {**INSPO, "evolve_every": 3}},
 }
 

@@ -1,4 +1,4 @@
-"""What is compared: the bare trainer, the paper's search, the streaming search, and that with guesses."""
+"""What is compared: the bare trainer, P2O, the stream, and the stream with guesses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prompt_coevo.demo.teacher import FactsTeacher
 
 
 def _stream(tier: Tier) -> Mapping[str, Any]:
-    return {"p2o": {"search_backend": "stream", "tau": 0.01}, "ground_truth_column": "answer"}
+    return {"stream": {"tau": 0.01}, "ground_truth_column": "answer"}
 
 
 def _waves(tier: Tier) -> Mapping[str, Any]:

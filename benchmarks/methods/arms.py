@@ -15,7 +15,7 @@ from prompt_coevo.demo.arms import (
     Arm,
     inspo_arm,
     p2o_arm,
-    waves_arm,
+    stream_arm,
 )
 from prompt_coevo.demo.digits import SKILL_NAMES
 from prompt_coevo.demo.rule_teacher import ERROR, TeacherKind
@@ -90,17 +90,13 @@ ARMS: Final[Mapping[str, Studied]] = {
     "grpo-twice": Studied(Arm("GRPO, twice the budget"), budgets=2.0),
     "stream": Studied(DEMO_ARMS["stream"]),
     "waves": Studied(DEMO_ARMS["waves"]),
-    "waves-bare": Studied(
-        waves_arm('P2O, the paper\'s search, hardness = "bare"', hardness="bare")
-    ),
-    "same-template": Studied(
-        waves_arm("P2O, the paper's search, one template a group", group_templates="same")
-    ),
-    "no-distillation": Studied(p2o_arm("P2O, no distillation", context_distillation=False)),
-    "exact-teacher": Studied(p2o_arm("P2O, teacher never errs"), error=0.0),
-    "poor-teacher": Studied(p2o_arm("P2O, teacher errs 6 times in 10"), error=0.6),
-    "random-teacher": Studied(p2o_arm("P2O, random teacher"), teacher="random"),
-    "filler-teacher": Studied(p2o_arm("P2O, filler teacher"), teacher="filler"),
+    "waves-bare": Studied(p2o_arm('P2O, hardness = "bare"', hardness="bare")),
+    "same-template": Studied(p2o_arm("P2O, one template a group", group_templates="same")),
+    "no-distillation": Studied(stream_arm("stream, no distillation", context_distillation=False)),
+    "exact-teacher": Studied(stream_arm("stream, teacher never errs"), error=0.0),
+    "poor-teacher": Studied(stream_arm("stream, teacher errs 6 times in 10"), error=0.6),
+    "random-teacher": Studied(stream_arm("stream, random teacher"), teacher="random"),
+    "filler-teacher": Studied(stream_arm("stream, filler teacher"), teacher="filler"),
     "static": Studied(DEMO_ARMS["static"]),
     "inspo": Studied(DEMO_ARMS["inspo"]),
     "inspo-before": Studied(inspo_arm("INSPO, before training", evolution="before")),
@@ -116,18 +112,20 @@ ARMS: Final[Mapping[str, Studied]] = {
     "both": Studied(DEMO_ARMS["both"]),
     "stream-same-template": Studied(
         _arm(
-            "P2O, one template a group",
+            "stream, one template a group",
             algorithms=["outside:ONE_TEMPLATE"],
-            plugins={"one-template": {"tau": 0.01, "search_backend": "stream"}},
+            plugins={"one-template": {"tau": 0.01}},
         )
     ),
-    "kl": Studied(p2o_arm("P2O, KL penalty of 0.02"), trainer={"beta": 0.02}),
+    "kl": Studied(stream_arm("stream, KL penalty of 0.02"), trainer={"beta": 0.02}),
     "grpo-kl": Studied(Arm("GRPO, KL penalty of 0.02"), trainer={"beta": 0.02}),
     "successes-alone": Studied(
-        p2o_arm("P2O, failures under templates left out"), "successes alone"
+        stream_arm("stream, failures under templates left out"), "successes alone"
     ),
     "success-weight": Studied(
-        p2o_arm("P2O, successes under templates weigh more"), "weighted", options={"weight": 1.0}
+        stream_arm("stream, successes under templates weigh more"),
+        "weighted",
+        options={"weight": 1.0},
     ),
     "random-hints": Studied(_arm("random hints, no search", algorithms=[]), plugins=random_hints),
     "gold-hints": Studied(
@@ -144,9 +142,9 @@ ARMS: Final[Mapping[str, Studied]] = {
         ),
         columns=solutions,
     ),
-    "frozen": Studied(p2o_arm("P2O's search, the policy frozen"), "frozen"),
+    "frozen": Studied(stream_arm("the stream's search, the policy frozen"), "frozen"),
     "frozen-first": Studied(
-        p2o_arm("P2O's search on the frozen policy, then training"),
+        stream_arm("the stream's search on the frozen policy, then training"),
         "frozen first",
         options={"search": 1 / 3},
     ),

@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 from prompt_coevo import Candidate, MemberPlan, Method, Policy, hookimpl
 from prompt_coevo.algorithms.inspo.plugin import Inspo
 from prompt_coevo.algorithms.inspo.settings import InspoSettings
-from prompt_coevo.algorithms.p2o.settings import P2OSettings
-from prompt_coevo.algorithms.p2o.stream.plugin import Stream
+from prompt_coevo.algorithms.stream.plugin import Stream
+from prompt_coevo.algorithms.stream.settings import StreamSettings
 from prompt_coevo.types import EMPTY_TEMPLATE, Group, Question
 
 Writer: TypeAlias = Callable[[Question, int, int], Sequence[str]]
@@ -76,7 +76,7 @@ class TurningOver(Inspo):
 class OneTemplate(Stream):
     """The stream whose members of a group, but the bare one, run under one template, drawn for all.
 
-    (`p2o.group_templates = "same"` is a setting of the search in waves alone.)
+    (`p2o.group_templates = "same"` is a setting of P2O alone.)
     """
 
     @hookimpl
@@ -94,7 +94,7 @@ TURNING_OVER: Final = Method(
 ONE_TEMPLATE: Final = Method(
     "one-template",
     plugin=OneTemplate,
-    section=P2OSettings,
+    section=StreamSettings,
     provides=frozenset({"template"}),
     may_distil=True,
 )

@@ -234,8 +234,8 @@ def of_world(runs: Sequence[Run], world: str) -> list[Run]:
 
 def _tabular_blocks(world: str, runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
     names = tabular.labels()
-    templates = [name for name, arm in tabular.ARMS.items() if arm.inspo is None]
-    instructions = [name for name, arm in tabular.ARMS.items() if arm.inspo is not None]
+    templates = [name for name, arm in tabular.ARMS.items() if "inspo" not in arm.methods]
+    instructions = [name for name, arm in tabular.ARMS.items() if "inspo" in arm.methods]
     costs = {name: cell for name, cell in COSTS.items() if name != "CPU seconds"}
     return {
         f"tabular-{world}": lambda: table(

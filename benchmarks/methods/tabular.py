@@ -54,14 +54,13 @@ CALLS: Final[Mapping[str, int]] = {"B": 150, "C": 200, "E": 350}
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to spend a budget. Without settings of P2O or INSPO that method is off.
+    """One way to spend a budget. `methods` are those that run, with their sections.
 
-    `settings` are those outside the methods' sections, `knobs` change the world's teacher or budget.
+    `settings` are those outside these sections, `knobs` change the world's teacher or budget.
     """
 
     label: str
-    p2o: Mapping[str, Any] | None = None
-    inspo: Mapping[str, Any] | None = None
+    methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     teacher: TeacherKind = "explains"
     knobs: Mapping[str, Any] = field(default_factory=dict)
@@ -77,62 +76,65 @@ class Arm:
 
     @property
     def after(self) -> bool:
-        return self.inspo is not None and self.inspo.get("evolution") == "after"
+        return self.methods.get("inspo", {}).get("evolution") == "after"
 
 
-def _stream(label: str, teacher: TeacherKind = "explains", **changes: Any) -> Arm:
-    return Arm(label, {**STREAM, **changes}, teacher=teacher)
+def _stream(label: str, **changes: Any) -> Arm:
+    return Arm(label, {"stream": STREAM}, **changes)
 
 
-def _erring(label: str, errors: float) -> Arm:
-    return Arm(label, STREAM, knobs={"errors": errors})
+def _p2o(label: str, course: Course = "train", **changes: Any) -> Arm:
+    return Arm(label, {"p2o": {**WAVES, **changes}}, course=course)
+
+
+def _inspo(label: str, **changes: Any) -> Arm:
+    return Arm(label, {"inspo": changes})
 
 
 ARMS: Final[Mapping[str, Arm]] = {
     "grpo": Arm("GRPO"),
     "grpo, 2 x": Arm("GRPO, twice the budget", budgets=2),
-    "waves": Arm("P2O, waves (the paper's)", WAVES),
-    "waves, one template": Arm(
-        "P2O, waves, one template a group", {**WAVES, "group_templates": "same"}
+    "waves": _p2o("P2O"),
+    "waves, one template": _p2o("P2O, one template a group", group_templates="same"),
+    "waves, bare": _p2o("P2O, hardness bare", hardness="bare"),
+    "stream": _stream("stream"),
+    "stream, one template": _stream(
+        "stream, one template a group", instead={"stream": "ONE_TEMPLATE"}
     ),
-    "waves, bare": Arm("P2O, waves, hardness bare", {**WAVES, "hardness": "bare"}),
-    "stream": _stream("P2O, stream"),
-    "stream, one template": Arm(
-        "P2O, stream, one template a group", STREAM, instead={"p2o": "ONE_TEMPLATE"}
+    "stream, no distillation": _stream(
+        "stream, without distillation", settings={"context_distillation": False}
     ),
-    "stream, no distillation": Arm(
-        "P2O, stream, without distillation", STREAM, settings={"context_distillation": False}
+    "stream, success weight": _stream("stream, success weight 1", success_weight=1.0),
+    "stream, exact teacher": _stream("stream, a teacher that never errs", knobs={"errors": 0.0}),
+    "stream, teacher errs 0.3": _stream(
+        "stream, a teacher that errs in 30 %", knobs={"errors": 0.3}
     ),
-    "stream, success weight": Arm("P2O, stream, success weight 1", STREAM, success_weight=1.0),
-    "stream, exact teacher": _erring("P2O, stream, a teacher that never errs", 0.0),
-    "stream, teacher errs 0.3": _erring("P2O, stream, a teacher that errs in 30 %", 0.3),
-    "stream, teacher errs 0.6": _erring("P2O, stream, a teacher that errs in 60 %", 0.6),
-    "stream, random teacher": _stream("P2O, stream, a teacher that guesses", "guesses"),
-    "stream, random teacher, few calls": Arm(
-        "P2O, stream, a teacher that guesses, as many calls",
-        STREAM,
-        teacher="guesses",
-        few_calls=True,
+    "stream, teacher errs 0.6": _stream(
+        "stream, a teacher that errs in 60 %", knobs={"errors": 0.6}
     ),
-    "stream, filler teacher": _stream("P2O, stream, a teacher that says nothing", "says nothing"),
+    "stream, random teacher": _stream("stream, a teacher that guesses", teacher="guesses"),
+    "stream, random teacher, few calls": _stream(
+        "stream, a teacher that guesses, as many calls", teacher="guesses", few_calls=True
+    ),
+    "stream, filler teacher": _stream(
+        "stream, a teacher that says nothing", teacher="says nothing"
+    ),
     "random hints": Arm("random hints, no search", hints="random"),
     "true hints": Arm("hints from the answers, no search", hints="true"),
-    "search only": Arm("search on the frozen policy, no training", WAVES, course="search"),
-    "search, then train": Arm(
-        "search on the frozen policy, then training", WAVES, course="search, then train"
-    ),
-    "static": Arm("a static instruction", inspo={"evolution": "off"}),
-    "inspo": Arm("INSPO", inspo={}),
-    "inspo, before": Arm("INSPO, before training", inspo={"evolution": "before"}),
-    "inspo, after": Arm("INSPO, after training", inspo={"evolution": "after"}),
+    "search only": _p2o("search on the frozen policy, no training", "search"),
+    "search, then train": _p2o("search on the frozen policy, then training", "search, then train"),
+    "static": _inspo("a static instruction", evolution="off"),
+    "inspo": _inspo("INSPO"),
+    "inspo, before": _inspo("INSPO, before training", evolution="before"),
+    "inspo, after": _inspo("INSPO, after training", evolution="after"),
     "inspo, oldest leave": Arm(
-        "INSPO, the oldest leave", inspo={}, instead={"inspo": "TURNING_OVER"}
+        "INSPO, the oldest leave", {"inspo": {}}, instead={"inspo": "TURNING_OVER"}
     ),
-    "inspo, constant": Arm("INSPO, nobody ever leaves", inspo={"prune": False}),
-    "inspo, no verify": Arm("INSPO, no verification", inspo={"verify": "off"}),
-    "inspo, paraphrase": Arm("INSPO, paraphrases", inspo={"proposer": "paraphrase"}),
-    "inspo, history": Arm("INSPO, from the history", inspo={"proposer": "history"}),
-    "both": Arm("INSPO and P2O, stream", STREAM, inspo={}),
+    "inspo, constant": _inspo("INSPO, nobody ever leaves", prune=False),
+    "inspo, no verify": _inspo("INSPO, no verification", verify="off"),
+    "inspo, paraphrase": _inspo("INSPO, paraphrases", proposer="paraphrase"),
+    "inspo, history": _inspo("INSPO, from the history", proposer="history"),
+    "both": Arm("INSPO and stream", {"inspo": {}, "stream": STREAM}),
 }
 
 
@@ -175,7 +177,8 @@ def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]
 
 
 def _plain(arm: Arm) -> dict[str, Any]:
-    plain = {name: getattr(arm, name) for name in arm.__dataclass_fields__}
+    # What an arm is called changes no run.
+    plain = {name: getattr(arm, name) for name in arm.__dataclass_fields__ if name != "label"}
     return {
         name: dict(value) if isinstance(value, Mapping) else value for name, value in plain.items()
     }
@@ -377,11 +380,10 @@ class _Run:
         self, plugins: Mapping[str, object], *, search: bool = True, **changes: Any
     ) -> Coevolution:
         arm, sections = self.arm, dict[str, Mapping[str, Any]]()
-        if arm.inspo is not None:
+        for name, own in arm.methods.items() if search else ():
             steps = self._knobs.rollouts // (self._knobs.batch * self._knobs.group)
-            sections["inspo"] = {**INSPO, "evolve_until": int(EVOLVING * steps), **arm.inspo}
-        if arm.p2o is not None and search:
-            sections["p2o"] = {**arm.p2o, **changes}
+            usual = {**INSPO, "evolve_until": int(EVOLVING * steps)} if name == "inspo" else {}
+            sections[name] = {**usual, **own, **changes}
         values: dict[str, Any] = {"seed": self._seed, "plugins": {}, **arm.settings}
         algorithms = []
         for name, section in sections.items():

@@ -99,10 +99,10 @@ WORLDS: Final[Mapping[str, Knobs]] = {
 """1: the demo's. B, C, E: more facts, fewer of them in a template, a teacher that errs. N: flukes, and a
 policy that obeys every other time. O: a single epoch."""
 
-STREAM: Final[Mapping[str, Any]] = {"tau": 0.01, "search_backend": "stream"}
+STREAM: Final[Mapping[str, Any]] = {"tau": 0.01}
 WAVES: Final[Mapping[str, Any]] = {
     "tau": 0.01,
-    "search_backend": "waves",
+    "overspend": "never",
     "calls_per_hard": "unlimited",
     "beam_width": 4,
     "front_fill": True,

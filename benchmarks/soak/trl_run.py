@@ -22,9 +22,9 @@ QUESTIONS: Final = 12
 GROUP: Final = 4
 EPOCH: Final = 3
 """Steps of an epoch."""
-STREAM = {"search_backend": "stream", "tau": 0.5, "reply_steps": 2}
+STREAM = {"tau": 0.5, "reply_steps": 2}
 WAVES = {
-    "search_backend": "waves",
+    "overspend": "never",
     "tau": 0.5,
     "dev_size": 4,
     "minibatch_size": 2,
@@ -41,10 +41,10 @@ INSPO = {
     "candidates_per_call": 2,
 }
 METHODS: dict[str, dict[str, Any]] = {
-    "stream": {"algorithms": "p2o", "p2o": STREAM},
+    "stream": {"algorithms": "stream", "stream": STREAM},
     "waves": {"algorithms": "p2o", "p2o": WAVES},
     "inspo": {"algorithms": "inspo", "inspo": INSPO},
-    "both": {"algorithms": "inspo,p2o", "p2o": STREAM, "inspo": INSPO},
+    "both": {"algorithms": "inspo,stream", "stream": STREAM, "inspo": INSPO},
 }
 
 

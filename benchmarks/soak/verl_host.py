@@ -18,16 +18,13 @@ EPOCH: Final = 1
 """Any number of steps will do."""
 SAVED_EVERY: Final = 2
 BATCH: Final = 4
-_STREAM: Final = (
-    *("coevo.p2o.search_backend=stream", "coevo.p2o.tau=2.0"),
-    "coevo.p2o.reply_steps=1",
-)
+_STREAM: Final = (*("coevo.stream.tau=2.0", "coevo.stream.reply_steps=1"),)
 _WAVES: Final = (
-    *("coevo.p2o.search_backend=waves", "coevo.p2o.tau=2.0", "coevo.p2o.dev_size=4"),
+    *("coevo.p2o.overspend=never", "coevo.p2o.tau=2.0", "coevo.p2o.dev_size=4"),
     *("coevo.p2o.minibatch_size=2", "coevo.p2o.beam_width=2", "coevo.p2o.search_budget=24"),
 )
 METHODS: Final[Mapping[str, tuple[str, ...]]] = {
-    "stream": ("+coevo=p2o", *_STREAM),
+    "stream": ("+coevo=stream", *_STREAM),
     "waves": ("+coevo=p2o", *_WAVES),
     "inspo": ("+coevo=inspo", *INSPO),
 }

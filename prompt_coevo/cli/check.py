@@ -33,7 +33,10 @@ def check(
     preset: str | None = typer.Option(None, help="A preset."),
     config_file: Path | None = typer.Option(None, "--config", help="A YAML or TOML file."),
     values: list[str] = typer.Option(
-        [], "--set", metavar="NAME=VALUE", help="A setting, such as p2o.tau=0.1; may be repeated."
+        [],
+        "--set",
+        metavar="NAME=VALUE",
+        help="A setting, such as stream.tau=0.1; may be repeated.",
     ),
     data: Path | None = typer.Option(None, help="The training questions, one JSON object a line."),
     epochs: float | None = typer.Option(None, min=0.0, help="Passes over the questions."),
@@ -101,7 +104,7 @@ def _page(
 
 
 def _nested(values: Sequence[str]) -> dict[str, Any]:
-    """`p2o.tau=0.1` as a source of settings; what is no YAML is a text."""
+    """`stream.tau=0.1` as a source of settings; what is no YAML is a text."""
     from prompt_coevo.doors.flags import put
 
     nested: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""`prompt-coevo demo`: GRPO and P2O side by side on the small world."""
+"""`prompt-coevo demo`: GRPO and the stream side by side on the small world."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def demo(
     out: Path | None = typer.Option(None, help="Folder to write to; new or empty."),
     workers: int | None = typer.Option(None, min=1, help="Runs at once; one per core by default."),
 ) -> None:
-    """Train GRPO and P2O side by side under TRL's GRPOTrainer.
+    """Train GRPO and the stream side by side under TRL's GRPOTrainer.
 
     Every arm has the same number of rollouts, those of a search included. Prints a table, two of the
     evolved templates. The folder gets the same as table.txt, all numbers as results.json, a picture and

@@ -44,14 +44,13 @@ INSPO: Final[Mapping[str, Any]] = {
 """For a run of 128 steps."""
 
 
-def p2o_arm(label: str, p2o: Mapping[str, Any] | None = None, **changes: Any) -> Arm:
-    """P2O with the package's defaults; hard is a question on which all rollouts fail."""
-    values = {"ground_truth_column": "answer", **changes, "p2o": {"tau": 0.01, **(p2o or {})}}
-    return Arm(label, values)
+def stream_arm(label: str, **changes: Any) -> Arm:
+    """The stream with its defaults; hard is a question on which all rollouts fail."""
+    return Arm(label, {"ground_truth_column": "answer", **changes, "stream": {"tau": 0.01}})
 
 
-def waves_arm(label: str, **p2o: Any) -> Arm:
-    """P2O with the paper's search, scaled to this world."""
+def p2o_arm(label: str, **p2o: Any) -> Arm:
+    """P2O, scaled to this world."""
     return Arm(label, {"preset": "demo-p2o", "p2o": {"calls_per_hard": "unlimited", **p2o}})
 
 
@@ -62,17 +61,17 @@ def inspo_arm(label: str, **inspo: Any) -> Arm:
 
 ARMS: Final[Mapping[str, Arm]] = {
     "grpo": Arm("GRPO"),
-    "stream": p2o_arm("P2O"),
-    "waves": waves_arm("P2O, the paper's search"),
+    "stream": stream_arm("stream"),
+    "waves": p2o_arm("P2O"),
     "static": inspo_arm("static instruction", evolution="off", paraphrase=False),
     "inspo": inspo_arm("INSPO"),
     "both": Arm(
-        "INSPO and P2O",
+        "INSPO and stream",
         {
             "preset": "demo-inspo",
-            "algorithms": ["inspo", "p2o"],
+            "algorithms": ["inspo", "stream"],
             "inspo": INSPO,
-            "p2o": {"tau": 0.01},
+            "stream": {"tau": 0.01},
         },
     ),
 }

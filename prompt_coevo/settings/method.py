@@ -42,6 +42,11 @@ class Workload:
         """Training rollouts an epoch."""
         return self.questions * self.group_size
 
+    @property
+    def in_epochs(self) -> str:
+        """The length of a run whose `epochs` are known, in words."""
+        return "one epoch" if self.epochs == 1 else f"{self.epochs:.2g} epochs"
+
 
 @dataclass(frozen=True)
 class Cost:

@@ -1,16 +1,23 @@
-"""All settings. The defaults are the papers' values, but for P2O's search (`p2o.search_backend`).
+"""All settings. The papers' methods have the papers' values as defaults; the default method is ours.
 
 Sources, strongest first: constructor arguments, environment variables (`PROMPT_COEVO_SEED=1`,
-`PROMPT_COEVO_P2O__TAU=0.1`), a YAML or TOML file (`config_file`), a preset.
+`PROMPT_COEVO_STREAM__TAU=0.1`), a YAML or TOML file (`config_file`), a preset.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
-from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -18,6 +25,7 @@ from prompt_coevo import registry
 from prompt_coevo.algorithms.hints.settings import HintSettings
 from prompt_coevo.algorithms.inspo.settings import InspoSettings
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
+from prompt_coevo.algorithms.stream.settings import StreamSettings
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings.gates import GateSettings
 from prompt_coevo.settings.journal import JournalSettings
@@ -42,7 +50,7 @@ M = TypeVar("M", bound=BaseModel)
 class Settings(BaseSettings):
     """Everything a user can set. Raises SettingsError, in one sentence per problem.
 
-    >>> Settings(p2o={"tau": 0.1}, seed=3).p2o.tau
+    >>> Settings(stream={"tau": 0.1}, seed=3).stream.tau
     0.1
     """
 
@@ -61,7 +69,7 @@ class Settings(BaseSettings):
     """A YAML or TOML file with settings."""
     seed: int = 0
     """Seed of every decision that the engine draws."""
-    algorithms: Annotated[tuple[str, ...], NoDecode] = ("p2o",)
+    algorithms: Annotated[tuple[str, ...], NoDecode] = registry.DEFAULT_METHODS
     """The algorithms that run, by name; a text is split at its commas."""
     question_id_column: str | None = None
     """The dataset column that identifies a question. Default: a hash of prompt and ground truth."""
@@ -95,6 +103,7 @@ class Settings(BaseSettings):
     hints: HintSettings = HintSettings()
     inspo: InspoSettings = InspoSettings()
     p2o: P2OSettings = P2OSettings()
+    stream: StreamSettings = StreamSettings()
 
     def __init__(self, **values: Any) -> None:
         found: list[str] = []
@@ -123,7 +132,7 @@ class Settings(BaseSettings):
         path = _first("config_file", *stronger)
         stronger.append(_read(read_file, path, found))
         name = _first("preset", *stronger)
-        preset = _without_lapsed(cls, _read(read_preset, name, found), stronger)
+        preset = _read(read_preset, name, found)
         labels = ("", "the environment", f"the file {path}", f"the preset {name}")
         return list(zip(labels, (*stronger, preset), strict=True))
 
@@ -180,7 +189,7 @@ class Settings(BaseSettings):
             problems += [*self._idle_sections(), *self._of_methods(methods)]
         problems += [
             *self._of_distillation(),
-            *self._of_overlap(),
+            *self._of_reflection(methods),
             *registry.unknown("sinks", self.sinks, "sinks"),
         ]
         tell(problems, info)
@@ -244,26 +253,32 @@ class Settings(BaseSettings):
                 method.section, f"plugins.{name}", self.plugins.get(name, {}), own
             )
 
-    def _of_overlap(self) -> Iterator[str]:
-        overlapped = "inspo" in self.algorithms and self.inspo.reflection == "overlapped"
-        if overlapped and self.reflection.backend_in_use == "self":
-            yield (
-                'inspo.reflection = "overlapped" cannot go with reflection.model = "self": it would '
-                "generate while training does, with the same random state; serve the model and name it "
-                "by reflection.api_base, or leave the overlap out"
-            )
+    def _of_reflection(self, methods: Mapping[str, Method]) -> Iterator[str]:
+        sections = [self._section_of(method) for method in methods.values()]
+        for section in sections:
+            yield from section.problems_beside(self.reflection)
         limited = "total_timeout_s" in self.reflection.model_fields_set
-        streams = "p2o" in self.algorithms and self.p2o.search_backend == "stream"
-        if self.reflection.function is not None and limited and not (overlapped or streams):
+        waits = not any(section.asks_in_background for section in sections)
+        if self.reflection.function is not None and limited and waits:
             yield (
-                "reflection.total_timeout_s has no effect with a reflection.function, unless "
-                'inspo.reflection = "overlapped" or p2o.search_backend = "stream"; leave it out'
+                "reflection.total_timeout_s has no effect with a reflection.function that training waits "
+                "for; leave it out"
             )
+
+    def _section_of(self, method: Method) -> Section:
+        """Return a method's section; an empty one if what stands there is refused anyway."""
+        if self.place(method) == method.name:
+            return cast(Section, getattr(self, method.name))
+        try:
+            return method.section.model_validate(self.plugins.get(method.name, {}))
+        except ValidationError:
+            return Section()
 
 
 def method_choices() -> dict[str, list[str]]:
     """What a door's one flag may say, and the algorithms that it stands for."""
-    return {**{name: [name] for name in registry.names("methods")}, "both": ["inspo", "p2o"]}
+    alone = {name: [name] for name in registry.names("methods")}
+    return {**alone, **{name: list(names) for name, names in registry.METHOD_SETS.items()}}
 
 
 def setting_fields(
@@ -315,22 +330,6 @@ def _read(read: Callable[[Any], dict[str, Any]], where: Any, found: list[str]) -
 
 def _first(name: str, *sources: Mapping[str, Any]) -> Any:
     return next((source[name] for source in sources if source.get(name) is not None), None)
-
-
-def _without_lapsed(
-    model: type[BaseModel], preset: Mapping[str, Any], stronger: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """A preset without the values that make no sense beside what stronger sources say."""
-    left = dict(preset)
-    for name, field in model.model_fields.items():
-        section = field.annotation
-        if name in preset and isinstance(section, type) and issubclass(section, Section):
-            given: dict[str, Any] = {}
-            for values in reversed(stronger):
-                if isinstance(own := values.get(name), Mapping):
-                    given.update(own)
-            left[name] = section.without_lapsed(preset[name], given)
-    return left
 
 
 def _without_defaults(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator, model_validator
+
+if TYPE_CHECKING:
+    from prompt_coevo.settings.reflection import ReflectionSettings
 
 
 @dataclass
@@ -34,10 +37,14 @@ class Section(BaseModel):
         """
         return iter(())
 
-    @classmethod
-    def without_lapsed(cls, preset: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """What counts of a preset's values beside those `given` by stronger sources: as a rule, all."""
-        return dict(preset)
+    def problems_beside(self, reflection: ReflectionSettings) -> Iterator[str]:
+        """What is wrong with a method's values beside those of the section `reflection`."""
+        return iter(())
+
+    @property
+    def asks_in_background(self) -> bool:
+        """Whether the method asks the reflection model while training goes on."""
+        return False
 
     @field_validator("*", mode="before")
     @classmethod

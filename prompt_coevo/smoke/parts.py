@@ -102,7 +102,7 @@ _ANSWERS: Final = {
     "seed": 0,
 }
 _WAVES: Final = {
-    "search_backend": "waves",
+    "overspend": "never",
     "tau": 2.0,  # above every reward: all questions are hard, so every epoch ends with a search
     "dev_size": 8,
     "minibatch_size": 3,
@@ -112,8 +112,8 @@ _WAVES: Final = {
 WAVES: Final[Mapping[str, Any]] = {**_ANSWERS, "algorithms": ["p2o"], "p2o": _WAVES}
 STREAM: Final[Mapping[str, Any]] = {
     **_ANSWERS,
-    "algorithms": ["p2o"],
-    "p2o": {"search_backend": "stream", "tau": 0.01},
+    "algorithms": ["stream"],
+    "stream": {"tau": 0.01},
 }
 INSPO: Final[Mapping[str, Any]] = {
     **_ANSWERS,
@@ -133,8 +133,8 @@ INSPO: Final[Mapping[str, Any]] = {
 def ray_variants(checkpointing: str) -> tuple[Variant, ...]:
     """What the doors with Ray and vLLM both try; the argument is the host's."""
     return (
-        Variant("p2o", "P2O, the paper's search, bf16, vLLM", WAVES),
-        Variant("stream", "P2O, the streaming search", STREAM),
+        Variant("p2o", "P2O, bf16, vLLM", WAVES),
+        Variant("stream", "stream", STREAM),
         Variant("inspo", "INSPO", INSPO),
         Variant("checkpointing", "P2O, gradient checkpointing", WAVES, (checkpointing,)),
     )

@@ -62,8 +62,8 @@ DOOR: Final = Door(
     ("torch", "transformers", "accelerate", "datasets", "trl"),
     {"vllm": "prompt-coevo[trl,vllm]", "peft": "peft"},
     (
-        Variant("p2o", "P2O, the paper's search, bf16", WAVES, on_cpu=True),
-        Variant("stream", "P2O, the streaming search", STREAM, on_cpu=True),
+        Variant("p2o", "P2O, bf16", WAVES, on_cpu=True),
+        Variant("stream", "stream", STREAM, on_cpu=True),
         Variant("inspo", "INSPO", INSPO, on_cpu=True),
         Variant("lora", "P2O, LoRA", WAVES, {LORA: True}, ("peft",), on_cpu=True),
         Variant("checkpointing", "P2O, gradient checkpointing", WAVES, _CHECKPOINTING, on_cpu=True),

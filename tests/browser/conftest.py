@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from helpers.journals import INSPO, STREAM, WAVES, run_in
+from helpers.journals import INSPO, P2O, STREAM, run_in
 from prompt_coevo.report.page import page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -28,7 +28,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The files of a run of each kind."""
-    runs = {"waves": WAVES, "stream": STREAM, "inspo": INSPO}
+    runs = {"p2o": P2O, "stream": STREAM, "inspo": INSPO}
     found = {}
     for name, settings in runs.items():
         folder = run_in(tmp_path_factory.mktemp("runs") / name, settings)

@@ -18,7 +18,7 @@ from prompt_coevo.report.page import page
 from prompt_coevo.report.reading import read_run
 
 Open = Callable[..., Page]
-KINDS = ["waves", "stream", "inspo"]
+KINDS = ["p2o", "stream", "inspo"]
 
 
 @pytest.mark.parametrize("width", [360, 1280])
@@ -33,7 +33,7 @@ def test_nothing_is_wider_than_the_window(
 
 @pytest.mark.parametrize(
     ("kind", "theme"),
-    [("waves", "light"), ("stream", "light"), ("inspo", "light"), ("waves", "dark")],
+    [("p2o", "light"), ("stream", "light"), ("inspo", "light"), ("p2o", "dark")],
 )
 def test_axe_finds_no_violation(
     kind: str, theme: str, opened: Open, pages: dict[str, Path]
@@ -62,7 +62,7 @@ def test_the_theme_is_the_readers(opened: Open, pages: dict[str, Path]) -> None:
 def test_the_keyboard_alone_leads_from_the_lineage_to_a_candidate_and_unfolds_it(
     script: bool, opened: Open, pages: dict[str, Path]
 ) -> None:
-    shown = opened(pages["waves"], script=script)
+    shown = opened(pages["p2o"], script=script)
     for _ in range(60):
         shown.keyboard.press("Tab")
         target = shown.locator(":focus").get_attribute("href") or ""
@@ -79,7 +79,7 @@ def test_the_keyboard_alone_leads_from_the_lineage_to_a_candidate_and_unfolds_it
 
 
 def test_every_summary_can_be_reached_by_tab(opened: Open, pages: dict[str, Path]) -> None:
-    shown = opened(pages["waves"])
+    shown = opened(pages["p2o"])
     wanted = shown.evaluate("[...document.querySelectorAll('details.card')].map((one) => one.id)")
     assert wanted
     missing = set(wanted)
@@ -100,13 +100,13 @@ def test_a_cell_of_the_grid_leads_to_its_template(opened: Open, pages: dict[str,
 
 
 def test_without_javascript_the_tables_are_read(opened: Open, pages: dict[str, Path]) -> None:
-    shown = opened(pages["waves"], script=False)
+    shown = opened(pages["p2o"], script=False)
     shown.locator("#d-learning > summary").click()
     assert shown.locator("#d-learning tbody tr").count() == 9
     assert shown.locator("#d-learning tbody tr").first.is_visible()
     card = shown.locator("details.card", has_text="Trial at").first
     card.locator("> summary").click()
-    run = read_run(pages["waves"].parent)
+    run = read_run(pages["p2o"].parent)
     trials = [trial for one in run.candidates.values() for trial in one.trials]
     assert trials
     assert card.locator("td", has_text="what is ").first.is_visible()

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from prompt_coevo import registry, removed
+from prompt_coevo.algorithms.p2o.settings import P2OSettings
+from prompt_coevo.algorithms.stream.settings import StreamSettings
 from prompt_coevo.cli import main
 from prompt_coevo.engine.plugins import Plugins
 from prompt_coevo.errors import PluginError, SettingsError
@@ -22,6 +24,12 @@ def test_a_setting(name: str) -> None:
     with pytest.raises(SettingsError) as refused:
         Settings(**values)
     assert f"{name} was removed: {removed.SETTINGS[name]}" in refused.value.problems
+
+
+def test_settings_of_the_stream_are_refused_under_p2o() -> None:
+    of_the_stream = StreamSettings.model_fields.keys() - P2OSettings.model_fields.keys()
+    for name in of_the_stream:
+        assert f"set stream.{name}" in removed.SETTINGS[f"p2o.{name}"]
 
 
 @pytest.mark.parametrize("name", removed.HOOKS)

@@ -1,4 +1,4 @@
-"""The claims: P2O learns what GRPO cannot, INSPO what a static instruction does not. As a user runs it."""
+"""The claims: the stream learns what GRPO cannot, INSPO what a static instruction does not. As a user runs it."""
 
 from __future__ import annotations
 
@@ -54,32 +54,32 @@ def test_two_sizes_at_once_are_refused(tmp_path: Path) -> None:
 
 def test_p2o_learns_what_grpo_cannot(demo: Any) -> None:
     _, _, numbers = demo
-    grpo, p2o = (numbers["summary"][arm] for arm in ("grpo", "stream"))
-    assert p2o["hard"] - grpo["hard"] > 0.15
-    assert p2o["hard, longer"] - grpo["hard, longer"] > 0.1
-    assert p2o["training rollouts"] == grpo["training rollouts"] == 12_288
-    assert grpo["other rollouts"] == 0 == p2o["other rollouts"]
+    grpo, stream = (numbers["summary"][arm] for arm in ("grpo", "stream"))
+    assert stream["hard"] - grpo["hard"] > 0.15
+    assert stream["hard, longer"] - grpo["hard, longer"] > 0.1
+    assert stream["training rollouts"] == grpo["training rollouts"] == 12_288
+    assert grpo["other rollouts"] == 0 == stream["other rollouts"]
 
 
 def test_both_arms_start_from_the_same_policy(demo: Any) -> None:
     _, _, numbers = demo
-    grpo, p2o = ({w: v["right"][0] for w, v in one["words"].items()} for one in numbers["runs"])
-    assert grpo == p2o
+    grpo, stream = ({w: v["right"][0] for w, v in one["words"].items()} for one in numbers["runs"])
+    assert grpo == stream
 
 
 def test_it_shows_a_table_templates_and_where_the_files_are(demo: Any) -> None:
     folder, output, numbers = demo
     assert "GRPO" in output
-    assert "P2O" in output
-    p2o = next(run for run in numbers["runs"] if run["arm"] == "stream")
-    assert len(p2o["cracked"]) >= 2
-    for item in p2o["cracked"][:2]:
+    assert "stream" in output
+    stream = next(run for run in numbers["runs"] if run["arm"] == "stream")
+    assert len(stream["cracked"]) >= 2
+    for item in stream["cracked"][:2]:
         assert item["template"] in output
         assert item["question"] in output
     assert (folder / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")
     table = (folder / "out" / "table.txt").read_text("utf-8")
-    assert p2o["cracked"][0]["template"] in table
-    assert {"GRPO", "P2O"} <= {line.split()[0] for line in table.splitlines() if line.strip()}
+    assert stream["cracked"][0]["template"] in table
+    assert {"GRPO", "stream"} <= {line.split()[0] for line in table.splitlines() if line.strip()}
     journal = folder / "out" / "stream-seed0" / "coevo" / "events.jsonl"
     events = {json.loads(line)["event"] for line in journal.read_text().splitlines()}
     assert "candidate_checked" in events
@@ -108,9 +108,9 @@ def test_another_reflection_model_takes_the_teachers_place(tmp_path: Path) -> No
     assert run.returncode == 0, run.stderr[-4000:]
     numbers = json.loads((tmp_path / "out" / "results.json").read_text())
     assert numbers["summary"]["stream"]["calls"] == len(server.requests) > 0
-    (p2o,) = numbers["runs"]
-    assert len(p2o["cracked"]) >= 2  # what nobody could answer was answered under its templates
-    for item in p2o["cracked"]:
+    (stream,) = numbers["runs"]
+    assert len(stream["cracked"]) >= 2  # what nobody could answer was answered under its templates
+    for item in stream["cracked"]:
         assert any(item["template"] in reply for reply in replies)
     assert set(server.keys) == {"Bearer sk-of-the-test"}
     for path in (tmp_path / "out").rglob("*"):
@@ -128,8 +128,8 @@ def test_a_reflection_model_out_of_reach_leaves_grpo(tmp_path: Path) -> None:
     )
     assert run.returncode == 0, run.stderr[-4000:]
     numbers = json.loads((tmp_path / "out" / "results.json").read_text())
-    grpo, p2o = (run["words"] for run in numbers["runs"])
-    assert p2o == grpo  # to the last answer: failed calls leave no trace in training
+    grpo, stream = (run["words"] for run in numbers["runs"])
+    assert stream == grpo  # to the last answer: failed calls leave no trace in training
     lines = (tmp_path / "out" / "stream-seed0" / "coevo" / "events.jsonl").read_text().splitlines()
     failed = [event["step"] for event in map(json.loads, lines) if event["event"] == FAILED]
     assert min(failed) < 9  # and there was training after them

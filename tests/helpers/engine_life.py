@@ -39,15 +39,15 @@ from prompt_coevo.testing.scripted_world import rule as judge
 from prompt_coevo.types import Assignment, Rollout
 
 GROUP: Final = 3
-_WAVES: Final = {
-    "search_backend": "waves",
+_P2O: Final = {
+    "overspend": "never",
     "minibatch_size": 2,
     "dev_size": 2,
     "search_budget": 16,
     "calls_per_hard": 0.5,
     "min_hard": 4,
 }
-_STREAM: Final = {"search_backend": "stream", "reply_steps": 3, "calls_per_hard": 4.0}
+_STREAM: Final = {"reply_steps": 3, "calls_per_hard": 4.0}
 _INSPO: Final = {
     "instruction": "Think.",
     "population_size": 3,
@@ -57,14 +57,14 @@ _INSPO: Final = {
     "failures_per_reflection": 1,
 }
 SETTINGS: Final[dict[str, dict[str, Any]]] = {
-    "waves": {"algorithms": "p2o", "p2o": _WAVES},
-    "stream": {"algorithms": "p2o", "p2o": _STREAM},
+    "p2o": {"algorithms": "p2o", "p2o": _P2O},
+    "stream": {"algorithms": "stream", "stream": _STREAM},
     "inspo": {"algorithms": "inspo", "inspo": _INSPO},
     "overlapped": {
         "algorithms": "inspo",
         "inspo": {**_INSPO, "evolve_every": 3, "reflection": "overlapped", "overlap_steps": 2},
     },
-    "both": {"algorithms": "inspo,p2o", "inspo": _INSPO, "p2o": _WAVES},
+    "both": {"algorithms": "inspo,p2o", "inspo": _INSPO, "p2o": _P2O},
 }
 
 Action: TypeAlias = Callable[["Run"], Any]

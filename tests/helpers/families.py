@@ -1,4 +1,4 @@
-"""Families of questions that one template each solves, and engines whose search is a stream."""
+"""Families of questions that one template each solves, and engines of the stream."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from prompt_coevo import Coevolution, Settings
 from prompt_coevo.types import Assignment, Question, Rollout
 
 GROUP, BATCH = 6, 8
-STREAM = {"search_backend": "stream"}
 
 
 @dataclass
@@ -69,8 +68,7 @@ class Teacher:
 
 
 def engine_with(teacher: Any = knowing, plugins: Any = None, **settings: Any) -> Coevolution:
-    p2o = {**STREAM, **settings.pop("p2o", {})}
-    made = Settings(p2o=p2o, reflection={"function": teacher}, **settings)
+    made = Settings(reflection={"function": teacher}, **settings)
     return Coevolution.from_settings(made, plugins=plugins)
 
 

@@ -13,11 +13,11 @@ from prompt_coevo.engine.journal import FORMAT
 from prompt_coevo.testing.scripted_world import QUESTIONS, ScriptedPolicy, helpful_reply, rolled_out
 from prompt_coevo.testing.scripted_world import rule as judge
 
-WAVES: Mapping[str, Any] = {
+P2O: Mapping[str, Any] = {
     "algorithms": "p2o",
-    "p2o": {"search_backend": "waves", "minibatch_size": 2, "dev_size": 4, "search_budget": 60},
+    "p2o": {"overspend": "never", "minibatch_size": 2, "dev_size": 4, "search_budget": 60},
 }
-STREAM: Mapping[str, Any] = {"algorithms": "p2o", "p2o": {"search_backend": "stream"}}
+STREAM: Mapping[str, Any] = {"algorithms": "stream"}
 INSPO: Mapping[str, Any] = {
     "algorithms": "inspo",
     "inspo": {

@@ -63,6 +63,9 @@ def engine_of(
     plugins: dict[str, object] | None = None,
     **settings: Any,
 ) -> Coevolution:
-    """An engine for P2O; `reply` is the reflection function, other arguments are settings."""
+    """An engine; `reply` is the reflection function, other arguments are settings. With a section `p2o` and
+    no methods it is P2O's."""
+    if "p2o" in settings:
+        settings.setdefault("algorithms", "p2o")
     settings.setdefault("reflection", {"function": reply})
     return Coevolution.from_settings(Settings(**settings), output_dir=output_dir, plugins=plugins)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from prompt_coevo.algorithms.p2o.stream.likeness import Alike
+from prompt_coevo.algorithms.stream.likeness import Alike
 
 
 class SharedValue:

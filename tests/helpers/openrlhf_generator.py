@@ -83,7 +83,7 @@ class HalfTemplated:
 def strategy(folder: Path, questions: int, size: int, tokens: int) -> SimpleNamespace:
     """As far as generator and dataset look at it."""
     settings = Settings(
-        algorithms="p2o",
+        algorithms="stream",
         reflection={"model": "openai/nobody", "total_timeout_s": 1},
         preflight={"reflection": "off"},
     )

@@ -11,6 +11,7 @@ from helpers.openrlhf_run import Result
 from helpers.verl_world import FIRST, MANY, TOKENIZER, teach, tokens
 
 __all__ = [
+    "BOTH",
     "FIRST",
     "GROUP",
     "INSPO",
@@ -32,7 +33,7 @@ GROUP = 4
 
 # Above every reward, tau makes all questions hard, so that every epoch ends with a search.
 P2O = (
-    *("--coevo.p2o.search_backend", "waves", "--coevo.p2o.tau", "2.0"),
+    *("--coevo.p2o.overspend", "never", "--coevo.p2o.tau", "2.0"),
     *("--coevo.p2o.dev_size", "8", "--coevo.p2o.minibatch_size", "3"),
     *("--coevo.p2o.search_budget", "200", "--coevo.p2o.minibatch_temperature", "0.7"),
 )
@@ -42,6 +43,8 @@ INSPO = (
     *("--coevo.inspo.verify_size", "3", "--coevo.inspo.candidates_per_call", "2"),
     "--coevo.inspo.rounds=1",
 )
+BOTH = ("--coevo.algorithms", "inspo", "p2o", *P2O, *INSPO)
+"""Both papers' methods; the choice `both` is INSPO and the stream."""
 
 
 def reflection(base: str) -> list[str]:

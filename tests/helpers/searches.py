@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from prompt_coevo import hookimpl
 
-SMALL_WAVES: Final = {
-    "search_backend": "waves",
+SMALL_SEARCH: Final = {
+    "overspend": "never",
     "minibatch_size": 2,
     "dev_size": 4,
     "beam_width": 2,
     "search_budget": 40,
 }
-"""P2O's settings of a search in waves that is over soon."""
+"""P2O's settings of a search that is over soon."""
 
 
 def learner(families: int = 1000) -> Callable[[str], str]:

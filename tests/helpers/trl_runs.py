@@ -1,4 +1,4 @@
-"""Runs of P2O in the real GRPOTrainer on the demo's world: settings, an ideal teacher, the journal."""
+"""Runs of P2O or the stream in the real GRPOTrainer on the demo's world: settings, an ideal teacher, the journal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from helpers.trl_world import WORLD, score
 
 # Above every reward, tau makes all questions hard, so that every epoch ends with a search.
 P2O = {
-    "search_backend": "waves",
+    "overspend": "never",
     "tau": 2.0,
     "dev_size": 3,
     "minibatch_size": 3,
@@ -26,12 +26,9 @@ def know_all(prompt: str) -> str:
 
 
 def settings(reply: Callable[[str], str] = know_all, **changes: Any) -> dict[str, Any]:
-    return {
-        "question_id_column": "id",
-        "p2o": P2O,
-        "reflection": {"function": reply},
-        **changes,
-    }
+    """Settings of P2O; of the stream if its section is given."""
+    p2o = {} if "stream" in changes else {"algorithms": "p2o", "p2o": P2O}
+    return {"question_id_column": "id", "reflection": {"function": reply}, **p2o, **changes}
 
 
 def events(trainer: Any) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Runs the unmodified `python -m verl.trainer.main_ppo` on a CPU, with the stand-ins, and reads its logs.
 
-    result = run_verl(tmp_path, train=rows(TASKS), overrides=["+coevo=p2o"])
+    result = run_verl(tmp_path, train=rows(TASKS), overrides=["+coevo=stream"])
     assert result.returncode == 0, result.tail
 
 A run's checkpoints are in its folder; every start writes logs of its own, so that a second start in

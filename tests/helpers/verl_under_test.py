@@ -144,7 +144,7 @@ def _overrides(job: Job, folder: Path) -> Iterator[str]:
 
 def _coevo(settings: Mapping[str, Any]) -> Iterator[str]:
     """The settings as they are given on the command line."""
-    yield "+coevo=p2o"  # a choice there must be; the method is the job's
+    yield "+coevo=stream"  # a choice there must be; the method is the job's
     for name, value in settings.items():
         if name == "plugins":
             for plugin, section in value.items():

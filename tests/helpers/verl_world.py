@@ -20,7 +20,7 @@ MANY = [task for task in make_splits(WORLD, 0, 128, 8).train if task.kind == "ha
 
 # Above every reward, tau makes all questions hard, so that every epoch ends with a search.
 P2O = (
-    "coevo.p2o.search_backend=waves",
+    "coevo.p2o.overspend=never",
     "coevo.p2o.tau=2.0",
     "coevo.p2o.dev_size=8",
     "coevo.p2o.minibatch_size=3",
@@ -37,6 +37,8 @@ INSPO = (
     "coevo.inspo.candidates_per_call=2",
     "coevo.inspo.rounds=1",
 )
+BOTH = ("+coevo=both", "coevo.algorithms=[inspo,p2o]", *P2O, *INSPO)
+"""Both papers' methods; the choice `both` is INSPO and the stream."""
 
 
 def teach(body: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ import pytest
 
 from helpers.openrlhf_run import TASKS, OpenRLHFRun, Result, run_openrlhf
 from helpers.openrlhf_world import (
+    BOTH,
     INSPO,
     P2O,
     events,
@@ -90,7 +91,7 @@ def test_weights_are_broadcast_while_the_reflection_model_writes(tmp_path: Path)
 
 
 def test_the_search_that_never_stops_training_and_instructions(tmp_path: Path) -> None:
-    stream = ("--coevo.p2o.search_backend=stream", "--coevo.p2o.tau=0.5")
+    stream = ("--coevo.stream.tau=0.5",)
     with openai_server(teach) as server:
         result = run_openrlhf(
             tmp_path,
@@ -120,7 +121,7 @@ def test_a_killed_run_goes_on_where_its_checkpoint_was(tmp_path: Path) -> None:
         start = {
             "module": "prompt_coevo.adapters.openrlhf",
             "overrides": [
-                *("--coevo.method", "both", *P2O, *INSPO, *reflection(server.base)),
+                *(*BOTH, *reflection(server.base)),
                 *("--train.num_episodes=3", "--train.async_enable", "--ckpt.save_steps=1"),
             ],
             "env": {"OPENAI_API_KEY": "sk-test"},

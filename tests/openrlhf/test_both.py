@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from helpers.openrlhf_run import TASKS, Result, rows, run_openrlhf
-from helpers.openrlhf_world import INSPO, P2O, events, reflection, teach
+from helpers.openrlhf_world import BOTH, events, reflection, teach
 from helpers.probed import check_that_the_model_was_asked
 from standins.openai_server import openai_server
 
@@ -23,7 +23,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
             module="prompt_coevo.adapters.openrlhf",
             val=rows(TASKS[:2]),
             overrides=[
-                *("--coevo.method", "both", *P2O, *INSPO, *reflection(server.base)),
+                *(*BOTH, *reflection(server.base)),
                 *("--coevo.preflight.reflection", "refuse", "--coevo.reflection.timeout_s=1000"),
                 "--coevo.reflection.total_timeout_s=1000",
                 *("--train.num_episodes=3", "--eval.steps=3", "--eval.temperature=0.5"),

@@ -69,7 +69,7 @@ def test_the_quick_start(tmp_path: Path) -> None:
     module, arguments = quickstart(tmp_path)
     assert module == OURS
     args = checked(tmp_path, module, arguments)
-    assert Settings(**args["coevo"]).algorithms == ("p2o",)
+    assert Settings(**args["coevo"]).algorithms == ("stream",)
     reward = runpy.run_path(args["reward"]["remote_url"][0])["reward_func"]
     queries = ["<user> q <assistant> It is 4 2.<end>", "<user> q <assistant> 4 <end> "]
     found = reward(queries, ["<user> q <assistant>"] * 2, ["4 2", "4 2"])

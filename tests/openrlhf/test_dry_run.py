@@ -28,7 +28,7 @@ def dry_run(folder: Path, base: str, *flags: str) -> CompletedProcess[str]:
         *("--rollout.n_samples_per_prompt=4", "--rollout.micro_batch_size=16"),
         *("--train.num_episodes=3", "--algo.advantage.estimator=group_norm"),
         f"--ckpt.path={folder / 'checkpoints'}",
-        *("--coevo.method", "p2o", "--coevo.preflight.dry_run", "true"),
+        *("--coevo.method", "stream", "--coevo.preflight.dry_run", "true"),
         *(*reflection(base), "--coevo.preflight.reflection", "refuse", *flags),
     ]
     return check_openrlhf(folder, "prompt_coevo.adapters.openrlhf", arguments)

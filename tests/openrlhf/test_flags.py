@@ -23,8 +23,8 @@ from prompt_coevo.errors import HostError, SettingsError
     ("arguments", "part"),
     [
         (["--coevo.method", "p3o"], "--coevo.method must be one of"),
-        (["--coevo.p2o.tua", "1"], "unknown setting p2o.tua; did you mean p2o.tau?"),
-        (["--coevo.method", "p2o"], "no reflection model is set"),
+        (["--coevo.stream.tua", "1"], "unknown setting stream.tua; did you mean stream.tau?"),
+        (["--coevo.method", "stream"], "no reflection model is set"),
     ],
 )
 def test_a_refusal_is_one_sentence(tmp_path: Path, arguments: list[str], part: str) -> None:

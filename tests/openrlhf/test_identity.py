@@ -61,7 +61,7 @@ def furthest(*folders: Path) -> float:
 def test_a_run_without_our_flags_is_one_of_openrlhf(tmp_path: Path) -> None:
     own = start(tmp_path / "own", "openrlhf.cli.train_ppo_ray")
     unflagged = start(tmp_path / "unflagged", WRAPPER)
-    flags = ("--coevo.method", "p2o", "--coevo.p2o.search_backend", "waves")
+    flags = ("--coevo.method", "p2o")
     model = ("--coevo.reflection.model", "openai/nobody", "--coevo.preflight.reflection", "off")
     idle = start(tmp_path / "idle", WRAPPER, *flags, *model)
     check_same(unflagged, own)

@@ -26,7 +26,7 @@ from prompt_coevo.settings import Settings
 from worlds.pairs.world import base_policy_path
 
 MODEL = {"reflection": {"function": str}}
-P2O = ("--coevo.method", "p2o")
+STREAM = ("--coevo.method", "stream")
 
 
 @pytest.fixture(autouse=True)
@@ -56,9 +56,9 @@ def test_mistakes_with_openrlhf(monkeypatch: pytest.MonkeyPatch) -> None:
         return told(raised.value)
 
     found = {
-        "a preset that is none: `--coevo.preset p2`": command(*P2O, "--coevo.preset", "p2"),
-        "a misspelt flag: `--coevo.p2o.tua 0.1`": command(*P2O, "--coevo.p2o.tua", "0.1"),
-        "no reflection model": command(*P2O),
+        "a preset that is none: `--coevo.preset p2`": command(*STREAM, "--coevo.preset", "p2"),
+        "a misspelt flag: `--coevo.stream.tua 0.1`": command(*STREAM, "--coevo.stream.tua", "0.1"),
+        "no reflection model": command(*STREAM),
         "one rollout a prompt: `--rollout.n_samples_per_prompt 1`": host(
             **{"rollout.n_samples_per_prompt": 1}
         ),

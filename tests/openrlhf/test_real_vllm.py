@@ -12,8 +12,7 @@ import pytest
 
 from helpers.openrlhf_run import Result, run_openrlhf
 from helpers.openrlhf_world import (
-    INSPO,
-    P2O,
+    BOTH,
     TOKENIZER,
     by_group,
     events,
@@ -46,7 +45,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
             module="prompt_coevo.adapters.openrlhf",
             model=write_wide_policy(folder / "policy"),
             overrides=[
-                *("--coevo.method", "both", *P2O, *INSPO, *reflection(server.base)),
+                *(*BOTH, *reflection(server.base)),
                 *("--train.num_episodes=3", "--algo.advantage.is_correction_level=token"),
             ],
             env={"OPENAI_API_KEY": "sk-test"},

@@ -33,7 +33,7 @@ def test_an_instruction_that_does_not_fit(tmp_path: Path) -> None:
 
 
 def test_a_column_that_is_not_there(tmp_path: Path) -> None:
-    run = refused(tmp_path, "--coevo.method", "p2o", "--coevo.question_id_column", "id")
+    run = refused(tmp_path, "--coevo.method", "stream", "--coevo.question_id_column", "id")
     assert (
         "the training dataset has no column 'id' (question_id_column); it has: input" in run.output
     )
@@ -41,18 +41,18 @@ def test_a_column_that_is_not_there(tmp_path: Path) -> None:
 
 def test_a_question_that_does_not_fit(tmp_path: Path) -> None:
     long = {"input": [{"role": "user", "content": "note " * 140}], "label": "1"}
-    run = refused(tmp_path, "--coevo.method", "p2o", train=[*rows(), long])
+    run = refused(tmp_path, "--coevo.method", "stream", train=[*rows(), long])
     assert "the longest question needs" in run.output
     assert not run.generated()
 
 
 def test_equal_questions_with_two_ids(tmp_path: Path) -> None:
     data = [{**row, "id": number} for number, row in enumerate([*rows(), rows()[0]])]
-    flags = ("--coevo.method", "p2o", "--coevo.question_id_column", "id")
+    flags = ("--coevo.method", "stream", "--coevo.question_id_column", "id")
     run = refused(tmp_path, *flags, train=data)
     assert "have the same prompt and label but different question ids" in run.output
 
 
 def test_some_rollouts_without_a_reward(tmp_path: Path) -> None:
-    run = refused(tmp_path, "--coevo.method", "p2o", reward="fails_sometimes")
+    run = refused(tmp_path, "--coevo.method", "stream", reward="fails_sometimes")
     assert "a rollout of the training batch has no reward" in run.output

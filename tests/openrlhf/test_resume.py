@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from helpers.openrlhf_run import TASKS, OpenRLHFRun, Result, rows, run_openrlhf
-from helpers.openrlhf_world import INSPO, P2O, events, prompt_of, reflection, teach, tokens
+from helpers.openrlhf_world import BOTH, INSPO, events, prompt_of, reflection, teach, tokens
 from standins.openai_server import openai_server
 
 STEPS = 6
@@ -24,7 +24,7 @@ def arguments(base: str, *more: str) -> dict[str, Any]:
     return {
         "module": "prompt_coevo.adapters.openrlhf",
         "overrides": [
-            *("--coevo.method", "both", *P2O, *INSPO, *reflection(base)),
+            *(*BOTH, *reflection(base)),
             *("--train.num_episodes=3", "--ckpt.save_steps=2", *more),
         ],
         "env": {"OPENAI_API_KEY": "sk-test"},
@@ -124,12 +124,12 @@ def test_a_run_killed_in_the_search_after_training_ends_well_when_started_again(
 @pytest.mark.long
 def test_a_run_without_a_step_left_ends_well_when_it_is_started_again(tmp_path: Path) -> None:
     """As after a kill behind the last checkpoint, which holds a step that the engine has not ended."""
-    stream = ("--coevo.p2o.search_backend", "stream", "--coevo.p2o.tau", "2.0")
+    stream = ("--coevo.stream.tau", "2.0")
     with openai_server(teach) as server:
         start = {
             **arguments(server.base),
             "overrides": [
-                *("--coevo.method", "p2o", *stream, *reflection(server.base)),
+                *("--coevo.method", "stream", *stream, *reflection(server.base)),
                 *("--train.num_episodes=1", "--ckpt.save_steps=2"),
             ],
         }

@@ -20,8 +20,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
             tmp_path_factory.mktemp("stream"),
             module="prompt_coevo.adapters.openrlhf",
             overrides=[
-                *("--coevo.method", "p2o", "--coevo.p2o.search_backend", "stream"),
-                *("--coevo.p2o.tau", "0.5", *reflection(server.base), "--train.num_episodes=3"),
+                "--coevo.method",
+                "stream",
+                *("--coevo.stream.tau", "0.5", *reflection(server.base), "--train.num_episodes=3"),
             ],
             env={"OPENAI_API_KEY": "sk-test"},
         )

@@ -15,8 +15,7 @@ import pytest
 
 from helpers.openrlhf_run import TASKS, Result, rows, run_openrlhf
 from helpers.openrlhf_world import (
-    INSPO,
-    P2O,
+    BOTH,
     TOKENIZER,
     events,
     prompt_of,
@@ -38,7 +37,7 @@ def start(folder: Path, *flags: str, **arguments: Any) -> Result:
             folder,
             module="prompt_coevo.adapters.openrlhf",
             overrides=[
-                *("--coevo.method", "both", *P2O, *INSPO, *reflection(server.base)),
+                *(*BOTH, *reflection(server.base)),
                 *("--train.num_episodes=3", *flags),
             ],
             env={"OPENAI_API_KEY": "sk-test"},

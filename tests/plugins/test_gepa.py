@@ -31,7 +31,7 @@ class TestGepa(AlgorithmLaws):
     settings: ClassVar = {
         "algorithms": "p2o,gepa",
         "p2o": {
-            "search_backend": "waves",
+            "overspend": "never",
             "minibatch_size": 2,
             "dev_size": 3,
             "search_budget": 40,
@@ -74,7 +74,7 @@ def search(events: Recorder) -> Any:
             reflection={"function": reply},
             plugins={"gepa": {"proposals": proposals}},
             p2o={
-                "search_backend": "waves",
+                "overspend": "never",
                 "minibatch_size": MINIBATCH,
                 "dev_size": DEV,
                 "search_budget": 100,
@@ -175,9 +175,7 @@ def test_requests_come_in_batches(search: Any, policy: Any) -> None:
 
 
 def test_the_split_is_that_of_waves(search: Any, policy: Any) -> None:
-    engine = engine_of(
-        LEARNER, p2o={"search_backend": "waves", "dev_size": DEV, "search_budget": 100}
-    )
+    engine = engine_of(LEARNER, p2o={"overspend": "never", "dev_size": DEV, "search_budget": 100})
     request = SearchRequest(0, tuple(sorted(policy.questions))[:20], policy)
     waves = engine.desk.ask(hookspecs.coevo_search, request=request)
     assert search(policy).pool.sample_ids == waves.pool.sample_ids
@@ -417,14 +415,11 @@ def test_its_log_is_ours_at_debug(
 # Choosing it
 
 
-WAVES = {"search_backend": "waves"}
-
-
 def test_a_missing_package_shows_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("prompt_coevo.extras.find_spec", lambda package: None)
     reflection = {"function": LEARNER}
     with pytest.raises(MissingExtraError) as missing:
-        Coevolution.check(Settings(algorithms="p2o,gepa", p2o=WAVES, reflection=reflection))
+        Coevolution.check(Settings(algorithms="p2o,gepa", reflection=reflection))
     assert str(missing.value) == (
         "the method gepa needs the package 'gepa', which is not installed; "
         "run: pip install 'gepa>=0.1.4,<0.2'"
@@ -439,10 +434,7 @@ def test_a_missing_package_shows_before_training(monkeypatch: pytest.MonkeyPatch
             {"algorithms": "inspo,gepa", "inspo": {"instruction": "Think."}},
             'it needs both: set algorithms = "p2o,gepa"',
         ),
-        (
-            {"algorithms": "p2o,gepa", "p2o": {"search_backend": "stream"}},
-            'set p2o.search_backend = "waves"',
-        ),
+        ({"algorithms": "stream,gepa"}, 'it needs both: set algorithms = "p2o,gepa"'),
     ],
 )
 def test_it_is_refused_without_a_search_to_replace(settings: Any, sentence: str) -> None:
@@ -473,7 +465,7 @@ def test_a_whole_epoch(policy: Any) -> None:
     engine = engine_of(
         LEARNER,
         algorithms="p2o,gepa",
-        p2o={"search_backend": "waves", "search_budget": 200, "dev_size": DEV},
+        p2o={"overspend": "never", "search_budget": 200, "dev_size": DEV},
     )
     plan = engine.plan(sorted(policy.questions), 4)
     engine.observe([Rollout(assignment, "wrong", 0.0) for assignment in plan])

@@ -36,7 +36,7 @@ def test_they_are_found_by_their_entry_points(site: Path) -> None:
     found = {entry.name: entry.dist.name for entry in entry_points(group="prompt_coevo.methods")}
     assert found["espl"] == "prompt-coevo-espl"
     assert found["gepa"] == "prompt-coevo-gepa"
-    assert {"espl", "gepa", "hints", "inspo", "p2o"} <= set(registry.names("methods"))
+    assert {"espl", "gepa", "hints", "inspo", "p2o", "stream"} <= set(registry.names("methods"))
     assert "espl_crossover" in registry.names("proposers")
     for name in ("espl", "gepa"):
         module = sys.modules[type(load_method(name).section()).__module__]
@@ -81,7 +81,7 @@ def test_the_command_line_shows_them_with_their_costs(site: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "part"), [(("espl", "inspo"), "instruction"), (("hints", "p2o"), "template")]
+    ("names", "part"), [(("espl", "inspo"), "instruction"), (("hints", "stream"), "template")]
 )
 def test_two_methods_that_give_the_same_part_are_refused(names: tuple[str, str], part: str) -> None:
     with pytest.raises(SettingsError, match=f"{names[0]!r} and {names[1]!r} both .* {part}"):
@@ -103,9 +103,10 @@ def test_a_run_of_another_method_is_the_same_with_them_installed(
         assert ("espl" in registry.names("methods")) == (not disabled)
         engine = Coevolution.from_settings(
             Settings(
+                algorithms="p2o",
                 reflection={"function": lambda prompt: "<template>k0 k1</template>"},
                 p2o={
-                    "search_backend": "waves",
+                    "overspend": "never",
                     "minibatch_size": 2,
                     "dev_size": 4,
                     "search_budget": 40,

@@ -175,7 +175,7 @@ def test_a_preset_names_a_retriever(tmp_path: Path, offer: Offer) -> None:
         other = SearchAgentSettings(preset=preset, url="http://h", k=7)
         assert (other.k, other.url, other.retriever) == (7, "http://h", None)
         assert Settings(config_file=str(preset)) == Settings(
-            config_file=str(preset), algorithms="p2o"
+            config_file=str(preset), algorithms="stream"
         )
     assert made == [{"a": [1]}] * 2
 

@@ -106,8 +106,9 @@ def main(folder: Path) -> None:
         "question_id_column": "id",
         "distill_forward": True,
         # Above every reward, so every step ends with a search, whose rollouts all ranks share.
+        "algorithms": "p2o",
         "p2o": {
-            "search_backend": "waves",
+            "overspend": "never",
             "tau": 2.0,
             "dev_size": 2,
             "minibatch_size": 2,

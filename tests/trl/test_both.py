@@ -23,7 +23,7 @@ from prompt_coevo.engine.state import plugin_states
 # Every second rollout of a question is helped, so none is hard at this tau; without help all would be.
 HALF = FixedTemplates({f"q{n}": [right_hint(task), ""] for n, task in enumerate(TASKS[:5])})
 P2O = {
-    "search_backend": "waves",
+    "overspend": "never",
     "tau": 0.2,
     "dev_size": 3,
     "minibatch_size": 3,

@@ -19,7 +19,7 @@ from prompt_coevo.errors import DatasetError, StateError
 
 pytestmark = since("1.9", "training on streams")
 ROWS = rows()
-STREAM = {"search_backend": "stream", "tau": P2O["tau"]}
+WAYS = {"p2o": {"p2o": P2O}, "stream": {"stream": {"tau": P2O["tau"]}}}
 # A pass: 8 questions, 2 a step, so 4 steps.
 PASSES = {**EPOCHS, "max_steps": 12, "shuffle_dataset": False}
 
@@ -67,7 +67,7 @@ def test_the_papers_search_revisits_questions_that_came_in_training(
 
 def test_late_questions_are_helped_by_the_search_that_never_stops(make_trainer: Any) -> None:
     trainer = make_trainer(**PASSES, dataset=stream())
-    callback = attach(trainer, settings(p2o=STREAM))
+    callback = attach(trainer, settings(**WAYS["stream"]))
     planned: list[Any] = []
     plan = callback._door._engine.plan
 
@@ -87,20 +87,19 @@ def test_late_questions_are_helped_by_the_search_that_never_stops(make_trainer: 
     assert history[-1]["coevo/templates_in_use"] > 0
 
 
-@pytest.mark.parametrize("backend", ["waves", "stream"])
+@pytest.mark.parametrize("method", WAYS)
 def test_a_resumed_run_knows_what_came_before_and_decides_alike(
-    make_trainer: Any, tmp_path: Path, backend: str
+    make_trainer: Any, tmp_path: Path, method: str
 ) -> None:
     saves = {"save_strategy": "steps", "save_steps": 3}
-    p2o = P2O if backend == "waves" else STREAM
     whole = make_trainer(**{**PASSES, "max_steps": 4}, **saves, dataset=stream())
-    attach(whole, settings(p2o=p2o))
+    attach(whole, settings(**WAYS[method]))
     whole.train()
     checkpoint = Path(whole.args.output_dir) / "checkpoint-3"
     assert len((checkpoint / "coevo_rows.jsonl").read_text().splitlines()) == 3  # q3 to q5
     options = {**PASSES, "max_steps": 4, "output_dir": str(tmp_path / "again")}
     again = make_trainer(**options, dataset=stream())
-    callback = attach(again, settings(p2o=p2o))
+    callback = attach(again, settings(**WAYS[method]))
     known: list[list[str]] = []
     begin = callback.engine.begin
 

@@ -60,7 +60,7 @@ def test_after_a_resume_the_instructions_in_use_still_count(
             "evolution": "off",
             "prune": False,
         },
-        p2o={"search_backend": "waves"},
+        p2o={"overspend": "never"},
     )
 
     def refused(engine: Any) -> str | None:

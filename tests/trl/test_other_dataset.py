@@ -18,23 +18,23 @@ ROWS = rows()
 OLD, NEW = ROWS[:6], [*ROWS[2:6], *ROWS[6:]]
 """Two questions of the old one are gone in the new one, and two are new."""
 GONE = ["q0", "q1"]
-WAYS = {"waves": P2O, "stream": {"search_backend": "stream", "tau": P2O["tau"]}}
+WAYS = {"p2o": {"p2o": P2O}, "stream": {"stream": {"tau": P2O["tau"]}}}
 
 
-def replaced(make_trainer: Any, backend: str, rows: Any = NEW, **config: Any) -> Any:
+def replaced(make_trainer: Any, method: str, rows: Any = NEW, **config: Any) -> Any:
     """A trainer that has trained on the old dataset, and has the new one."""
     trainer = make_trainer(**{**EPOCHS, "num_train_epochs": 1, **config}, dataset=OLD)
-    callback = attach(trainer, settings(p2o=WAYS[backend]))
+    callback = attach(trainer, settings(**WAYS[method]))
     trainer.train()
     trainer.train_dataset = Dataset.from_list(rows)
     return trainer, callback
 
 
-@pytest.mark.parametrize("backend", WAYS)
+@pytest.mark.parametrize("method", WAYS)
 def test_questions_that_are_gone_leave_and_new_ones_are_learned(
-    make_trainer: Any, backend: str, caplog: pytest.LogCaptureFixture
+    make_trainer: Any, method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    trainer, callback = replaced(make_trainer, backend)
+    trainer, callback = replaced(make_trainer, method)
     trainer.args.num_train_epochs = 2
     caplog.clear()
     with caplog.at_level(logging.WARNING, logger="prompt_coevo"):
@@ -53,7 +53,7 @@ def test_questions_that_are_gone_leave_and_new_ones_are_learned(
 
 
 def test_a_search_of_the_second_call_is_on_the_new_questions(make_trainer: Any) -> None:
-    trainer, callback = replaced(make_trainer, "waves")
+    trainer, callback = replaced(make_trainer, "p2o")
     trainer.args.num_train_epochs = 2
     asked: set[str] = set()
     rollout = callback.policy.rollout
@@ -71,7 +71,7 @@ def test_a_search_of_the_second_call_is_on_the_new_questions(make_trainer: Any) 
 def test_a_resume_within_the_call_on_the_new_dataset(make_trainer: Any, tmp_path: Path) -> None:
     """Its checkpoints belong to the new dataset, so a resume with the old one is refused."""
     saves = {"save_strategy": "steps", "save_steps": 3}
-    trainer, _ = replaced(make_trainer, "waves", **saves)
+    trainer, _ = replaced(make_trainer, "p2o", **saves)
     trainer.args.num_train_epochs = 2
     trainer.train()
     checkpoint = str(Path(trainer.args.output_dir) / "checkpoint-3")
@@ -93,12 +93,12 @@ def test_a_resume_within_the_call_on_the_new_dataset(make_trainer: Any, tmp_path
 
 
 def test_an_equal_dataset_is_the_same(make_trainer: Any) -> None:
-    trainer, _ = replaced(make_trainer, "waves", rows=OLD)
+    trainer, _ = replaced(make_trainer, "p2o", rows=OLD)
     trainer.train()
     assert not [event for event in events(trainer) if event["event"] == "dataset_replaced"]
 
 
 def test_a_dataset_that_cannot_be_used_is_refused(make_trainer: Any) -> None:
-    trainer, _ = replaced(make_trainer, "waves", rows=[{**row, "id": "same"} for row in NEW])
+    trainer, _ = replaced(make_trainer, "p2o", rows=[{**row, "id": "same"} for row in NEW])
     with pytest.raises(DatasetError, match="the question id 'same' stands for two different"):
         trainer.train()

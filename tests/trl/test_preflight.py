@@ -14,7 +14,7 @@ from prompt_coevo.adapters.trl import attach
 from prompt_coevo.errors import PreflightError
 from standins.openai_server import openai_server
 
-WAVES = {"search_backend": "waves", "search_budget": 30}
+P2O = {"algorithms": "p2o", "p2o": {"overspend": "never", "search_budget": 30}}
 FUNCTION = {"reflection": {"function": lambda prompt: ""}}
 
 
@@ -43,7 +43,7 @@ def test_a_dry_run_shows_a_scored_group_and_ends(
     before = {name: one.clone() for name, one in trainer.model.state_dict().items()}
     attach(
         trainer,
-        {**FUNCTION, "question_id_column": "id", "p2o": WAVES, "preflight": {"dry_run": True}},
+        {**FUNCTION, "question_id_column": "id", **P2O, "preflight": {"dry_run": True}},
     )
     with pytest.raises(SystemExit) as ended:
         trainer.train()
@@ -64,7 +64,7 @@ def test_a_run_that_is_too_short_for_a_search_is_a_problem(
     make_trainer: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trainer = make_trainer(max_steps=3)
-    attach(trainer, {**FUNCTION, "p2o": WAVES, "preflight": {"dry_run": True}})
+    attach(trainer, {**FUNCTION, **P2O, "preflight": {"dry_run": True}})
     with pytest.raises(SystemExit) as ended:
         trainer.train()
     assert ended.value.code == 1
@@ -75,7 +75,7 @@ def test_a_run_that_is_too_short_for_a_search_is_a_problem(
 
 def test_what_came_of_a_run_is_its_last_word(make_trainer: Any) -> None:
     trainer = make_trainer(max_steps=3)
-    attach(trainer, {**FUNCTION, "p2o": WAVES})
+    attach(trainer, {**FUNCTION, **P2O})
     trainer.train()
     (event,) = events(trainer, "summary")
     assert event["for_nothing"]

@@ -53,8 +53,8 @@ def test_an_empty_dataset(make_trainer: Any) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"p2o": {"tau": 0}}, "p2o.tau must be greater than 0"),
-        ({"p2o": {"taus": 1}}, "unknown setting p2o.taus; did you mean p2o.tau?"),
+        ({"stream": {"tau": 0}}, "stream.tau must be greater than 0"),
+        ({"stream": {"taus": 1}}, "unknown setting stream.taus; did you mean stream.tau?"),
         (
             {"placement": {"template_layout": "{{question}}"}},
             "placeholder {{template}} exactly once",
@@ -62,7 +62,7 @@ def test_an_empty_dataset(make_trainer: Any) -> None:
         ({}, "no reflection model is set"),
         ({"algorithms": ("ppo",)}, "'ppo': there is no such method; did you mean p2o?"),
         (
-            {"reflection": {"function": len}, "p2o": {"proposer": "x"}},
+            {"reflection": {"function": len}, "stream": {"proposer": "x"}},
             "'x': there is no such proposer; known: history",
         ),
         ({"algorithms": ("inspo",)}, "there is no instruction to start from"),
@@ -183,7 +183,7 @@ def test_settings_that_are_refused_leave_the_callback_that_is_there(make_trainer
     trainer = make_trainer()
     first = attach(trainer, NOTHING)
     with pytest.raises(SettingsError):
-        attach(trainer, {"p2o": {"taus": 1}})
+        attach(trainer, {"stream": {"taus": 1}})
     trainer.train()
     assert first.engine.policy_version.step == 2
 

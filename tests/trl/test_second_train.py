@@ -120,8 +120,8 @@ def test_a_damaged_or_missing_count_is_refused(make_trainer: Any, tmp_path: Path
 
 def test_stream_goes_on_in_the_second_call(make_trainer: Any) -> None:
     trainer = make_trainer(**{**EPOCHS, "num_train_epochs": 2})
-    stream = {"search_backend": "stream", "tau": P2O["tau"]}
-    callback = attach(trainer, settings(lambda prompt: "<template>note</template>", p2o=stream))
+    stream = {"tau": P2O["tau"]}
+    callback = attach(trainer, settings(lambda prompt: "<template>note</template>", stream=stream))
     trainer.train()
     known = callback.engine.metrics()["coevo/train_rollouts"]
     trainer.train()

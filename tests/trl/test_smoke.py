@@ -27,7 +27,7 @@ def test_a_variant_trains_and_is_judged(tmp_path: Path) -> None:
     ran = smoke("--cpu", "--only", "p2o,vllm", "--out", str(tmp_path), "--limit", "1800")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     table = (tmp_path / "smoke.md").read_text()
-    assert "\n| `p2o` | P2O, the paper's search, bf16 | works | " in table
+    assert "\n| `p2o` | P2O, bf16 | works | " in table
     assert "12 steps, losses finite; gradient up to " in table
     assert "192 of 192 rows trained on the bare question |" in table
     assert "\n| `vllm` | P2O, vLLM colocated | not there |  | needs a GPU |" in table

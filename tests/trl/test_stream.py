@@ -9,7 +9,6 @@ from typing import Any
 from helpers.trl_world import WORLD, score
 from prompt_coevo.adapters.trl import attach
 
-STREAM = {"search_backend": "stream", "tau": 0.5}
 EPOCHS = {"max_steps": -1, "num_train_epochs": 4, "reward_funcs": score, "learning_rate": 1e-4}
 
 
@@ -18,10 +17,10 @@ def know_all(prompt: str) -> str:
     return f"<template>{' '.join(clauses)}</template>"
 
 
-def settings(**p2o: Any) -> dict[str, Any]:
+def settings(**changes: Any) -> dict[str, Any]:
     return {
         "question_id_column": "id",
-        "p2o": {**STREAM, **p2o},
+        "stream": {"tau": 0.5, **changes},
         "reflection": {"function": know_all},
     }
 

@@ -16,7 +16,7 @@ from prompt_coevo.adapters.trl import attach
 from prompt_coevo.types import Candidate
 
 HOSTILE = "note <script>alert(1)</script> | `please`"
-WAVES = {"search_backend": "waves", "tau": 2.0, "dev_size": 3, "minibatch_size": 3}
+SEARCH = {"overspend": "never", "tau": 2.0, "dev_size": 3, "minibatch_size": 3}
 EPOCHS = {"max_steps": -1, "num_train_epochs": 2, "reward_funcs": score, "learning_rate": 1e-4}
 
 
@@ -26,9 +26,10 @@ def teach(prompt: str) -> str:
 
 
 def p2o(**changes: Any) -> dict[str, Any]:
-    section = {**WAVES, "search_budget": 30, "minibatch_temperature": 1.0}
+    section = {**SEARCH, "search_budget": 30, "minibatch_temperature": 1.0}
     return {
         "question_id_column": "id",
+        "algorithms": "p2o",
         "p2o": section,
         "reflection": {"function": teach},
         **changes,

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from helpers.verl_run import Result, VerlRun, rows, run_verl
-from helpers.verl_world import INSPO, MANY, P2O, by_group, events, reflection, teach, tokens
+from helpers.verl_world import BOTH, MANY, by_group, events, reflection, teach, tokens
 from standins.openai_server import openai_server
 
 BATCH = (
@@ -40,7 +40,7 @@ SEPARATE = (
     *BATCH[:2],
     "actor_rollout_ref.actor.ppo_mini_batch_size=4",
 )
-STREAM = ("+coevo=p2o", "coevo.p2o.search_backend=stream", "coevo.p2o.tau=0.5")
+STREAM = ("+coevo=stream", "coevo.stream.tau=0.5")
 STEPS = 6
 ENVIRONMENT = {"OPENAI_API_KEY": "sk-test"}
 
@@ -104,7 +104,7 @@ def test_what_was_cut_off_by_a_step_is_sampled_to_its_end(stream: Result) -> Non
 
 @pytest.mark.long
 def test_a_search_in_waves_with_both_methods_and_two_of_everything(tmp_path: Path) -> None:
-    result = once(tmp_path, "+coevo=both", *P2O, *INSPO, *COLOCATED, *TWO_OF_EACH, gpus=2)
+    result = once(tmp_path, *BOTH, *COLOCATED, *TWO_OF_EACH, gpus=2)
     check_training(result, range(1, STEPS + 1))
     check_staleness(result)
     check_methods(result.metrics[STEPS])
@@ -119,7 +119,7 @@ def check_methods(last: Mapping[str, float]) -> None:
 @pytest.mark.long
 def test_with_devices_of_its_own_the_rollout_goes_on_while_a_step_trains(tmp_path: Path) -> None:
     """And a step of two parts, each of whole groups."""
-    result = once(tmp_path, "+coevo=both", *P2O, *INSPO, *SEPARATE, gpus=2)
+    result = once(tmp_path, *BOTH, *SEPARATE, gpus=2)
     check_training(result, range(1, STEPS + 1))
     check_staleness(result)
     check_methods(result.metrics[STEPS])
@@ -130,7 +130,7 @@ def test_with_devices_of_its_own_the_rollout_goes_on_while_a_step_trains(tmp_pat
 def test_a_killed_run_goes_on_with_what_was_sampled_ahead(
     tmp_path: Path, mode: tuple[str, ...], gpus: int
 ) -> None:
-    overrides = ["+coevo=both", *P2O, *INSPO, *mode, "trainer.save_freq=2"]
+    overrides = [*BOTH, *mode, "trainer.save_freq=2"]
     with openai_server(teach) as server:
         arguments: dict[str, Any] = {
             "train": rows(MANY),
@@ -171,7 +171,7 @@ def test_a_run_that_began_without_the_flag_is_taken_up(tmp_path: Path) -> None:
         gpus=2,
     )
     assert begun.returncode == 0, begun.tail
-    result = once(tmp_path, "+coevo=both", *P2O, *INSPO, *SEPARATE, gpus=2)
+    result = once(tmp_path, *BOTH, *SEPARATE, gpus=2)
     check_training(result, range(3, STEPS + 1))
     restored, started_again, dropped = (
         int(found[1]) if (found := re.search(text, result.output)) else 0

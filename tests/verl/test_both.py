@@ -15,13 +15,7 @@ from typing import Any
 import pytest
 
 from helpers.verl_run import Result, VerlRun, run_verl
-from helpers.verl_world import (
-    INSPO,
-    P2O,
-    events,
-    reflection,
-    teach,
-)
+from helpers.verl_world import BOTH, events, reflection, teach
 from standins.openai_server import openai_server
 
 pytestmark = pytest.mark.long
@@ -33,7 +27,7 @@ KILLED_AFTER = 4
 def arguments(base: str) -> dict[str, Any]:
     return {
         "overrides": [
-            *("+coevo=both", *P2O, *INSPO, *reflection(base)),
+            *(*BOTH, *reflection(base)),
             *("trainer.total_epochs=3", "trainer.save_freq=2"),
         ],
         "env": {"OPENAI_API_KEY": "sk-test"},

@@ -32,7 +32,7 @@ PRIVATE = [(mode, name) for mode, (_, names) in LEANT_ON.items() for name in nam
 
 def config(*overrides: str) -> Any:
     chosen = [
-        "+coevo=p2o",
+        "+coevo=stream",
         "actor_rollout_ref.rollout.n=4",
         "coevo.reflection.model=openai/teacher",
     ]

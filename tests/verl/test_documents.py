@@ -68,7 +68,7 @@ def test_the_quick_start(tmp_path: Path) -> None:
     config = composed(quickstart(tmp_path))
     launch(config)
     validate_config(config, use_reference_policy=False, use_critic=False)
-    assert read_settings(config.coevo).algorithms == ("p2o",)
+    assert read_settings(config.coevo).algorithms == ("stream",)
     score = runpy.run_path(config.reward.custom_reward_function.path)["compute_score"]
     assert [score("own", text, "4 2") for text in ("It is 4 2.", "4", "It is 2", "2 4 2")] == [
         *(1, 0, 0, 1),

@@ -38,7 +38,7 @@ def overrides(tmp_path: Path) -> Callable[..., list[str]]:
 
     def made(base: str, *more: str) -> list[str]:
         return [
-            *("+coevo=p2o", "coevo.preflight.dry_run=true", *reflection(base)),
+            *("+coevo=stream", "coevo.preflight.dry_run=true", *reflection(base)),
             "coevo.preflight.reflection=refuse",
             f"data.train_files={tmp_path / 'train.parquet'}",
             f"data.val_files={tmp_path / 'train.parquet'}",

@@ -26,7 +26,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
         tmp_path_factory.mktemp("dapo"),
         train=rows(TASKS),
         overrides=[
-            *("+coevo=p2o", "coevo.p2o.search_backend=waves", "coevo.p2o.tau=0.01"),
+            *("+coevo=p2o", "coevo.p2o.overspend=never", "coevo.p2o.tau=0.01"),
             *("coevo.reflection.model=openai/nobody", "coevo.preflight.reflection=off"),
             f"actor_rollout_ref.rollout.n={GROUP}",
             "algorithm.filter_groups.enable=True",

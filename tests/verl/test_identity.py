@@ -41,7 +41,7 @@ def test_a_run_without_the_flag_is_one_without_the_package(tmp_path: Path) -> No
     idle = run_verl(
         tmp_path / "idle",
         overrides=[
-            *("+coevo=p2o", "coevo.p2o.search_backend=waves"),
+            "+coevo=p2o",
             *("coevo.reflection.model=openai/nobody", "coevo.preflight.reflection=off", *OVERRIDES),
         ],
     )

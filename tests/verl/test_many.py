@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from helpers.verl_run import Result, rows, run_verl
-from helpers.verl_world import INSPO, MANY, P2O, by_group, events, reflection, teach, tokens
+from helpers.verl_world import BOTH, MANY, by_group, events, reflection, teach, tokens
 from standins.openai_server import openai_server
 
 STEPS = 6
@@ -36,7 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
             folder,
             train=rows(MANY),
             overrides=[
-                *("+coevo=both", *P2O, *INSPO, *reflection(server.base), *TWO_OF_EACH),
+                *(*BOTH, *reflection(server.base), *TWO_OF_EACH),
                 *("trainer.total_epochs=3", f"trainer.rollout_data_dir={folder / 'dumps'}"),
             ],
             env={"OPENAI_API_KEY": "sk-test"},

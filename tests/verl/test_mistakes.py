@@ -38,7 +38,7 @@ def test_mistakes_with_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         called: Callable[[Any], None] = launch,
     ) -> str:
         given = [] if model is None else [f"coevo.reflection.model={model}"]
-        choice = ["+coevo=p2o", "actor_rollout_ref.rollout.n=4", *given]
+        choice = ["+coevo=stream", "actor_rollout_ref.rollout.n=4", *given]
         config = compose("ppo_trainer", overrides=[*choice, *overrides])
         with pytest.raises(SystemExit) as raised:
             called(config)
@@ -47,7 +47,7 @@ def test_mistakes_with_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with initialize_config_module("verl.trainer.config", version_base=None):
         found = {
             "a preset that is none: `coevo.preset=p2`": refused("coevo.preset=p2"),
-            "a misspelt key: `coevo.p2o.tua=0.1`": refused("coevo.p2o.tua=0.1"),
+            "a misspelt key: `coevo.stream.tua=0.1`": refused("coevo.stream.tua=0.1"),
             "a method that is none: `coevo.algorithms=[p3o]`": refused("coevo.algorithms=[p3o]"),
             "a key on the command line": refused("coevo.reflection.api_key=sk-1"),
             "no reflection model": refused(model=None),

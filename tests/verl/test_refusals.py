@@ -38,11 +38,11 @@ def _hydra(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def composed(*overrides: str, choice: str = "p2o") -> Any:
+def composed(*overrides: str, choice: str = "stream") -> Any:
     return compose("ppo_trainer", overrides=[f"+coevo={choice}", *MODEL, *overrides])
 
 
-def refusal(*overrides: str, choice: str = "p2o") -> str:
+def refusal(*overrides: str, choice: str = "stream") -> str:
     config = composed(*overrides, choice=choice)
     with pytest.raises(SystemExit) as caught:
         launch(config)
@@ -80,19 +80,19 @@ def test_every_setting_is_a_key() -> None:
 def test_values_reach_the_settings() -> None:
     settings = read_settings(
         composed(
-            "coevo.p2o.tau=0.1",
+            "coevo.stream.tau=0.1",
             "coevo.row_columns=[level,source]",
             "coevo.seed=3",
         ).coevo
     )
     assert settings.row_columns == ("level", "source")
-    assert (settings.p2o.tau, settings.seed) == (0.1, 3)
+    assert (settings.stream.tau, settings.seed) == (0.1, 3)
 
 
 def test_what_is_left_alone_comes_from_other_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROMPT_COEVO_SEED", "7")
     monkeypatch.setenv("PROMPT_COEVO_P2O__TAU", "0.3")
-    settings = read_settings(composed("coevo.preset=p2o", "coevo.p2o.tau=0.1").coevo)
+    settings = read_settings(composed("coevo.preset=p2o", "coevo.p2o.tau=0.1", choice="p2o").coevo)
     assert (settings.seed, settings.p2o.tau) == (7, 0.1)
 
 
@@ -102,13 +102,13 @@ def test_a_plugins_own_settings() -> None:
 
 
 def test_all_unknown_keys_are_told_at_once_and_not_by_hydra() -> None:
-    block = composed("coevo.p2o.tua=1", "coevo.tau=1", "coevo.reflection.api_key=sk-1").coevo
+    block = composed("coevo.stream.tua=1", "coevo.tau=1", "coevo.reflection.api_key=sk-1").coevo
     with pytest.raises(SettingsError) as raised:
         read_settings(block)
     for part in (
         "coevo.reflection.api_key would be printed",
-        "unknown setting p2o.tua; did you mean p2o.tau?",
-        "unknown setting tau; did you mean p2o.tau?",
+        "unknown setting stream.tua; did you mean stream.tau?",
+        "unknown setting tau; did you mean p2o.tau or stream.tau?",
     ):
         assert part in str(raised.value)
     assert "sk-1" not in str(raised.value)
@@ -122,10 +122,10 @@ def test_a_key_of_the_host_that_is_unknown_is_hydras_business() -> None:
 @pytest.mark.parametrize(
     ("overrides", "part"),
     [
-        (["+coevo.p2o.tua=1"], "unknown setting p2o.tua; did you mean p2o.tau?"),
-        (["coevo.p2o.tau=0"], "p2o.tau must be greater than 0"),
+        (["+coevo.stream.tua=1"], "unknown setting stream.tua; did you mean stream.tau?"),
+        (["coevo.stream.tau=0"], "stream.tau must be greater than 0"),
         (["coevo.algorithms=[p3o]"], "'p3o': there is no such method; did you mean p2o?"),
-        (["coevo.p2o.proposer=nobody"], "'nobody': there is no such proposer"),
+        (["coevo.stream.proposer=nobody"], "'nobody': there is no such proposer"),
         (["coevo.inspo.window=3"], "settings under inspo have no effect"),
         (["+coevo.reflection.api_key=sk-1"], "would be printed and logged"),
         (["actor_rollout_ref.rollout.n=1"], "rollout.n=1 makes no groups"),
@@ -221,7 +221,7 @@ def test_a_mode_in_a_file_of_the_users_is_the_asked_one(tmp_path: Path) -> None:
     )
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(tmp_path), version_base=None):
-        config = compose("mine", overrides=["+coevo=p2o", *MODEL])
+        config = compose("mine", overrides=["+coevo=stream", *MODEL])
     launch(config)
     assert config.trainer.v1.trainer_mode == TRAINERS["colocate_async"]
 
@@ -245,7 +245,7 @@ def test_the_asynchronous_trainers_of_other_commands(monkeypatch: pytest.MonkeyP
         GlobalHydra.instance().clear()
         folder = packages / "verl" / "experimental" / f"{module}_policy" / "config"
         with initialize_config_dir(str(folder), version_base=None):
-            config = compose(f"{module}_ppo_trainer", overrides=["+coevo=p2o", *MODEL])
+            config = compose(f"{module}_ppo_trainer", overrides=["+coevo=stream", *MODEL])
         with pytest.raises(
             SystemExit, match="error: .coevo works with verl.trainer.main_ppo, and "
         ):
@@ -260,7 +260,7 @@ def test_a_missing_transfer_queue(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_refusal_ends_the_real_command_before_ray_starts(tmp_path: Path) -> None:
     run = subprocess.run(
         [
-            *(sys.executable, "-m", "verl.trainer.main_ppo", "+coevo=p2o", *MODEL),
+            *(sys.executable, "-m", "verl.trainer.main_ppo", "+coevo=stream", *MODEL),
             *("trainer.v1.trainer_mode=mine", "hydra.run.dir=."),
         ],
         cwd=tmp_path,

@@ -21,7 +21,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
             folder,
             train=rows(MANY),
             overrides=[
-                *("+coevo=p2o", "coevo.p2o.search_backend=stream", "coevo.p2o.tau=0.5"),
+                *("+coevo=stream", "coevo.stream.tau=0.5"),
                 *reflection(server.base),
                 "trainer.total_epochs=3",
                 "trainer.logger=[console,file,tensorboard]",

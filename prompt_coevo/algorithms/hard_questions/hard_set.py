@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator
-from typing import Literal, TypeAlias
 
+from prompt_coevo.algorithms.hard_questions.settings import Hardness, HardQuestionSettings
 from prompt_coevo.context import Context
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.types import Group
 
 logger = logging.getLogger(PROJECT)
-
-Hardness: TypeAlias = Literal["literal", "bare"]
 
 
 class HardSet:
@@ -41,6 +39,18 @@ class HardSet:
             self._ids[group.question_id] = None
         else:
             self._ids.pop(group.question_id, None)
+
+    @classmethod
+    def of(cls, settings: HardQuestionSettings, context: Context) -> HardSet:
+        """Make a run's set, still empty. Warn of settings under which every question is hard."""
+        if settings.tau > settings.solved_at:
+            name = settings.method
+            reason = (
+                f"{name}.tau = {settings.tau:g} is above {name}.solved_at = {settings.solved_at:g}"
+            )
+            context.note("every_question_is_hard", reason=reason)
+            logger.warning("%s: a question counts as hard even if it is always solved", reason)
+        return cls(settings.tau, settings.hardness)
 
     @property
     def ids(self) -> tuple[str, ...]:

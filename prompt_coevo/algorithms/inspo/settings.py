@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
 
 from prompt_coevo.settings.section import Section
+
+if TYPE_CHECKING:
+    from prompt_coevo.settings.reflection import ReflectionSettings
 
 
 class InspoSettings(Section):
@@ -129,6 +132,18 @@ class InspoSettings(Section):
             full = len(self.initial_population) == self.population_size
             return "the instructions of inspo.initial_population" if full else ""
         return "the paraphrases" if self.paraphrase else ""
+
+    @property
+    def asks_in_background(self) -> bool:
+        return self.reflection == "overlapped"
+
+    def problems_beside(self, reflection: ReflectionSettings) -> Iterator[str]:
+        if self.asks_in_background and reflection.backend_in_use == "self":
+            yield (
+                'inspo.reflection = "overlapped" cannot go with reflection.model = "self": it would '
+                "generate while training does, with the same random state; serve the model and name it "
+                "by reflection.api_base, or leave the overlap out"
+            )
 
     def _of_the_overlap(self) -> Iterator[str]:
         if self.evolution != "online":

@@ -10,33 +10,20 @@ from prompt_coevo.settings.method import Cost, Foresight, Method, Workload
 
 def _estimate(section: P2OSettings, workload: Workload) -> Cost:
     limit = section.calls_for(workload.questions)
-    if section.search_backend == "stream":
-        # A step trains on one question at least.
-        calls = int(min(limit, section.calls_per_step * workload.questions))
-        return Cost("in an epoch", 0, calls, f", if all questions are hard{_late(section)}")
-    budget = section.search_budget
+    budget, size = section.search_budget, section.minibatch_size
+    rollouts, late = budget, 0
+    if section.overspend == "literal":  # a wave may begin when one rollout is left
+        late = section.beam_width
+        rollouts += late * (2 * size + min(section.dev_size, workload.questions // 2))
     # An attempt costs B. Half of the hard questions are set aside, and B cannot exceed the others.
-    enough = 2 * section.minibatch_size - 1
-    note = f", or up to {budget} if fewer than {enough} questions are hard"
-    calls = budget // section.minibatch_size
+    note = f", or up to {budget + late} if fewer than {2 * size - 1} questions are hard"
+    calls = budget // size + late
     if limit < calls:
-        return Cost("after an epoch", budget, int(limit), ", if all questions are hard")
-    return Cost("after an epoch", budget, calls, note)
-
-
-def _late(section: P2OSettings) -> str:
-    if section.first_sight:
-        return ""
-    return "; no template is used in the first epoch without p2o.first_sight"
+        return Cost("after an epoch", rollouts, int(limit), ", if all questions are hard")
+    return Cost("after an epoch", rollouts, calls, note)
 
 
 def _foresee(section: P2OSettings, workload: Workload) -> Foresight:
-    if section.search_backend == "stream":
-        return Foresight(
-            never=_no_template(section, workload),
-            shown=section.failures_per_call,
-            unknown=_unknown_to_the_stream(section, workload),
-        )
     searches = _searches(section, workload)
     never = None
     if workload.questions < section.min_hard:
@@ -69,39 +56,9 @@ def _too_short(section: P2OSettings, workload: Workload) -> str:
             "or train longer"
         )
     return (
-        f"the run has {_epochs(workload)} and searches are made between two; train for more, or set "
+        f"the run has {workload.in_epochs} and searches are made between two; train for more, or set "
         "p2o.search_every to a number of steps"
     )
-
-
-def _no_template(section: P2OSettings, workload: Workload) -> str | None:
-    """Why the stream has no rollout to put a template into."""
-    if workload.steps is not None and workload.steps <= section.reply_steps:
-        return (
-            f"no template will ever be used, because the run has {workload.steps} steps and the first "
-            f"reply is used after {section.reply_steps} (p2o.reply_steps); train longer"
-        )
-    if section.first_sight or workload.epochs is None or workload.epochs > 1:
-        return None
-    return (
-        f"no template will ever be used, because the run has {_epochs(workload)} and meets no question "
-        "twice; set p2o.first_sight = true, or train for more"
-    )
-
-
-def _unknown_to_the_stream(
-    section: P2OSettings, workload: Workload
-) -> Literal["epochs", "steps"] | None:
-    """Which length `_no_template` misses. An epoch has one step at least."""
-    if workload.epochs is None and not section.first_sight:
-        return "epochs"
-    if workload.steps is None and math.ceil(workload.epochs or 1) <= section.reply_steps:
-        return "steps"
-    return None
-
-
-def _epochs(workload: Workload) -> str:
-    return "one epoch" if workload.epochs == 1 else f"{workload.epochs:.2g} epochs"
 
 
 def _dear(section: P2OSettings, workload: Workload) -> Iterator[str]:
@@ -117,7 +74,7 @@ def _dear(section: P2OSettings, workload: Workload) -> Iterator[str]:
 
 METHOD: Final = Method(
     "p2o",
-    plugin="prompt_coevo.algorithms.p2o.build:build",
+    plugin="prompt_coevo.algorithms.p2o.plugin:P2O",
     section=P2OSettings,
     provides=frozenset({"template"}),
     may_distil=True,

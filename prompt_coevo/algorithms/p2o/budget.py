@@ -13,9 +13,7 @@ class RolloutBudget:
     full; with `"literal"` the budget is tested between waves alone, as Algorithm 3 does.
     """
 
-    def __init__(
-        self, total: int, *, minibatch: int, dev: int, overspend: Overspend = "never"
-    ) -> None:
+    def __init__(self, total: int, *, minibatch: int, dev: int, overspend: Overspend) -> None:
         self.total = total
         self.spent = 0
         self._minibatch = minibatch

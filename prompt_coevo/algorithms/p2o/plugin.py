@@ -20,7 +20,6 @@ import numpy as np
 from prompt_coevo import hookspecs
 from prompt_coevo.algorithms.hard_questions.hard_set import HardSet, forget_gone
 from prompt_coevo.algorithms.hard_questions.round_numbers import round_numbers
-from prompt_coevo.algorithms.p2o.backend import check_backend
 from prompt_coevo.algorithms.p2o.cover import TemplateCover
 from prompt_coevo.algorithms.p2o.pareto import select_pareto_front
 from prompt_coevo.algorithms.p2o.search import Search
@@ -47,9 +46,9 @@ class P2O:
         context.proposer(settings.proposer)
         self._context = context
         self._settings = settings
-        self._hard = HardSet(self._settings.tau, self._settings.hardness_in_use)
-        self._bare = self._settings.hardness_in_use == "bare"
-        self._solvers = Solvers(self._settings.solved_at)
+        self._hard = HardSet.of(settings, context)
+        self._bare = settings.hardness == "bare"
+        self._solvers = Solvers(settings.solved_at)
         self._guards = LeakGuards(context.settings.gates)
         self._cover: TemplateCover | None = None
         self._searches = 0
@@ -182,7 +181,6 @@ class P2O:
     @hookimpl
     def coevo_state(self) -> dict[str, Any]:
         return {
-            "search_backend": self._settings.search_backend,
             "hard": self._hard.to_json(),
             "cover": self._cover.to_json() if self._cover else None,
             "solvers": self._solvers.to_json(),
@@ -194,15 +192,13 @@ class P2O:
 
     @hookimpl
     def coevo_load_state(self, state: dict[str, Any]) -> None:
-        check_backend(state, self._settings.search_backend)
         self._hard.load(state["hard"])
         self._cover = TemplateCover.from_json(state["cover"]) if state["cover"] else None
-        self._solvers.load(state.get("solvers", {"templates": [], "by_question": {}}))
+        self._solvers.load(state["solvers"])
         self._searches = state["searches"]
         self._totals = dict(state["totals"])
-        # States of earlier versions have neither.
-        self._most_templates = state.get("most_templates", self._in_use)
-        self._no_search = state.get("no_search")
+        self._most_templates = state["most_templates"]
+        self._no_search = state["no_search"]
 
     @hookimpl
     def coevo_metrics(self) -> dict[str, float]:

@@ -2,10 +2,10 @@
 
 All proposals of one front run as one wave: one batch of rollouts for the parents, one concurrent
 batch of reflection calls, one batch for the children, one for the accepted children on the dev
-questions. Deviations from the paper: the empty template's own dev evaluation is charged; a wave holds
-only what the budget can pay (setting `overspend`); a proposal that spends no rollouts of its own
-(gates, no failures to reflect on) costs B; reflection calls are limited by the number of hard questions
-(setting `calls_per_hard`), because cached rollouts use the budget up too slowly to do so.
+questions. Deviations from the paper: the empty template's own dev evaluation is charged; a proposal
+that spends no rollouts of its own (gates, no failures to reflect on) costs B; reflection calls are
+limited by the number of hard questions (setting `calls_per_hard`), because cached rollouts use the
+budget up too slowly to do so. With `overspend = "never"` a wave holds only what the budget can pay.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which templates have solved a question while training, for `hardness = "bare"` in waves."""
+"""Which templates have solved a question while training, for `hardness = "bare"`."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def engine(make_engine: Any, policy: Any, watcher: Watcher) -> Coevolution:
         algorithms=("inspo", "p2o"),
         inspo={"initial_population": ("weak", "k0 k1"), "evolution": "off"},
         p2o={
-            "search_backend": "waves",
+            "overspend": "never",
             "minibatch_size": 2,
             "dev_size": 4,
             "beam_width": 2,

@@ -41,17 +41,17 @@ def pears(count: int, suffix: str = FORMAT) -> list[Question]:
 
 
 def checked(
-    folder: Path, questions: list[Question], template: str, backend: str
+    folder: Path, questions: list[Question], template: str, method: str
 ) -> list[str | None]:
     """Why each of the templates that were written was refused."""
-    p2o: dict[str, Any] = {"search_backend": backend}
-    p2o |= {"reply_steps": 1} if backend == "stream" else {"dev_size": 4, "search_budget": 40}
+    small = {"dev_size": 4, "search_budget": 40, "overspend": "never"}
+    sections: dict[str, Any] = {"p2o": small} if method == "p2o" else {}
     count = iter(range(1_000))
 
     def reply(prompt: str) -> str:
         return f"<template>Plan {next(count)}: {template}</template>"
 
-    settings = Settings(p2o=p2o, reflection={"function": reply})
+    settings = Settings(algorithms=method, reflection={"function": reply}, **sections)
     engine, policy = Coevolution.from_settings(settings, output_dir=folder), Asking(questions)
     with policy.open():
         engine.begin(policy)
@@ -66,15 +66,15 @@ def checked(
     return reasons
 
 
-@pytest.mark.parametrize("backend", ["stream", "waves"])
-def test_a_format_that_all_questions_ask_for_may_be_asked_for(backend: str, tmp_path: Path) -> None:
-    assert set(checked(tmp_path, pears(24), f"add the pears. {FORMAT}", backend)) == {None}
+@pytest.mark.parametrize("method", ["stream", "p2o"])
+def test_a_format_that_all_questions_ask_for_may_be_asked_for(method: str, tmp_path: Path) -> None:
+    assert set(checked(tmp_path, pears(24), f"add the pears. {FORMAT}", method)) == {None}
 
 
-@pytest.mark.parametrize("backend", ["stream", "waves"])
-def test_a_question_may_not_be_copied_with_it(backend: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["stream", "p2o"])
+def test_a_question_may_not_be_copied_with_it(method: str, tmp_path: Path) -> None:
     copied = pears(24)[3].prompt
-    reasons = checked(tmp_path, pears(24), f"{copied} says", backend)
+    reasons = checked(tmp_path, pears(24), f"{copied} says", method)
     assert any("words of a training question" in str(reason) for reason in reasons)
 
 

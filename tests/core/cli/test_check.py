@@ -79,7 +79,7 @@ def test_problems_have_exit_status_1_and_are_there_for_programs(data: Path) -> N
     found = json.loads(page)
     assert not found["ok"]
     (problem,) = [line for line in found["lines"] if line["status"] == "problem"]
-    assert "meets no question twice; set p2o.first_sight = true" in problem["text"]
+    assert "meets no question twice; set stream.first_sight = true" in problem["text"]
 
 
 def test_settings_that_are_refused_are_a_problem_on_the_page() -> None:

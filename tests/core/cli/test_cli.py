@@ -46,15 +46,16 @@ def test_the_cost_of_a_search_inside_training_is_estimated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shown = run("settings", "--questions", "512", "--group-size", "6")
-    assert json.loads(shown.stdout)["p2o"]["search_backend"] == "stream"
+    assert json.loads(shown.stdout)["algorithms"] == ["stream"]
     cost = (
-        "p2o: in an epoch at most 0 rollouts outside training (0% of an epoch's 3072) and 512 "
+        "stream: in an epoch at most 0 rollouts outside training (0% of an epoch's 3072) and 512 "
         "reflection calls, if all questions are hard"
     )
-    assert f"{cost}; no template is used in the first epoch without p2o.first_sight ok" in " ".join(
-        shown.stderr.split()
+    assert (
+        f"{cost}; no template is used in the first epoch without stream.first_sight ok"
+        in " ".join(shown.stderr.split())
     )
-    monkeypatch.setenv("PROMPT_COEVO_P2O__FIRST_SIGHT", "true")
+    monkeypatch.setenv("PROMPT_COEVO_STREAM__FIRST_SIGHT", "true")
     shown = run("settings", "--questions", "512", "--group-size", "6")
     assert f"{cost} ok" in " ".join(shown.stderr.split())
 

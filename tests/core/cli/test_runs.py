@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from helpers.journals import INSPO, STREAM, WAVES, checked, run_in, write
+from helpers.journals import INSPO, P2O, STREAM, checked, run_in, write
 
 CODE = "from prompt_coevo.cli import main; main()"
 COMMAND = [sys.executable, "-P", "-c", CODE]
@@ -42,7 +42,7 @@ def refused(*arguments: str | Path, **options: Any) -> str:
 @pytest.fixture(scope="module")
 def waves(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("waves")
-    run_in(folder, WAVES)
+    run_in(folder, P2O)
     return folder
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prompt_coevo import Coevolution
+from prompt_coevo import Coevolution, Settings
 from prompt_coevo.demo.arms import ARMS, FIRST_INSTRUCTION, arm
 from prompt_coevo.demo.job import first_instruction, settings_of
 from prompt_coevo.demo.results import ArmResult, Cracked, Share, WordScore
@@ -25,8 +25,8 @@ def test_an_arm_that_does_not_exist() -> None:
 def test_an_arms_settings_are_what_it_says(name: str) -> None:
     settings = settings_of(ARMS[name], WORLD, 3)
     assert settings.seed == 3
-    if "p2o" in settings.algorithms:
-        assert settings.p2o.tau == 0.01
+    for name in {"p2o", "stream"} & set(settings.algorithms):
+        assert getattr(settings, name).tau == 0.01
     if "inspo" in settings.algorithms:
         assert settings.inspo.instruction == first_instruction(WORLD)
         assert settings.inspo.verify_size == 64
@@ -38,9 +38,9 @@ def test_an_arms_engine_can_be_built(name: str) -> None:
     assert Coevolution.from_settings(settings_of(ARMS[name], WORLD, 0)).metrics()
 
 
-def test_the_default_of_the_package_is_the_arm_that_is_called_p2o() -> None:
-    assert settings_of(ARMS["stream"], WORLD, 0).p2o.search_backend == "stream"
-    assert settings_of(ARMS["waves"], WORLD, 0).p2o.search_backend == "waves"
+def test_the_default_of_the_package_is_the_arm_that_is_called_stream() -> None:
+    assert settings_of(ARMS["stream"], WORLD, 0).algorithms == Settings().algorithms
+    assert settings_of(ARMS["waves"], WORLD, 0).algorithms == ("p2o",)
 
 
 @pytest.mark.parametrize("draw", [0, 1, 2])

@@ -137,7 +137,7 @@ def test_other_data_can_be_read() -> None:
         ("```rust\nfn main() {}\n```", set()),
         ("<!-- prepared: nonsense -->\n```python\n1\n```", set()),
         ("<!-- prepared: trl -->\n\n```python\ntrainer.train()\n```", {"trl"}),
-        ("```bash\npython -m verl.trainer.main_ppo +coevo=p2o\n```", {"core", "verl"}),
+        ("```bash\npython -m verl.trainer.main_ppo +coevo=stream\n```", {"core", "verl"}),
         ("```console\n$ prompt-coevo demo\nan output\n```", {"core"}),
         ("    ```python\n    1\n    ```", {"core"}),
     ],

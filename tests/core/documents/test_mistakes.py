@@ -26,20 +26,32 @@ from prompt_coevo.settings.method import Workload
 from standins.openai_server import Raw, openai_server
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    'a misspelt setting: `p2o = {"tua": 0.1}`': {"p2o": {"tua": 0.1}},
+    'a misspelt setting: `stream = {"tua": 0.1}`': {"stream": {"tua": 0.1}},
     "one in the wrong place: `tau = 0.1`": {"tau": 0.1},
-    "one in the wrong section: `p2o.max_tokens`": {"p2o": {"max_tokens": 512}},
-    "a section in other letters: `p2O`": {"p2O": {"tau": 0.1}},
-    'a dotted name in Python: `{"p2o.tau": 0.1}`': {"p2o.tau": 0.1},
+    "one in the wrong section: `stream.max_tokens`": {"stream": {"max_tokens": 512}},
+    "a section in other letters: `Stream`": {"Stream": {"tau": 0.1}},
+    'a dotted name in Python: `{"stream.tau": 0.1}`': {"stream.tau": 0.1},
     "a method that is none: `algorithms = p3o`": {"algorithms": "p3o"},
     "a preset that is none: `preset = p2`": {"preset": "p2"},
-    "a number out of its range: `p2o.tau = 7`": {"p2o": {"tau": 7}},
+    "a number out of its range: `stream.tau = 7`": {"stream": {"tau": 7}},
     "a share above 1: `reflection.warn_at = 2`": {"reflection": {"warn_at": 2}},
-    "a text for a number: `p2o.library_size = many`": {"p2o": {"library_size": "many"}},
-    "a switch for a number: `p2o.library_size = true`": {"p2o": {"library_size": True}},
-    "a choice that is none: `p2o.search_backend = wave`": {"p2o": {"search_backend": "wave"}},
-    "a setting of another search: `p2o.beam_width`": {"p2o": {"beam_width": 8}},
+    "a text for a number: `stream.library_size = many`": {"stream": {"library_size": "many"}},
+    "a switch for a number: `stream.library_size = true`": {"stream": {"library_size": True}},
+    "a choice that is none: `stream.hardness = bear`": {"stream": {"hardness": "bear"}},
+    "a setting of another method: `stream.beam_width`": {"stream": {"beam_width": 8}},
+    "a setting that left: `p2o.search_backend = waves`": {
+        "algorithms": "p2o",
+        "p2o": {"search_backend": "waves"},
+    },
+    "a setting of the stream under P2O: `p2o.first_sight`": {
+        "algorithms": "p2o",
+        "p2o": {"first_sight": True},
+    },
     "a setting of a method that does not run: `inspo.window`": {"inspo": {"window": 3}},
+    "two searches for templates: `algorithms = stream,p2o`": {
+        "algorithms": "stream,p2o",
+        "reflection": {"function": str},
+    },
     "templates that are trained on, with INSPO alone: `context_distillation`": {
         "algorithms": "inspo",
         "context_distillation": True,
@@ -55,7 +67,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "reflection": {"function": "my_teacher:reply"}
     },
     "no reflection model": {},
-    "a proposer that is none": {"reflection": {"function": str}, "p2o": {"proposer": "improve"}},
+    "a proposer that is none": {"reflection": {"function": str}, "stream": {"proposer": "improve"}},
     "a sink that is none: `sinks = jurnal`": {"sinks": ["jurnal"]},
     "settings of a plugin that is not there": {
         "reflection": {"function": str},
@@ -67,7 +79,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
             "meta_prompts": {"propose_improvement": "no-such-file.md"},
         }
     },
-    "several at once": {"preset": "p2", "tau": 1, "p2o": {"beam_width": 0}},
+    "several at once": {"preset": "p2", "tau": 1, "stream": {"calls_per_step": 0}},
 }
 
 ROWS = [{"prompt": f"What is {n} + {n}?", "answer": str(2 * n)} for n in range(3)]
@@ -133,17 +145,17 @@ def test_commands(tmp_path: Path) -> None:
 
     found = {
         "`--coevo.method p2`": flags("--coevo.method p2"),
-        "`--coevo.seed` without a value": flags("--coevo.seed --coevo.method p2o"),
-        "a value for a section: `--coevo.p2o 5 --coevo.p2o.tau 0.1`": flags(
-            "--coevo.p2o 5 --coevo.p2o.tau 0.1"
+        "`--coevo.seed` without a value": flags("--coevo.seed --coevo.method stream"),
+        "a value for a section: `--coevo.stream 5 --coevo.stream.tau 0.1`": flags(
+            "--coevo.stream 5 --coevo.stream.tau 0.1"
         ),
         "a key on the command line": flags("--coevo.reflection.api_key sk-1"),
         "a settings file that is not there": refused(
             lambda: Settings(config_file=tmp_path / "no.yaml"), tmp_path
         ),
-        "one that is no TOML": file("broken.toml", "p2o = {tau = 0.1"),
+        "one that is no TOML": file("broken.toml", "stream = {tau = 0.1"),
         "one with a list at its top": file("list.yaml", "- tau: 0.1\n"),
-        "a misspelt name in it": file("coevo.yaml", "p2o: {tua: 0.1}\n"),
+        "a misspelt name in it": file("coevo.yaml", "stream: {tua: 0.1}\n"),
         "`prompt-coevo presets show p2`": command("presets show p2"),
         "`prompt-coevo demo --quick --budget 400`": command("demo --quick --budget 400"),
     }
@@ -231,18 +243,17 @@ def test_run() -> None:
         (line,) = page.of("problem")
         return line.text
 
-    waves = {"search_backend": "waves"}
     found = {
         "one epoch": problem(Workload(100, 8, epochs=1.0, steps=50)),
         "`max_steps` below an epoch": problem(Workload(100, 8, epochs=0.5, steps=25)),
         "one epoch, and a search between two": problem(
-            Workload(100, 8, epochs=1.0, steps=50), p2o=waves
+            Workload(100, 8, epochs=1.0, steps=50), algorithms="p2o"
         ),
         "a search less often than there are steps": problem(
-            Workload(100, 8, epochs=2.0, steps=40), p2o={**waves, "search_every": 100}
+            Workload(100, 8, epochs=2.0, steps=40), algorithms="p2o", p2o={"search_every": 100}
         ),
         "fewer questions than a search needs": problem(
-            Workload(50, 8, epochs=3.0, steps=75), p2o={**waves, "min_hard": 100}
+            Workload(50, 8, epochs=3.0, steps=75), algorithms="p2o", p2o={"min_hard": 100}
         ),
     }
     mistakes_page.compare("run", found)
@@ -260,7 +271,7 @@ def test_resumed(tmp_path: Path) -> None:
 
     found = {
         "another seed": resumed(state, seed=1),
-        "another setting of the method: `p2o.tau`": resumed(state, p2o={"tau": 0.5}),
+        "another setting of the method: `stream.tau`": resumed(state, stream={"tau": 0.5}),
         "another method": resumed(state, algorithms="inspo", inspo={"instruction": "Think."}),
         "another dataset": resumed(state, questions="abd"),
         "a damaged checkpoint": resumed({**state, "epochs": 7}),

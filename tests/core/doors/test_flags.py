@@ -8,6 +8,7 @@ import pytest
 
 from prompt_coevo.doors.flags import Flags, help_text
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.settings import method_choices
 
 
 def test_our_flags_are_taken_out_wherever_they_stand() -> None:
@@ -59,7 +60,7 @@ def test_the_last_of_two_flags_wins() -> None:
     [
         (
             ["--coevo.method", "p3o"],
-            "--coevo.method must be one of hints, inspo, p2o, both, but is 'p3o'",
+            "--coevo.method must be one of hints, inspo, p2o, stream, both, but is 'p3o'",
         ),
         (["--coevo.seed"], "--coevo.seed needs a value"),
         (["--coevo.p2o", "5", "--coevo.p2o.tau", "1"], "because --coevo.p2o has a value"),
@@ -81,10 +82,10 @@ def test_all_that_is_wrong_with_flags_is_told_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
         Flags.from_arguments(line.split())
     assert [problem.partition(" (got")[0] for problem in caught.value.problems] == [
-        "--coevo.method must be one of hints, inspo, p2o, both, but is 'p2'; did you mean p2o?",
+        "--coevo.method must be one of hints, inspo, p2o, stream, both, but is 'p2'; did you mean p2o?",
         "--coevo.seed needs a value: --coevo.seed VALUE",
         "p2o.beam_width: input should be a valid integer, unable to parse string as an integer",
-        "unknown setting tau; did you mean p2o.tau?",
+        "unknown setting tau; did you mean p2o.tau or stream.tau?",
     ]
 
 
@@ -95,9 +96,16 @@ def test_a_section_has_no_value_behind_its_settings_either() -> None:
 
 def test_the_help_lists_every_setting_but_the_key() -> None:
     text = help_text()
-    assert "--coevo.method {hints,inspo,p2o,both}" in text
+    assert "--coevo.method {hints,inspo,p2o,stream,both}" in text
     assert "--coevo.p2o.tau\n" in text
     assert "api_key" not in text
+
+
+def test_both_is_inspo_and_the_default_method() -> None:
+    assert method_choices()["both"] == ["inspo", "stream"]
+    assert Flags.from_arguments(["--coevo.method", "both"]).settings == {
+        "algorithms": ["inspo", "stream"]
+    }
 
 
 @pytest.mark.parametrize("value", ["2001-99-99", "!!int x", "!!timestamp x", "[" * 2000])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.searches import SMALL_WAVES
+from helpers.searches import SMALL_SEARCH
 from prompt_coevo import Coevolution, Rollout, Settings, hookimpl
 from prompt_coevo.algorithms.inspo.population import Population
 from prompt_coevo.candidates.evaluation import Evaluator
@@ -20,7 +20,7 @@ from prompt_coevo.errors import HostError, StateError
 from prompt_coevo.placement import Placement
 from prompt_coevo.types import Candidate, Group, Sampling
 
-P2O = SMALL_WAVES
+P2O = SMALL_SEARCH
 
 
 class Watcher:
@@ -68,7 +68,9 @@ def test_the_order_of_rollouts_decides_nothing() -> None:
     """Plain sums differ in the last bit: .3 + .2 + .1 is below .6, .1 + .2 + .3 is above it."""
 
     def hard(rewards: list[float]) -> list[str]:
-        engine = Coevolution.from_settings(Settings(p2o=P2O, reflection={"function": str}))
+        engine = Coevolution.from_settings(
+            Settings(algorithms="p2o", p2o=P2O, reflection={"function": str})
+        )
         plan = engine.plan(["q"], 3)
         engine.observe([Rollout(a, "", r) for a, r in zip(plan, rewards, strict=True)])
         return list(plugin_states(engine.state_dict())["p2o"]["hard"])
@@ -102,7 +104,7 @@ def test_answers_of_the_policy_in_another_order_are_refused(policy: Any, mix_up:
         evaluator.evaluate(jobs, Sampling())
 
 
-@pytest.mark.parametrize("algorithm", ["p2o", "inspo"])
+@pytest.mark.parametrize("algorithm", ["p2o", "stream", "inspo"])
 def test_rewards_of_another_type_reach_the_checkpoint(algorithm: str, policy: Any) -> None:
     settings = Settings(
         algorithms=algorithm,
@@ -125,7 +127,7 @@ def test_a_checkpoint_without_a_methods_state_is_refused() -> None:
         def coevo_state(self) -> Any:
             return {"a": object()}
 
-    both = Settings(p2o=P2O, reflection={"function": str})
+    both = Settings(algorithms="p2o", p2o=P2O, reflection={"function": str})
     state = Coevolution.from_settings(
         Settings(algorithms=()), plugins={"broken": Unwritable()}
     ).state_dict()

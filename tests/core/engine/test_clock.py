@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from helpers.searches import SMALL_WAVES
+from helpers.searches import SMALL_SEARCH
 from prompt_coevo import Coevolution, Settings
 from prompt_coevo.engine import journal
 from prompt_coevo.testing.scripted_world import (
@@ -44,7 +44,9 @@ def lives(folder: Path) -> tuple[list[Any], dict[str, float], list[str]]:
     plans: list[Any] = []
     policy = ScriptedPolicy(rule)
     for _ in range(2):
-        settings = Settings(p2o=SMALL_WAVES, reflection={"function": helpful_reply})
+        settings = Settings(
+            algorithms="p2o", p2o=SMALL_SEARCH, reflection={"function": helpful_reply}
+        )
         engine = Coevolution.from_settings(settings, output_dir=folder)
         with policy.open():
             engine.begin(policy)

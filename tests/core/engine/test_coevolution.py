@@ -341,7 +341,7 @@ def test_names_that_do_not_exist_name_the_known_ones() -> None:
         SettingsError,
         match="proposer = 'oracle': there is no such proposer; known: history",
     ):
-        with_plugins(Settings(reflection={"function": len}, p2o={"proposer": "oracle"}))
+        with_plugins(Settings(reflection={"function": len}, stream={"proposer": "oracle"}))
 
 
 class Width(BaseModel):

@@ -26,7 +26,7 @@ from prompt_coevo.types import Rollout
 SETTINGS: Final[dict[str, Any]] = {
     "algorithms": "p2o,inspo",
     "p2o": {
-        "search_backend": "waves",
+        "overspend": "never",
         "minibatch_size": 2,
         "dev_size": 2,
         "search_budget": 12,

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from helpers.families import STREAM, Families, knowing, run
+from helpers.families import Families, knowing, run
 from helpers.waits import waits_take_no_time
 from prompt_coevo import Coevolution, Settings, registry
 from prompt_coevo.candidates.border import cross
@@ -30,7 +30,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_run_survives_every_fault_in_turn(first: int, tmp_path: Path) -> None:
     MODEL.append(FailingModel(knowing, FAULTS[first:] + FAULTS[:first]))
     engine = Coevolution.from_settings(
-        Settings(p2o=STREAM, reflection={"backend": "failing", "concurrency": 1}),
+        Settings(reflection={"backend": "failing", "concurrency": 1}),
         output_dir=tmp_path,
     )
     policy = Families()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.searches import SMALL_WAVES
+from helpers.searches import SMALL_SEARCH
 from prompt_coevo import Coevolution, Settings, hookimpl, hookspecs
 from prompt_coevo.candidates.leaks import LeakGuard
 from prompt_coevo.candidates.searches import SearchResult
@@ -19,7 +19,7 @@ from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.proposals import Proposal, Reply
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, PolicyVersion, Rollout
 
-P2O = SMALL_WAVES
+P2O = SMALL_SEARCH
 
 
 class Everything:
@@ -87,7 +87,7 @@ def test_a_plugin_can_do_everything(keyed_policy: Any, tmp_path: Path, offer: An
     plugin = Everything()
     offer("proposers", "mine", lambda context: plugin)
     engine = Coevolution.from_settings(
-        Settings(p2o={**P2O, "proposer": "mine"}),
+        Settings(algorithms="p2o", p2o={**P2O, "proposer": "mine"}),
         output_dir=tmp_path,
         plugins={"everything": plugin},
     )
@@ -132,7 +132,7 @@ class OtherSearch:
 
 
 def test_another_search_takes_the_place_of_algorithm_3(make_engine: Any, policy: Any) -> None:
-    engine = make_engine(plugins={"other": OtherSearch()}, p2o={"search_backend": "waves"})
+    engine = make_engine(plugins={"other": OtherSearch()}, p2o={"overspend": "never"})
     run_an_epoch(engine, policy)
     plan = engine.plan(["q1"], 2)
     assert {a.template.text for a in plan} == {"k0 k1 k2 k3 k4"}

@@ -234,8 +234,8 @@ def test_a_method_that_is_none_harms_nobody_else(
     offer: Offer, caplog: pytest.LogCaptureFixture
 ) -> None:
     offer("methods", "broken", object())
-    assert Settings().algorithms == ("p2o",)
-    assert "p2o.tau" in dict(setting_fields())
+    assert Settings().algorithms == ("stream",)
+    assert "stream.tau" in dict(setting_fields())
     assert "the method 'broken' cannot be used" in caplog.text
     with pytest.raises(PluginError, match="broken"):
         Settings(algorithms="broken")
@@ -243,5 +243,7 @@ def test_a_method_that_is_none_harms_nobody_else(
 
 def test_settings_of_a_method_stand_in_one_place() -> None:
     function = {"function": str}
-    with pytest.raises(SettingsError, match="plugins.p2o sets nothing: the settings of the method"):
-        Coevolution.from_settings(Settings(reflection=function, plugins={"p2o": {"tau": 0.1}}))
+    with pytest.raises(
+        SettingsError, match="plugins.stream sets nothing: the settings of the method"
+    ):
+        Coevolution.from_settings(Settings(reflection=function, plugins={"stream": {"tau": 0.1}}))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from helpers.searches import SMALL_WAVES
+from helpers.searches import SMALL_SEARCH
 from prompt_coevo import Coevolution, Settings
 from prompt_coevo.engine.identity import Dataset
 from prompt_coevo.errors import SettingsError, StateError
@@ -20,7 +20,11 @@ SIX = Dataset.of([f"q{n}" for n in range(6)])
 
 
 def engine(folder: Path | None = None, dataset: Dataset = SIX, **changes: Any) -> Coevolution:
-    values: dict[str, Any] = {"p2o": SMALL_WAVES, "reflection": {"function": str}}
+    values: dict[str, Any] = {
+        "algorithms": "p2o",
+        "p2o": SMALL_SEARCH,
+        "reflection": {"function": str},
+    }
     return Coevolution.from_settings(
         Settings(**{**values, **changes}), output_dir=folder, dataset=dataset, host="trl 1.8"
     )
@@ -35,7 +39,7 @@ def test_the_first_event_says_what_runs(policy: Any, tmp_path: Path) -> None:
     engine(tmp_path, seed=7).begin(policy)
     (begins,) = events(tmp_path, "run_begins")
     assert begins["settings"]["seed"] == 7
-    assert begins["settings"]["p2o.dev_size"] == SMALL_WAVES["dev_size"]
+    assert begins["settings"]["p2o.dev_size"] == SMALL_SEARCH["dev_size"]
     assert begins["settings"]["dataset.questions"] == 6
     assert begins["noted"]["host"] == "trl 1.8"
     assert begins["noted"]["versions.prompt-coevo"]
@@ -46,7 +50,7 @@ def test_the_first_event_says_what_runs(policy: Any, tmp_path: Path) -> None:
     ("change", "told"),
     [
         ({"seed": 1}, "seed was 0 and is 1"),
-        ({"p2o": {**SMALL_WAVES, "tau": 0.1}}, "p2o.tau was"),
+        ({"p2o": {**SMALL_SEARCH, "tau": 0.1}}, "p2o.tau was"),
         ({"dataset": Dataset.of(["q0"])}, "dataset.questions was 6 and is 1"),
         ({"dataset": Dataset.of([f"r{n}" for n in range(6)])}, "dataset.fingerprint was"),
         ({"context_distillation": False}, "context_distillation was True and is False"),

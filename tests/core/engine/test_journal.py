@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from helpers.searches import SMALL_WAVES
+from helpers.searches import SMALL_SEARCH
 from prompt_coevo import Coevolution, Settings, files, hookimpl
 from prompt_coevo.engine.journal import Journal
 from prompt_coevo.engine.state import plugin_states, read_state, seal, unseal, write_json
@@ -22,7 +22,7 @@ from prompt_coevo.lines import Lines
 from prompt_coevo.reflection.function_model import FunctionModel
 from prompt_coevo.types import Rollout
 
-P2O = SMALL_WAVES
+P2O = SMALL_SEARCH
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
@@ -312,7 +312,9 @@ def test_a_key_of_the_settings_is_in_no_reply_and_no_error(offer: Any, tmp_path:
         return one
 
     offer("models", "quoting", lambda reflection, initial: FunctionModel(quoting))
-    settings = Settings(p2o=P2O, reflection={"backend": "quoting", "api_key": key})
+    settings = Settings(
+        algorithms="p2o", p2o=P2O, reflection={"backend": "quoting", "api_key": key}
+    )
     engine = Coevolution.from_settings(settings, output_dir=tmp_path)
     replies = [engine.desk.language_model().complete([text])[0] for text in "ab"]
     assert key not in repr(replies)

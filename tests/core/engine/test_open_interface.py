@@ -198,7 +198,9 @@ def test_a_method_by_its_place(module: ModuleType) -> None:
 
 def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
-        Settings(p2o={"tua": 0.1, "beam_widht": 3}, reflection={"modle": "x"}, sed=1)
+        Settings(
+            algorithms="p2o", p2o={"tua": 0.1, "beam_widht": 3}, reflection={"modle": "x"}, sed=1
+        )
     for name in ("p2o.tua", "p2o.beam_widht", "reflection.modle", "sed"):
         assert f"unknown setting {name}; did you mean" in str(caught.value)
     with pytest.raises(SettingsError) as caught:
@@ -208,10 +210,11 @@ def test_all_mistakes_are_told_at_once() -> None:
     assert "inspo.overlap_steps has no effect" in str(caught.value)
     assert "settings under inspo have no effect" in str(caught.value)
     with pytest.raises(SettingsError) as caught:
-        Settings(p2o={"tau": -1, "search_backend": "stream", "front_fill": True, "beam_width": 2})
+        Settings(p2o={"tau": -1, "search_backend": "stream", "first_sight": True})
     assert "p2o.tau must be greater than 0" in str(caught.value)
-    assert "p2o.beam_width has no effect" in str(caught.value)
-    assert "p2o.front_fill has no effect" in str(caught.value)
+    assert "p2o.search_backend was removed" in str(caught.value)
+    assert "p2o.first_sight was removed" in str(caught.value)
+    assert "settings under p2o have no effect" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +226,7 @@ def test_all_mistakes_are_told_at_once() -> None:
         ),
         ({"p2o": {"solved_at": 0.0}}, "p2o.solved_at"),
         (
-            {"p2o": {"search_backend": "waves", "search_budget": 200, "min_hard": 1000}},
+            {"p2o": {"search_budget": 200, "min_hard": 1000}},
             "cannot pay for one evaluation on the 300",
         ),
         ({"inspo": {"solved_at": -1.0}, "algorithms": "inspo"}, "inspo.solved_at"),
@@ -244,18 +247,20 @@ def test_no_algorithm_and_no_plugin_that_acts_is_said(caplog: pytest.LogCaptureF
     for plugins in ({}, {"gate": Gate()}):  # every door brings gates
         caplog.clear()
         engine_of(Settings(algorithms=()), **plugins)
-        assert "so nothing is evolved; known: hints, inspo, p2o" in caplog.text
+        assert "so nothing is evolved; known: hints, inspo, p2o, stream" in caplog.text
     caplog.clear()
     engine_of(Settings(algorithms=()), mine=Instructions("I"))
     assert caplog.text == ""
 
 
-@pytest.mark.parametrize("search", ["waves", "stream"])
+@pytest.mark.parametrize("method", ["p2o", "stream"])
 def test_a_threshold_above_every_reward_is_said(
-    search: str, caplog: pytest.LogCaptureFixture
+    method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    engine_of(Settings(p2o={"tau": 1.5, "search_backend": search}, reflection={"function": str}))
-    assert "p2o.tau = 1.5 is above p2o.solved_at = 1: a question counts as hard" in caplog.text
+    section: dict[str, Any] = {method: {"tau": 1.5}}
+    engine_of(Settings(algorithms=method, reflection={"function": str}, **section))
+    told = f"{method}.tau = 1.5 is above {method}.solved_at = 1: a question counts as hard"
+    assert told in caplog.text
 
 
 # Competition and order
@@ -268,6 +273,18 @@ def test_two_methods_with_one_job_are_named() -> None:
         SettingsError, match="'loud' and 'p2o' both give every rollout its template"
     ):
         engine_of(settings)
+
+
+@pytest.mark.parametrize("methods", ["stream,p2o", "hints,stream", "p2o,hints"])
+def test_two_searches_for_templates_are_refused(methods: str) -> None:
+    settings = Settings(algorithms=methods, reflection={"function": str.upper})
+    first, second = methods.split(",")
+    with pytest.raises(SettingsError) as refused:
+        Coevolution.check(settings)
+    assert refused.value.problems == (
+        f"the algorithms {first!r} and {second!r} both give every rollout its template; leave one of "
+        "them out",
+    )
 
 
 class Instructions:
@@ -346,7 +363,7 @@ def test_a_plugin_that_needs_a_newer_interface_is_refused(offer: Offer) -> None:
     [
         ({"sinks": ["journl"]}, "sinks = 'journl': there is no such sink; did you mean journal?"),
         ({"gates": {"active": ["nope:Gate"]}}, "gates.active = 'nope:Gate' cannot be imported"),
-        ({"p2o": {"proposer": "sys:nothing"}}, "proposer = 'sys:nothing' cannot be imported"),
+        ({"stream": {"proposer": "sys:nothing"}}, "proposer = 'sys:nothing' cannot be imported"),
         ({"reflection": {"backend": "magic", "model": "x"}}, "reflection.backend = 'magic'"),
     ],
 )
@@ -383,7 +400,8 @@ def test_gates_sinks_and_models_by_place(module: ModuleType, tmp_path: Path) -> 
         gates={"active": ("text", "strangers_module:Gate")},
         sinks=("strangers_module:Sink",),
         reflection={"backend": "strangers_module:model"},
-        p2o={"search_backend": "waves", "search_budget": 30, "dev_size": 2, "max_barren_waves": 1},
+        algorithms="p2o",
+        p2o={"overspend": "never", "search_budget": 30, "dev_size": 2, "max_barren_waves": 1},
     )
     engine = engine_of(settings, tmp_path)
     policy = _Failing()

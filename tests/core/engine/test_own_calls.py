@@ -100,7 +100,7 @@ def test_a_call_that_was_left_out_is_named_in_the_end(
 
 def test_nothing_is_missed_where_all_is_called(tmp_path: Path) -> None:
     text = summary(tmp_path, "observe", "step_end")["text"]
-    assert text.startswith("p2o: ")
+    assert text.startswith("stream: ")
 
 
 @pytest.mark.parametrize(("steps", "told"), [(1, False), (2, True)])

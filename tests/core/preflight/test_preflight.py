@@ -381,21 +381,25 @@ def test_a_chat_template_that_raises() -> None:
 
 # The forecast
 
+
+def of_p2o(**section: Any) -> dict[str, Any]:
+    return {"algorithms": "p2o", "p2o": {"overspend": "never", **section}}
+
+
 FUNCTION = {"reflection": {"function": len}}
-WAVES = {"search_backend": "waves"}
 INSPO = {"algorithms": "inspo", "inspo": {"instruction": "Think."}}
 NEVER = [
     ({}, {"epochs": 1.0, "steps": 40}, "the run has one epoch and meets no question twice"),
     ({}, {"epochs": 0.5, "steps": 20}, "the run has 0.5 epochs and meets no question twice"),
     ({}, {"epochs": 40.0, "steps": 1}, "the run has 1 steps and the first reply is used after 1"),
-    ({"p2o": {"first_sight": True}}, {"epochs": 1.0, "steps": 40}, None),
+    ({"stream": {"first_sight": True}}, {"epochs": 1.0, "steps": 40}, None),
     ({}, {"epochs": 2.0, "steps": 80}, None),
     ({}, {}, None),
-    ({"p2o": WAVES}, {"epochs": 1.0, "steps": 40}, "the run has one epoch and searches are made"),
-    ({"p2o": WAVES}, {"epochs": 1.5, "steps": 60}, None),
-    ({"p2o": {**WAVES, "search_every": 50}}, {"epochs": 1.0, "steps": 50}, "search_every = 50"),
-    ({"p2o": {**WAVES, "search_every": 49}}, {"epochs": 1.0, "steps": 50}, None),
-    ({"p2o": {**WAVES, "min_hard": 50}}, {"epochs": 9.0}, "needs 50 hard ones"),
+    (of_p2o(), {"epochs": 1.0, "steps": 40}, "the run has one epoch and searches are made"),
+    (of_p2o(), {"epochs": 1.5, "steps": 60}, None),
+    (of_p2o(search_every=50), {"epochs": 1.0, "steps": 50}, "search_every = 50"),
+    (of_p2o(search_every=49), {"epochs": 1.0, "steps": 50}, None),
+    (of_p2o(min_hard=50), {"epochs": 9.0}, "needs 50 hard ones"),
     (INSPO, {"epochs": 1.0, "steps": 15}, "the run has 15 steps with new rollouts"),
     (INSPO, {"epochs": 1.0, "steps": 16}, None),
     (INSPO, {"steps": 30, "updates_per_round": 2.0}, "the run has 15 steps with new rollouts"),
@@ -416,12 +420,12 @@ UNKNOWN = [
     ({}, {}, "epochs"),
     ({}, {"steps": 9}, "epochs"),
     ({}, {"epochs": 2.0}, None),
-    ({"p2o": {"reply_steps": 2}}, {"epochs": 2.0}, "steps"),
-    ({"p2o": {"first_sight": True}}, {}, "steps"),
-    ({"p2o": WAVES}, {"steps": 50}, "epochs"),
-    ({"p2o": WAVES}, {"epochs": 3.0}, None),
-    ({"p2o": {**WAVES, "search_every": 50}}, {"epochs": 3.0}, "steps"),
-    ({"p2o": {**WAVES, "search_every": 50}}, {"steps": 60}, None),
+    ({"stream": {"reply_steps": 2}}, {"epochs": 2.0}, "steps"),
+    ({"stream": {"first_sight": True}}, {}, "steps"),
+    (of_p2o(), {"steps": 50}, "epochs"),
+    (of_p2o(), {"epochs": 3.0}, None),
+    (of_p2o(search_every=50), {"epochs": 3.0}, "steps"),
+    (of_p2o(search_every=50), {"steps": 60}, None),
     (INSPO, {"epochs": 3.0}, "steps"),
     ({"algorithms": "inspo", "inspo": {**INSPO["inspo"], "evolution": "before"}}, {}, None),
     ({"algorithms": "inspo", "inspo": {**INSPO["inspo"], "evolution": "off"}}, {}, None),
@@ -446,11 +450,20 @@ def test_a_length_that_would_decide_and_is_not_known_is_asked_for(
 
 
 def test_the_default_budget_next_to_the_dataset() -> None:
-    made = Coevolution.from_settings(Settings(**FUNCTION, p2o=WAVES))
+    made = Coevolution.from_settings(Settings(**FUNCTION, **of_p2o()))
     page = made.preflight(None, Workload(16, 8, epochs=3.0, steps=24))
     (warning,) = page.of("warning")
     assert "11000 rollouts (p2o.search_budget), 85.9 times the 128" in warning.text
     assert "p2o: 2 searches in this run; after an epoch at most 11000 rollouts" in page.text()
+
+
+def test_a_search_that_may_overspend_is_counted_with_its_last_wave() -> None:
+    made = Coevolution.from_settings(
+        Settings(**FUNCTION, **of_p2o(overspend="literal", search_budget=100, beam_width=4))
+    )
+    page = made.preflight(None, Workload(16, 8, epochs=3.0, steps=24))
+    # Each of four proposals costs 2 · 3 rollouts, and 8 more on the dev questions.
+    assert "after an epoch at most 156 rollouts" in page.text()
 
 
 def inspo_page(length: dict[str, Any], **section: Any) -> Page:
@@ -556,7 +569,7 @@ def test_a_run_for_nothing_says_so(
     policy: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: Any
 ) -> None:
     with openai_server("ready", 401) as server:
-        made = engine(server.base, tmp_path, p2o={**WAVES, "search_budget": 100})
+        made = engine(server.base, tmp_path, **of_p2o(search_budget=100))
         made.begin(policy)
         plan = made.plan(policy.question_ids(), 2)
         made.observe(policy.rollout([_request(one) for one in plan]))
@@ -576,7 +589,7 @@ def test_a_run_for_nothing_says_so(
 @pytest.mark.parametrize(
     ("settings", "method", "known"),
     [
-        ({"p2o": {**WAVES, "search_budget": 100}}, "p2o", {"most_templates": 3}),
+        (of_p2o(search_budget=100), "p2o", {"most_templates": 3}),
         (INSPO, "inspo", {"joined": 3}),
     ],
 )
@@ -602,8 +615,8 @@ def _request(assignment: Any) -> Any:
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({}, "p2o: no template was ever used, because the run met no question twice"),
-        ({"p2o": WAVES}, "no search ever happened, because the run had one epoch"),
+        ({}, "stream: no template was ever used, because the run met no question twice"),
+        (of_p2o(), "no search ever happened, because the run had one epoch"),
         (INSPO, "inspo: no instruction ever evolved, because the run had 1 steps"),
     ],
 )

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from helpers.misbehaviour import KEY, MISBEHAVIOURS, USEFUL, Misbehaviour, questions
-from helpers.searches import SMALL_WAVES
+from helpers.searches import SMALL_SEARCH
 from helpers.waits import waits_take_no_time
 from prompt_coevo import Coevolution
 from prompt_coevo.types import Rollout
 from standins.openai_server import openai_server
 
-P2O = {**SMALL_WAVES, "search_budget": 60, "max_barren_waves": 2}
+P2O = {**SMALL_SEARCH, "search_budget": 60, "max_barren_waves": 2}
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from helpers.searches import SMALL_WAVES
+from helpers.searches import SMALL_SEARCH
 from prompt_coevo.engine.journal import Journal
 from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.reflection import paid_replies
@@ -261,7 +261,7 @@ def test_lines_of_several_threads_stay_whole(tmp_path: Path) -> None:
     assert all(json.loads(line)["text"] == text for line in lines)
 
 
-P2O = {**SMALL_WAVES, "search_budget": 60}
+P2O = {**SMALL_SEARCH, "search_budget": 60}
 
 
 def test_evolution_stops_and_training_goes_on(

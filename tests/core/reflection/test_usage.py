@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.families import STREAM, Families, knowing, run
+from helpers.families import Families, knowing, run
 from prompt_coevo import Coevolution, Settings
 from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.proposals import Reply, Usage
@@ -53,7 +53,7 @@ def test_a_state_is_whole_whatever_a_backend_says_of_its_cost(
     offer("models", "strange", lambda reflection, initial: Strange())
 
     def engine() -> Coevolution:
-        settings = Settings(p2o={**STREAM, "reply_steps": 3}, reflection={"backend": "strange"})
+        settings = Settings(stream={"reply_steps": 3}, reflection={"backend": "strange"})
         return Coevolution.from_settings(settings, output_dir=tmp_path)
 
     first, policy = engine(), Families()
@@ -63,7 +63,7 @@ def test_a_state_is_whole_whatever_a_backend_says_of_its_cost(
     told = f"the reflection model says that a call cost {Usage(number, number, number)!r}"
     assert sum(told in message for message in caplog.messages) == 1
     state = json.loads(json.dumps(first.state_dict(), allow_nan=False))
-    calls = plugin_states(state)["p2o"]["reflection"]["under_way"]
+    calls = plugin_states(state)["stream"]["reflection"]["under_way"]
     assert calls
     again = engine()
     again.load_state_dict(state)

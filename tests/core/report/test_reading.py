@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from helpers.journals import INSPO, STREAM, WAVES, checked, run_in, write
+from helpers.journals import INSPO, P2O, STREAM, checked, run_in, write
 from prompt_coevo.report.reading import read_run
 from prompt_coevo.report.run import RunError
 
@@ -17,7 +17,7 @@ def events(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("settings", [WAVES, STREAM, INSPO], ids=["waves", "stream", "inspo"])
+@pytest.mark.parametrize("settings", [P2O, STREAM, INSPO], ids=["p2o", "stream", "inspo"])
 def test_every_candidate_of_the_journal_has_a_fate_and_its_reply(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -36,7 +36,7 @@ def test_every_candidate_of_the_journal_has_a_fate_and_its_reply(
 
 
 def test_a_trial_is_there_question_by_question_with_its_texts(tmp_path: Path) -> None:
-    run = read_run(run_in(tmp_path, WAVES))
+    run = read_run(run_in(tmp_path, P2O))
     trials = [trial for one in run.candidates.values() for trial in one.trials]
     assert trials
     for one in (question for trial in trials for question in trial.questions):
@@ -180,7 +180,7 @@ def test_templates_that_a_later_search_does_not_choose_are_dropped(tmp_path: Pat
 
 @pytest.mark.parametrize("kept", [0.0, 0.1, 0.5, 0.99])
 def test_half_a_journal_is_read_as_far_as_it_goes(kept: float, tmp_path: Path) -> None:
-    folder = run_in(tmp_path, WAVES)
+    folder = run_in(tmp_path, P2O)
     path = folder / "events.jsonl"
     whole = path.read_bytes()
     path.write_bytes(whole[: int(kept * len(whole))])
@@ -194,7 +194,7 @@ def test_half_a_journal_is_read_as_far_as_it_goes(kept: float, tmp_path: Path) -
 
 
 def test_the_second_half_of_a_journal_is_read_too(tmp_path: Path) -> None:
-    folder = run_in(tmp_path, WAVES)
+    folder = run_in(tmp_path, P2O)
     path = folder / "events.jsonl"
     path.write_bytes(path.read_bytes()[path.stat().st_size // 2 :])
     run = read_run(folder)

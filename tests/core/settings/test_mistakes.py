@@ -59,10 +59,10 @@ def test_what_is_good_in_a_source_counts_beside_what_is_wrong(
 ) -> None:
     """The contradiction is only seen if the second variable is read although the first cannot be."""
     monkeypatch.setenv("PROMPT_COEVO_SINKS", "[")
-    monkeypatch.setenv("PROMPT_COEVO_P2O__BEAM_WIDTH", "4")
+    monkeypatch.setenv("PROMPT_COEVO_STREAM__CALLS_PER_HARD", "0")
     found = problems()
     assert "PROMPT_COEVO_SINKS cannot be read" in found[0]
-    assert 'p2o.beam_width has no effect with search_backend = "stream"' in found[1]
+    assert "stream.calls_per_hard must be greater than 0" in found[1]
 
 
 def test_a_file_that_cannot_be_read_does_not_hide_the_rest(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_rest(tmp_path: Path) -> No
 def test_contradictions_are_told_beside_wrong_values() -> None:
     found = problems(
         seed="x",
-        p2o={"beam_width": 4},
+        stream={"tau": 7.0},
         inspo={"parents": 9},
         reflection={"model": "self", "function": len},
         sinks=["jurnal"],
@@ -84,7 +84,7 @@ def test_contradictions_are_told_beside_wrong_values() -> None:
     assert len(found) == 7
     for part in (
         "seed: input",
-        "p2o.beam_width has no effect",
+        "stream.tau = 7 is so far above",
         "inspo.parents = 9 must be smaller",
         "reflection.model and reflection.function exclude each other",
         "settings under inspo have no effect",
@@ -95,17 +95,17 @@ def test_contradictions_are_told_beside_wrong_values() -> None:
 
 
 def test_a_contradiction_that_may_come_from_a_wrong_value_is_not_claimed() -> None:
-    """With the search that was meant, `beam_width` may well have an effect."""
-    found = problems(p2o={"search_backend": "wave", "beam_width": 4})
+    """With the share that was meant, `tau` may well be below it."""
+    found = problems(stream={"solved_at": "none", "tau": 7.0})
     assert len(found) == 1
-    assert found[0].startswith("p2o.search_backend: input should be 'waves' or 'stream'")
+    assert found[0].startswith("stream.solved_at: input should be a valid number")
     assert len(problems(reflection={"max_cals": 3, "warn_at": 0.5})) == 1
 
 
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"tau": 1}, "unknown setting tau; did you mean p2o.tau?"),
+        ({"tau": 1}, "unknown setting tau; did you mean p2o.tau or stream.tau?"),
         ({"p2O": {"tau": 1}}, "unknown setting p2O; did you mean p2o?"),
         ({"p2o": {"Tau": 1}}, "unknown setting p2o.Tau; did you mean p2o.tau?"),
         ({"p2o": {"seed": 1}}, "unknown setting p2o.seed; did you mean seed?"),
@@ -115,7 +115,8 @@ def test_a_contradiction_that_may_come_from_a_wrong_value_is_not_claimed() -> No
         ),
         (
             {"solved_at": 1},
-            "unknown setting solved_at; did you mean inspo.solved_at or p2o.solved_at?",
+            "unknown setting solved_at; did you mean inspo.solved_at or p2o.solved_at or "
+            "stream.solved_at?",
         ),
         ({"api-base": "x"}, "unknown setting api-base; did you mean reflection.api_base?"),
         ({"serch_budget": 1}, "unknown setting serch_budget; did you mean p2o.search_budget?"),
@@ -139,7 +140,7 @@ def test_the_name_that_was_probably_meant(values: dict[str, Any], sentence: str)
     ("values", "sentence"),
     [
         (
-            {"p2o": {"tau": 7}},
+            {"algorithms": "p2o", "p2o": {"tau": 7}},
             "p2o.tau = 7 is so far above p2o.solved_at = 1 that every question would be hard for ever; "
             "set a share of it, for example 0.2",
         ),
@@ -212,6 +213,7 @@ def test_what_stands_at_no_setting_is_told_once() -> None:
 def test_what_only_the_engine_sees_is_told_together(tmp_path: Path) -> None:
     settings = Settings(
         reflection={"function": str},
+        algorithms="p2o",
         p2o={"proposer": "nobody"},
         plugins={"nobody": {}, "p2o": {}},
         sinks=["os:nope"],

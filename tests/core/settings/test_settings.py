@@ -12,12 +12,17 @@ from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import Settings, parse_section
 from prompt_coevo.settings.method import load_method
-from prompt_coevo.settings.presets import preset_names, preset_text
 
 
-def test_the_defaults_are_the_papers_values_but_for_the_search() -> None:
+def test_the_default_method_is_the_stream_whose_questions_are_hard_until_solved_bare() -> None:
+    settings = Settings()
+    assert settings.algorithms == ("stream",)
+    assert (settings.stream.hardness, settings.stream.tau) == ("bare", 0.2)
+
+
+def test_the_defaults_of_p2o_are_the_papers_values() -> None:
     p2o = Settings().p2o
-    assert p2o.search_backend == "stream"
+    assert (p2o.hardness, p2o.overspend, p2o.front_fill) == ("literal", "literal", False)
     assert (p2o.beam_width, p2o.minibatch_size, p2o.dev_size) == (16, 3, 300)
     assert (p2o.minibatch_temperature, p2o.dev_temperature) == (0.6, 0.0)
     assert (p2o.tau, p2o.search_budget, p2o.solved_at) == (0.2, 11_000, 1.0)
@@ -55,9 +60,9 @@ def test_a_section_given_as_an_object_merges_by_what_was_set() -> None:
 def test_toml_and_yaml_and_the_environment_can_name_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "a.toml").write_text("seed = 7\n[p2o]\ntau = 0.5\n")
+    (tmp_path / "a.toml").write_text("seed = 7\n[stream]\ntau = 0.5\n")
     (tmp_path / "b.yml").write_text("preset: demo-p2o\n")
-    assert Settings(config_file=tmp_path / "a.toml").p2o.tau == 0.5
+    assert Settings(config_file=tmp_path / "a.toml").stream.tau == 0.5
     monkeypatch.setenv("PROMPT_COEVO_CONFIG_FILE", str(tmp_path / "b.yml"))
     assert Settings().p2o.search_budget == 1200
 
@@ -80,7 +85,17 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
     ("values", "message"),
     [
         ({"p2o": {"tau": 0}}, "p2o.tau must be greater than 0, else no question can be hard"),
-        ({"p2o": {"tau": -1}}, "p2o.tau must be greater than 0"),
+        ({"stream": {"tau": -1}}, "stream.tau must be greater than 0"),
+        ({"stream": {"calls_per_hard": 0}}, "stream.calls_per_hard must be greater than 0"),
+        ({"stream": {"bare_members": 0}}, "stream.bare_members: input should be greater"),
+        ({"stream": {"beam_width": 3}}, "unknown setting stream.beam_width; did you mean p2o.beam"),
+        (
+            {"stream": {"likeness": "column"}},
+            'stream.likeness "column" was removed: name a function',
+        ),
+        ({"stream": {"likeness": "wrods"}}, "there is no such likeness"),
+        ({"p2o": {"tau": 0.1}}, 'settings under p2o have no effect without "p2o" in algorithms'),
+        ({"preset": "p2o", "stream": {"tau": 0.1}}, "settings under stream have no effect without"),
         ({"p2o": {"tau": float("nan")}}, "p2o.tau: input should be a finite number"),
         ({"p2o": {"taus": 1}}, "unknown setting p2o.taus; did you mean p2o.tau?"),
         ({"sed": 1}, "unknown setting sed; did you mean seed?"),
@@ -174,11 +189,8 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
             'inspo.reflection = "overlapped" cannot go with reflection.model = "self"',
         ),
         (
-            {
-                "p2o": {"search_backend": "waves"},
-                "reflection": {"function": len, "total_timeout_s": 9},
-            },
-            "reflection.total_timeout_s has no effect with a reflection.function, unless",
+            {"algorithms": "p2o", "reflection": {"function": len, "total_timeout_s": 9}},
+            "reflection.total_timeout_s has no effect with a reflection.function that training waits",
         ),
         (
             {"reflection": {"function": len, "max_total_tokens": 9}},
@@ -206,7 +218,7 @@ def test_several_problems_are_named_together() -> None:
     with pytest.raises(
         SettingsError, match=r"^2 mistakes .*\(1\) seed: .*; \(2\) p2o.tau"
     ) as raised:
-        Settings(seed="x", p2o={"tau": 0})
+        Settings(seed="x", algorithms="p2o", p2o={"tau": 0})
     assert [one.split()[0] for one in raised.value.problems] == ["seed:", "p2o.tau"]
 
 
@@ -256,12 +268,6 @@ def test_a_key_is_in_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SettingsError) as raised:
         Settings(reflection={"timeout_s": -1})
     assert "sk-secret" not in str(raised.value)
-
-
-@pytest.mark.parametrize("name", preset_names())
-def test_presets_load_and_say_what_they_are(name: str) -> None:
-    assert Settings(preset=name).preset == name
-    assert preset_text(name).startswith("# ")
 
 
 class _Section(BaseModel):

@@ -27,17 +27,17 @@ _INSPO: Final = {
     "candidates_per_call": 1,
     "failures_per_reflection": 1,
 }
-_WAVES: Final = {
-    "search_backend": "waves",
+_P2O: Final = {
+    "overspend": "never",
     "minibatch_size": 2,
     "dev_size": 2,
     "search_budget": 12,
     "calls_per_hard": 0.1,
 }
 SETTINGS: Final[dict[str, dict[str, Any]]] = {
-    "waves": {"algorithms": "p2o", "p2o": _WAVES},
-    "bare": {"algorithms": "p2o", "p2o": {**_WAVES, "hardness": "bare"}},
-    "stream": {"algorithms": "p2o", "p2o": {"search_backend": "stream"}},
+    "p2o": {"algorithms": "p2o", "p2o": _P2O},
+    "bare": {"algorithms": "p2o", "p2o": {**_P2O, "hardness": "bare"}},
+    "stream": {"algorithms": "stream"},
     "inspo": {"algorithms": "inspo", "inspo": _INSPO},
     "overlapped": {
         "algorithms": "inspo",
@@ -61,14 +61,14 @@ def state_file(data: bytes) -> None:
 def state_tree(data: bytes) -> None:
     """The outer form of a state, with a right sum where one can be made."""
     source = Source(data)
-    body = {name: value for name, value in _state("waves").items() if name != "checksum"}
+    body = {name: value for name, value in _state("p2o").items() if name != "checksum"}
     tree = source.wrong(body)
     try:
         if isinstance(tree, dict):
             tree = {**tree, "checksum": seal(tree)["checksum"]}
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         pass  # such a state has no sum
-    engine = _engine("waves")
+    engine = _engine("p2o")
     try:
         engine.load_state_dict(tree)
     except StateError:

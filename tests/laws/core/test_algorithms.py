@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from prompt_coevo.testing.algorithm import AlgorithmLaws
 
 P2O = {
-    "search_backend": "waves",
+    "overspend": "never",
     "minibatch_size": 2,
     "dev_size": 3,
     "beam_width": 2,
@@ -42,21 +42,16 @@ class TestP2OEverySecondStep(AlgorithmLaws):
     )
 
 
-class TestP2OAsAStream(AlgorithmLaws):
+class TestStream(AlgorithmLaws):
     plans_follow_observations = True
-    settings: ClassVar = {"algorithms": "p2o", "p2o": {"search_backend": "stream"}}
+    settings: ClassVar = {"algorithms": "stream"}
 
 
-class TestP2OAsAStreamWithLateReplies(AlgorithmLaws):
+class TestStreamWithLateReplies(AlgorithmLaws):
     plans_follow_observations = True
     settings: ClassVar = {
-        "algorithms": "p2o",
-        "p2o": {
-            "search_backend": "stream",
-            "reply_steps": 3,
-            "likeness": "none",
-            "first_sight": True,
-        },
+        "algorithms": "stream",
+        "stream": {"reply_steps": 3, "likeness": "none", "first_sight": True},
     }
 
 

@@ -18,7 +18,7 @@ from prompt_coevo.errors import HostError
 from worlds.pairs.world import base_policy_path, reward
 
 P2O = {
-    "search_backend": "waves",
+    "overspend": "never",
     "dev_size": 3,
     "minibatch_size": 3,
     "search_budget": 60,
@@ -43,7 +43,9 @@ def arguments(**config: Any) -> tuple[Any, ...]:
 
 
 def test_p2o_searches_between_the_epochs_and_its_templates_help(tmp_path: Path) -> None:
-    settings = Settings(p2o=P2O, reflection={"function": know_all}, question_id_column="id")
+    settings = Settings(
+        algorithms="p2o", p2o=P2O, reflection={"function": know_all}, question_id_column="id"
+    )
     door = OwnDoor(*arguments(), settings=settings, output_dir=tmp_path)
     door.train(3)
     assert [line["coevo/searches"] for line in door.log] == [0, 1, 2]
@@ -67,7 +69,7 @@ def test_a_checkpoint_of_the_bare_trainer_starts_anew(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     OwnTrainer(*arguments()).save(tmp_path / "bare.pt")
-    settings = Settings(p2o=P2O, reflection={"function": know_all})
+    settings = Settings(algorithms="p2o", p2o=P2O, reflection={"function": know_all})
     door = OwnDoor(*arguments(), settings=settings)
     with caplog.at_level(logging.WARNING):
         door.load(tmp_path / "bare.pt")

@@ -17,10 +17,6 @@ class Gepa:
             raise SettingsError(
                 'gepa searches for templates of p2o, so it needs both: set algorithms = "p2o,gepa"'
             )
-        if context.settings.p2o.search_backend != "waves":
-            raise SettingsError(
-                'gepa takes the place of one search: set p2o.search_backend = "waves"'
-            )
         if not is_installed("gepa"):
             raise MissingExtraError(
                 "the method gepa needs the package 'gepa', which is not installed; "

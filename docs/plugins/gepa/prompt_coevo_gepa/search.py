@@ -52,6 +52,7 @@ class GepaSearch:
             settings.search_budget,
             minibatch=self._minibatch_size,
             dev=len(self._questions.dev_ids),
+            overspend="never",
         )
         guards = request.guards or LeakGuards(context.settings.gates)
         source = CandidateSource(context, self._questions.leak_guard(guards))

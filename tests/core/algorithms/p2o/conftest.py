@@ -28,7 +28,7 @@ def search(
         policy: Any, reply: Callable[[str], str] = LEARNER, hard: int = 20, **p2o: Any
     ) -> SearchResult:
         defaults = {
-            "search_backend": "waves",
+            "overspend": "never",
             "minibatch_size": 2,
             "dev_size": 6,
             "beam_width": 3,

@@ -15,7 +15,7 @@ from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.types import Rollout, RolloutRequest, Sampling
 
 P2O = {
-    "search_backend": "waves",
+    "overspend": "never",
     "minibatch_size": 2,
     "dev_size": 4,
     "beam_width": 3,

@@ -291,7 +291,6 @@ def test_no_reply_and_no_reward_breaks_the_accounts(
     reply: str, salt: int, budget: int, overspend: str, fill: bool
 ) -> None:
     p2o = {
-        "search_backend": "waves",
         "minibatch_size": 2,
         "dev_size": 4,
         "beam_width": 3,
@@ -300,7 +299,7 @@ def test_no_reply_and_no_reward_breaks_the_accounts(
         "front_fill": fill,
     }
     engine = Coevolution.from_settings(
-        Settings(p2o=p2o, reflection={"function": lambda prompt: reply})
+        Settings(algorithms="p2o", p2o=p2o, reflection={"function": lambda prompt: reply})
     )
     policy = _RuleFree(salt)
     request = SearchRequest(0, tuple(policy.questions), policy)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from prompt_coevo.algorithms.p2o.settings import P2OSettings
-from prompt_coevo.algorithms.p2o.stream.evidence import Evidence
-from prompt_coevo.algorithms.p2o.stream.failures import Failures
-from prompt_coevo.algorithms.p2o.stream.library import Library, Template
-from prompt_coevo.algorithms.p2o.stream.outage import Outage
+from prompt_coevo.algorithms.stream.evidence import Evidence
+from prompt_coevo.algorithms.stream.failures import Failures
+from prompt_coevo.algorithms.stream.library import Library, Template
+from prompt_coevo.algorithms.stream.outage import Outage
+from prompt_coevo.algorithms.stream.settings import StreamSettings
 from prompt_coevo.candidates.asked import Answer, Asked
 from prompt_coevo.candidates.leaks import leak_guard
 from prompt_coevo.candidates.source import CandidateSource, propose
@@ -60,7 +60,7 @@ class Reflection:
         failures: Failures,
     ) -> None:
         self._context = context
-        self._settings = context.settings.section(P2OSettings)
+        self._settings = context.settings.section(StreamSettings)
         self._ids = ids
         self._library, self._evidence, self._failures = library, evidence, failures
         self._under_way: list[_Calls] = []

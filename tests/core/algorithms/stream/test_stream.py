@@ -15,7 +15,6 @@ import pytest
 from helpers.families import (
     BATCH,
     GROUP,
-    STREAM,
     Families,
     Teacher,
     engine_with,
@@ -26,7 +25,7 @@ from helpers.families import (
 )
 from prompt_coevo import Coevolution, Settings, hookimpl
 from prompt_coevo.engine.state import plugin_states
-from prompt_coevo.errors import HostError, PluginError, SettingsError, StateError
+from prompt_coevo.errors import HostError, PluginError, StateError
 from prompt_coevo.types import Assignment, Candidate, PolicyVersion, Question, Rollout
 
 
@@ -71,7 +70,7 @@ def test_a_question_stays_hard_until_it_is_solved_without_a_template() -> None:
 
 
 def test_hardness_may_be_the_papers() -> None:
-    engine, policy = engine_with(p2o={"hardness": "literal"}), Families()
+    engine, policy = engine_with(stream={"hardness": "literal"}), Families()
     run(engine, policy, 5)
     assert engine.metrics()["coevo/hard_samples"] < policy.count
 
@@ -130,7 +129,7 @@ def test_questions_without_a_word_in_common_are_learnt_one_by_one(likeness: str)
         return f"<template>Think of k{re.findall(r'only([0-9]+)', prompt)[0]} .</template>"
 
     policy = Apart(count=24, families=24)
-    engine = engine_with(seeing, p2o={"likeness": likeness})
+    engine = engine_with(seeing, stream={"likeness": likeness})
     run(engine, policy, 8)
     assert engine.metrics()["coevo/templates_in_use"] > 12
 
@@ -162,7 +161,7 @@ def test_the_answer_of_a_shown_question_is_no_proof() -> None:
 
     used = []
     for proof in (True, False):
-        engine = engine_with(leak, p2o={"proof": proof, "failures_per_call": 1})
+        engine = engine_with(leak, stream={"proof": proof, "failures_per_call": 1})
         run(engine, Leaking(), 8)
         used.append(engine.metrics()["coevo/templates_joined"])
     assert used[0] == 0
@@ -171,7 +170,7 @@ def test_the_answer_of_a_shown_question_is_no_proof() -> None:
 
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_a_reply_is_used_at_its_step_and_not_before(steps: int) -> None:
-    engine, policy = engine_with(p2o={"reply_steps": steps}), Families(count=BATCH)
+    engine, policy = engine_with(stream={"reply_steps": steps}), Families(count=BATCH)
     plans = run(engine, policy, steps + 3)  # every epoch is one step with all questions
     first = next(step for step, plan in enumerate(plans) if any(one.templated for one in plan))
     assert first == 1 + steps  # asked after the first step
@@ -200,7 +199,7 @@ def test_another_best_instruction_halves_what_is_known() -> None:
     run(engine, policy, 3)
 
     def outcomes() -> float:
-        state = plugin_states(engine.state_dict())["p2o"]["evidence"]["anywhere"]
+        state = plugin_states(engine.state_dict())["stream"]["evidence"]["anywhere"]
         return float(sum(state[1]))
 
     before = outcomes()
@@ -215,7 +214,7 @@ def test_first_sight_gives_unmeasured_questions_what_solved_their_like() -> None
     found = {}
     for first_sight in (False, True):
         policy = Families(count=96)
-        engine = engine_with(p2o={"first_sight": first_sight})
+        engine = engine_with(stream={"first_sight": first_sight})
         engine.begin(policy)
         plans = list(epoch(engine, policy))  # a single epoch: every question comes once
         found[first_sight] = [one for plan in plans for one in plan if one.templated]
@@ -238,11 +237,11 @@ def test_a_question_that_the_policy_does_not_name_is_left_alone() -> None:
 def test_groups_without_room_for_templates_are_warned_of_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    engine = engine_with(p2o={"bare_members": GROUP})
+    engine = engine_with(stream={"bare_members": GROUP})
     with caplog.at_level(logging.WARNING):
         plans = run(engine, Families(), 3)
     assert not any(one.templated for plan in plans for one in plan)
-    told = "p2o.bare_members = 6 leaves none of the 6 rollouts of a group for templates"
+    told = "stream.bare_members = 6 leaves none of the 6 rollouts of a group for templates"
     assert sum(told in message for message in caplog.messages) == 1
 
 
@@ -251,7 +250,7 @@ def test_a_likeness_that_cannot_be_made_ends_the_run(offer: Any) -> None:
         raise ValueError("no such topic")
 
     offer("likenesses", "broken", broken)
-    engine = engine_with(p2o={"likeness": "broken"})
+    engine = engine_with(stream={"likeness": "broken"})
     with pytest.raises(PluginError, match="'broken' cannot be made: ValueError: no such topic"):
         engine.begin(Families())
 
@@ -264,7 +263,7 @@ def test_a_model_that_hangs_is_not_asked_again_until_it_is_back() -> None:
         return "<template>late</template>"
 
     teacher = Teacher(hang)
-    made = Settings(p2o=STREAM, reflection={"function": teacher, "total_timeout_s": 0.01})
+    made = Settings(reflection={"function": teacher, "total_timeout_s": 0.01})
     engine, policy = Coevolution.from_settings(made), Families(count=BATCH)
     run(engine, policy, 4)
     hanging.set()
@@ -317,7 +316,7 @@ def driven(engine: Coevolution, policy: Families, begin: int, end: int) -> list[
 @pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize("likeness", ["words", "none"])
 def test_a_resumed_run_decides_as_the_whole_one(steps: int, likeness: str) -> None:
-    settings = {"p2o": {"reply_steps": steps, "likeness": likeness}}
+    settings = {"stream": {"reply_steps": steps, "likeness": likeness}}
     policy, length = Families(), 24
     whole_engine = engine_with(**settings)
     whole_engine.begin(policy)
@@ -359,83 +358,19 @@ def test_a_state_that_was_never_begun_is_kept() -> None:
     state = engine.state_dict()
     again = engine_with()
     again.load_state_dict(state)
-    saved = plugin_states(again.state_dict())["p2o"]
-    assert saved == plugin_states(state)["p2o"]
+    saved = plugin_states(again.state_dict())["stream"]
+    assert saved == plugin_states(state)["stream"]
 
 
-@pytest.mark.parametrize(("wrote", "reads"), [("waves", "stream"), ("stream", "waves")])
-def test_one_search_does_not_go_on_from_anothers_state(wrote: str, reads: str) -> None:
-    state = engine_with(p2o={"search_backend": wrote}).state_dict()
-    with pytest.raises(StateError, match=f"p2o.search_backend was '{wrote}' and is '{reads}'"):
-        engine_with(p2o={"search_backend": reads}).load_state_dict(state)
-    forced = engine_with(p2o={"search_backend": reads}, resume="force")
-    with pytest.raises(StateError, match=f'"{wrote}", and this run has "{reads}"; set the same'):
+def test_the_stream_does_not_go_on_from_the_state_of_p2o() -> None:
+    state = engine_with(algorithms="p2o").state_dict()
+    with pytest.raises(
+        StateError, match="holds the state of 'p2o', which is not active in this run"
+    ):
+        engine_with().load_state_dict(state)
+    forced = engine_with(resume="force")
+    with pytest.raises(StateError, match="holds no state of 'stream', which would start anew"):
         forced.load_state_dict(state)
-
-
-# Settings
-
-
-@pytest.mark.parametrize(
-    ("p2o", "sentence"),
-    [
-        ({"search_backend": "gepa"}, 'docs/plugins/gepa and set algorithms = "p2o,gepa"'),
-        (
-            {**STREAM, "beam_width": 3},
-            'p2o.beam_width has no effect with search_backend = "stream"',
-        ),
-        ({**STREAM, "dev_size": 3}, 'p2o.dev_size has no effect with search_backend = "stream"'),
-        (
-            {"dev_size": 3},
-            'p2o.dev_size has no effect with search_backend = "stream"; leave it out, or set '
-            'search_backend = "waves"',
-        ),
-        (
-            {"search_backend": "waves", "first_sight": True},
-            'p2o.first_sight has no effect with search_backend = "waves"; leave it out, or set '
-            'search_backend = "stream"',
-        ),
-        ({"search_backend": "waves", "proof": False}, "p2o.proof has no effect with"),
-        ({**STREAM, "calls_per_hard": 0}, "calls_per_hard must be greater than 0"),
-        ({**STREAM, "likeness": "column"}, '"column" was removed: name a function of yours'),
-        ({**STREAM, "likeness": "encoder"}, '"encoder" was removed: name a function of yours'),
-        ({**STREAM, "bare_members": 0}, "p2o.bare_members"),
-    ],
-)
-def test_settings_without_effect_are_refused(p2o: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(SettingsError, match=re.escape(sentence)):
-        Settings(p2o=p2o)
-
-
-def test_an_unknown_likeness_is_refused_before_training() -> None:
-    with pytest.raises(SettingsError, match="there is no such likeness"):
-        engine_with(p2o={"likeness": "wrods"})
-
-
-def test_a_budget_that_a_search_does_not_have_is_not_too_small() -> None:
-    with pytest.raises(SettingsError) as caught:
-        Settings(p2o={"search_budget": 1, "min_hard": 100})
-    assert "p2o.search_budget has no effect" in str(caught.value)
-    assert "cannot pay" not in str(caught.value)
-
-
-@pytest.mark.parametrize("preset", ["p2o", "both"])
-def test_what_a_preset_sets_for_another_search_lapses(preset: str) -> None:
-    assert Settings(preset=preset).p2o.search_backend == "waves"
-    assert Settings(preset=preset).p2o.hardness_in_use == "literal"
-    streaming = Settings(preset=preset, p2o=STREAM).p2o
-    assert streaming.search_backend == "stream"
-    assert streaming.hardness_in_use == "bare"
-    assert streaming.tau == Settings(preset=preset).p2o.tau
-    with pytest.raises(SettingsError, match=r"p2o\.beam_width has no effect"):
-        Settings(preset=preset, p2o={**STREAM, "beam_width": 3})
-
-
-def test_an_environment_variable_may_choose_another_search_than_the_preset(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("PROMPT_COEVO_P2O__SEARCH_BACKEND", "stream")
-    assert Settings(preset="p2o").p2o.hardness_in_use == "bare"
 
 
 def test_a_host_that_never_begins_is_told_so() -> None:

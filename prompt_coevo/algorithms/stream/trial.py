@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from prompt_coevo.algorithms.p2o.stream.evidence import Evidence
-from prompt_coevo.algorithms.p2o.stream.library import Template
+from prompt_coevo.algorithms.stream.evidence import Evidence
+from prompt_coevo.algorithms.stream.library import Template
 
 _TRIES: Final = 4
 """Rollouts without a success after which a template is given up."""

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from helpers.likeness import SharedValue
-from prompt_coevo.algorithms.p2o.stream.evidence import Belief, Evidence
-from prompt_coevo.algorithms.p2o.stream.library import Library, Template
-from prompt_coevo.algorithms.p2o.stream.likeness import Unlike
-from prompt_coevo.algorithms.p2o.stream.members import draw_members
-from prompt_coevo.algorithms.p2o.stream.trial import concerns, unseen, verdict
+from prompt_coevo.algorithms.stream.evidence import Belief, Evidence
+from prompt_coevo.algorithms.stream.library import Library, Template
+from prompt_coevo.algorithms.stream.likeness import Unlike
+from prompt_coevo.algorithms.stream.members import draw_members
+from prompt_coevo.algorithms.stream.trial import concerns, unseen, verdict
 from prompt_coevo.types import Candidate
 
 TOPICS = SharedValue(["a", "a", "a", "b", None])

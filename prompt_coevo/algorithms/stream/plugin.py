@@ -1,4 +1,4 @@
-"""A template search that never stops training: `p2o.search_backend = "stream"`, the default.
+"""A search for templates that never stops training: the default method.
 
 Not the paper's. Every training group of a hard question is an evaluation: its members run under
 templates of a library, drawn by what is known of them on this question and on those like it, and one
@@ -17,15 +17,14 @@ from typing import Any
 from prompt_coevo import hookspecs, registry
 from prompt_coevo.algorithms.hard_questions.hard_set import HardSet, forget_gone
 from prompt_coevo.algorithms.hard_questions.round_numbers import round_numbers
-from prompt_coevo.algorithms.p2o.backend import check_backend
-from prompt_coevo.algorithms.p2o.settings import P2OSettings
-from prompt_coevo.algorithms.p2o.stream.failures import Failures
-from prompt_coevo.algorithms.p2o.stream.library import Library, Template
-from prompt_coevo.algorithms.p2o.stream.likeness import LikenessFactory
-from prompt_coevo.algorithms.p2o.stream.members import draw_members
-from prompt_coevo.algorithms.p2o.stream.numbered import Numbered
-from prompt_coevo.algorithms.p2o.stream.reflection import Reflection
-from prompt_coevo.algorithms.p2o.stream.trial import concerns, unseen, verdict
+from prompt_coevo.algorithms.stream.failures import Failures
+from prompt_coevo.algorithms.stream.library import Library, Template
+from prompt_coevo.algorithms.stream.likeness import LikenessFactory
+from prompt_coevo.algorithms.stream.members import draw_members
+from prompt_coevo.algorithms.stream.numbered import Numbered
+from prompt_coevo.algorithms.stream.reflection import Reflection
+from prompt_coevo.algorithms.stream.settings import StreamSettings
+from prompt_coevo.algorithms.stream.trial import concerns, unseen, verdict
 from prompt_coevo.context import Context
 from prompt_coevo.errors import HostError, StateError
 from prompt_coevo.markers import PROJECT, hookimpl
@@ -41,18 +40,18 @@ _WORTH_A_GUESS = 0.3
 
 
 class Stream:
-    """The plugin, registered under the name `p2o`."""
+    """The plugin. Registered under the name `stream`."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._settings = context.settings.section(P2OSettings)
+        self._settings = context.settings.section(StreamSettings)
         # What is missing shows before training.
         context.proposer(self._settings.proposer)
         make_likeness: LikenessFactory = registry.load(
-            "likenesses", self._settings.likeness, "p2o.likeness"
+            "likenesses", self._settings.likeness, "stream.likeness"
         )
         self._questions = Numbered(context, make_likeness)
-        self._hard = HardSet(self._settings.tau, self._settings.hardness_in_use)
+        self._hard = HardSet.of(self._settings, context)
         self._library = Library(self._settings.library_size)
         self._observed = self._warned = False
         self._failures = Failures()
@@ -84,7 +83,7 @@ class Stream:
                 self._take_up(self._saved)
             except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
                 raise StateError(
-                    f"the checkpoint holds a state of p2o that it cannot read: {error!r}; resume with "
+                    f"the checkpoint holds a state of stream that it cannot read: {error!r}; resume with "
                     "the version that wrote it"
                 ) from error
             self._saved = None
@@ -170,9 +169,8 @@ class Stream:
     @hookimpl
     def coevo_state(self) -> dict[str, Any]:
         if not self._ids:  # before training: as it was loaded
-            return dict(self._saved or {"search_backend": "stream"})
+            return dict(self._saved or {})
         return {
-            "search_backend": "stream",
             "hard": self._hard.to_json(),
             "library": self._library.to_json(self._ids),
             "evidence": self._evidence.to_json(self._ids),
@@ -189,7 +187,6 @@ class Stream:
 
     @hookimpl
     def coevo_load_state(self, state: dict[str, Any]) -> None:
-        check_backend(state, "stream")
         self._saved = state
 
     @hookimpl
@@ -216,7 +213,7 @@ class Stream:
             return Summary(f"{text} (no reward, or a tool that failed)", for_nothing=True)
         if met_once and not self._settings.first_sight:
             text = "no template was ever used, because the run met no question twice"
-            return Summary(f"{text} (p2o.first_sight is false)", for_nothing=True)
+            return Summary(f"{text} (stream.first_sight is false)", for_nothing=True)
         on_trial = len(self._library.in_state("trial"))
         text = f"0 templates came into use: {dropped} were dropped, {on_trial} are on trial"
         return Summary(f"{text}, {len(self._hard)} questions are hard", for_nothing=True)
@@ -238,7 +235,7 @@ class Stream:
         self._measured = {self._numbers[one] for one in state["measured"] if one in self._numbers}
         self._epoch = state["epoch"]
         self._groups_of_this_epoch = state["groups_of_this_epoch"]
-        self._questions.late = state.get("late", 0)
+        self._questions.late = state["late"]
         self._instruction = state["instruction"]
         self._totals = dict(state["totals"])
 
@@ -299,7 +296,7 @@ class Stream:
         if not self._warned:
             self._warned = True
             reason = (
-                f"p2o.bare_members = {self._settings.bare_members} leaves none of the {size} rollouts of "
+                f"stream.bare_members = {self._settings.bare_members} leaves none of the {size} rollouts of "
                 "a group for templates"
             )
             self._context.note("no_room_for_templates", reason=reason)

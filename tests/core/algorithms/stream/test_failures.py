@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from prompt_coevo.algorithms.p2o.stream.failures import Failures
+from prompt_coevo.algorithms.stream.failures import Failures
 from prompt_coevo.types import EMPTY_TEMPLATE, Assignment, LateText, PolicyVersion, Rollout
 
 BARE = EMPTY_TEMPLATE.id

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from prompt_coevo.algorithms.p2o.stream.likeness import Alike, Likeness, alone
+from prompt_coevo.algorithms.stream.likeness import Alike, Likeness, alone
 from prompt_coevo.errors import PluginError
 
 Floats = NDArray[np.float32]

@@ -1,6 +1,6 @@
 """Which questions are alike: what solved one of them may solve the others.
 
-The setting `p2o.likeness` names a factory: `factory(context, questions) -> Likeness`, which may read the
+The setting `stream.likeness` names a factory: `factory(context, questions) -> Likeness`, which may read the
 questions once, in the order of their numbers.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkabl
 import numpy as np
 from numpy.typing import NDArray
 
-from prompt_coevo.algorithms.p2o.settings import P2OSettings
+from prompt_coevo.algorithms.stream.settings import StreamSettings
 from prompt_coevo.context import Context
 from prompt_coevo.errors import CoevoError, PluginError
 from prompt_coevo.placement import question_text
@@ -71,9 +71,9 @@ def built(factory: LikenessFactory, context: Context, questions: Iterable[Questi
     except CoevoError:
         raise
     except Exception as error:
-        name = context.settings.section(P2OSettings).likeness
+        name = context.settings.section(StreamSettings).likeness
         raise PluginError(
-            f"p2o.likeness = {name!r} cannot be made: {type(error).__name__}: {error}; mend it, or choose "
+            f"stream.likeness = {name!r} cannot be made: {type(error).__name__}: {error}; mend it, or choose "
             "another one"
         ) from error
 

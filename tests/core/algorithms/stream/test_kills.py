@@ -52,8 +52,8 @@ def teacher(prompt: str) -> str:
 
 
 def engine(folder: Path) -> Coevolution:
-    p2o = {"search_backend": "stream", "reply_steps": 2}
-    settings = Settings(p2o=p2o, reflection={"function": teacher})
+    section = {"reply_steps": 2}
+    settings = Settings(stream=section, reflection={"function": teacher})
     return Coevolution.from_settings(settings, output_dir=folder)
 
 

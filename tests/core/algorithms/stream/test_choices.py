@@ -25,7 +25,7 @@ from prompt_coevo.types import Assignment, Candidate, Rollout
 
 
 def in_use(engine: Coevolution) -> list[str]:
-    templates = plugin_states(engine.state_dict())["p2o"]["library"]["templates"]
+    templates = plugin_states(engine.state_dict())["stream"]["library"]["templates"]
     return [one["candidate"]["text"] for one in templates if one["state"] == "in use"]
 
 
@@ -36,7 +36,7 @@ def test_a_full_library_keeps_what_solves_most() -> None:
     """Of two families, one has three hard questions and the other all of its 24."""
     policy = Families(count=48, families=2)
     policy.known = {f"q{number}" for number in range(7, 48, 2)}
-    engine = engine_with(p2o={"library_size": 1})
+    engine = engine_with(stream={"library_size": 1})
     engine.begin(policy)
     kept: list[list[str]] = []
     for number in range(6):
@@ -50,7 +50,7 @@ def test_what_solved_much_long_ago_makes_room_in_a_full_library() -> None:
     policy = Families(count=48, families=2)
     ids = set(policy.question_ids())
     odd = {f"q{number}" for number in range(1, 48, 2)}
-    engine = engine_with(p2o={"library_size": 1})
+    engine = engine_with(stream={"library_size": 1})
     engine.begin(policy)
     policy.known = ids - odd
     for number in range(4):
@@ -83,7 +83,7 @@ def test_half_of_the_calls_improve_the_best_template_that_a_question_failed_unde
     teacher = Teacher(
         lambda prompt: re.sub("k[4-7]", f"no {len(teacher.prompts)}", knowing(prompt))
     )
-    engine = engine_with(teacher, p2o={"failures_per_call": 1})
+    engine = engine_with(teacher, stream={"failures_per_call": 1})
     engine.begin(policy)
     empty = best_of_several = 0
     for number in range(8):
@@ -104,7 +104,7 @@ def test_half_of_the_calls_improve_the_best_template_that_a_question_failed_unde
 def calls_of(engine: Coevolution) -> list[tuple[dict[str, Any], dict[str, float]]]:
     """The calls of the latest update: each with the templates in use that its question failed under,
     and how much each of them has solved."""
-    state = plugin_states(engine.state_dict())["p2o"]
+    state = plugin_states(engine.state_dict())["stream"]
     if not state["reflection"]["under_way"]:
         return []
     library = state["library"]["templates"]
@@ -132,10 +132,10 @@ def test_half_a_reward_solves_nothing_unless_the_setting_says_so(solved_at: floa
             rollout = super()._one(one, version)
             return Rollout(one, "half", rollout.reward / 2, policy_version=version)
 
-    engine = engine_with(p2o={"solved_at": solved_at})
+    engine = engine_with(stream={"solved_at": solved_at})
     run(engine, Half(families=1), 4)
     assert bool(engine.metrics()["coevo/templates_joined"]) == (solved_at == 0.5)
-    solved, tried = plugin_states(engine.state_dict())["p2o"]["evidence"]["anywhere"]
+    solved, tried = plugin_states(engine.state_dict())["stream"]["evidence"]["anywhere"]
     assert solved[1] / tried[1] == pytest.approx(0.5 / solved_at)
 
 
@@ -148,7 +148,7 @@ def test_a_question_is_shown_four_times_an_epoch_at_most() -> None:
     random.Random(0).shuffle(order)
     policy.known = set(order[1:])
     teacher = Teacher(lambda prompt: f"<template>useless {hash(prompt)}</template>")
-    engine = engine_with(teacher, p2o={"calls_per_hard": "unlimited"})
+    engine = engine_with(teacher, stream={"calls_per_hard": "unlimited"})
     engine.begin(policy)
     list(epoch(engine, policy))  # 32 updates, of which the first one shows the hard question
     assert len(teacher.prompts) == 4
@@ -162,9 +162,9 @@ def test_a_question_is_shown_four_times_an_epoch_at_most() -> None:
 def test_a_resumed_run_knows_what_was_measured() -> None:
     """An easy question is a first sight once."""
     policy = Families(count=64, known={f"q{number}" for number in range(0, 64, 8)})
-    engine = engine_with(p2o={"first_sight": True})
+    engine = engine_with(stream={"first_sight": True})
     run(engine, policy, 4)
-    again = resumed(engine, policy, p2o={"first_sight": True})
+    again = resumed(engine, policy, stream={"first_sight": True})
     known = sorted(policy.known)
     plan = engine.plan(known, GROUP)
     assert not any(one.templated for one in plan)
@@ -180,7 +180,7 @@ def test_a_resumed_run_knows_under_which_instruction_it_measured() -> None:
             return self.best
 
     def outcomes(engine: Coevolution) -> float:
-        return float(sum(plugin_states(engine.state_dict())["p2o"]["evidence"]["anywhere"][1]))
+        return float(sum(plugin_states(engine.state_dict())["stream"]["evidence"]["anywhere"][1]))
 
     says, policy = Says(), Families()
     engine = engine_with(plugins={"says": says})

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from helpers.families import STREAM, Families, engine_with, epoch, knowing, run
+from helpers.families import Families, engine_with, epoch, knowing, run
 from prompt_coevo import Coevolution, Settings
-from prompt_coevo.algorithms.p2o.stream.outage import Outage
+from prompt_coevo.algorithms.stream.outage import Outage
 from prompt_coevo.engine.state import plugin_states, seal
 from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.reflection import models
@@ -54,17 +54,17 @@ class Guessing(Endpoint):
         return f"<template>idea {self.calls} {hash(prompt)}</template>"
 
 
-def engine_at(endpoint: Endpoint, offer: Any, **p2o: Any) -> Coevolution:
+def engine_at(endpoint: Endpoint, offer: Any, **section: Any) -> Coevolution:
     offer("models", "endpoint", lambda reflection, initial: endpoint)
-    settings = Settings(p2o={**STREAM, **p2o}, reflection={"backend": "endpoint"})
+    settings = Settings(stream={**section}, reflection={"backend": "endpoint"})
     return Coevolution.from_settings(settings)
 
 
 def begun_from(
-    engine: Coevolution, endpoint: Endpoint, policy: Families, **p2o: Any
+    engine: Coevolution, endpoint: Endpoint, policy: Families, **section: Any
 ) -> Coevolution:
     """Another engine at the same endpoint, resumed from the state of this one."""
-    settings = Settings(p2o={**STREAM, **p2o}, reflection={"backend": "endpoint"})
+    settings = Settings(stream={**section}, reflection={"backend": "endpoint"})
     again = Coevolution.from_settings(settings)
     again.load_state_dict(json.loads(json.dumps(engine.state_dict())))
     again.begin(policy)
@@ -74,7 +74,7 @@ def begun_from(
 def under_way(engine: Coevolution) -> list[dict[str, Any]]:
     """The calls that a state of now holds; one whose answer is not there yet is made again."""
     state = json.loads(json.dumps(engine.state_dict()))
-    calls: list[dict[str, Any]] = plugin_states(state)["p2o"]["reflection"]["under_way"]
+    calls: list[dict[str, Any]] = plugin_states(state)["stream"]["reflection"]["under_way"]
     return calls
 
 
@@ -101,8 +101,8 @@ def test_an_outage_uses_up_no_calls_of_the_epoch(offer: Any, reply_steps: int) -
 @pytest.mark.parametrize("resume", [False, True])
 def test_what_the_last_epoch_lost_is_not_given_to_the_next_one(offer: Any, resume: bool) -> None:
     endpoint, policy = Guessing(), Families(count=128, families=1000)
-    p2o = {"calls_per_hard": 0.5, "calls_per_step": 8, "reply_steps": 3}
-    engine = engine_at(endpoint, offer, **p2o)
+    section = {"calls_per_hard": 0.5, "calls_per_step": 8, "reply_steps": 3}
+    engine = engine_at(endpoint, offer, **section)
     engine.begin(policy)
     endpoint.down = False
     for number in endpoint.epoch(engine, policy):
@@ -111,7 +111,7 @@ def test_what_the_last_epoch_lost_is_not_given_to_the_next_one(offer: Any, resum
     assert lost == 12
     if resume:
         wait_for_calls(engine)
-        engine = begun_from(engine, endpoint, policy, **p2o)
+        engine = begun_from(engine, endpoint, policy, **section)
     list(epoch(engine, policy))
     assert endpoint.calls == 64 + 64  # half of the 128 hard questions, in each
 
@@ -172,9 +172,9 @@ def test_a_question_whose_call_always_fails_is_given_up_among_others_that_work()
         return f"<template>useless {hash(prompt)}</template>"
 
     policy = Families(count=512, families=1000)
-    p2o = {"failures_per_call": 1, "calls_per_hard": "unlimited", "calls_per_step": 9}
-    p2o["library_size"] = 1_000
-    engine = engine_with(filtered, p2o=p2o)
+    section = {"failures_per_call": 1, "calls_per_hard": "unlimited", "calls_per_step": 9}
+    section["library_size"] = 1_000
+    engine = engine_with(filtered, stream=section)
     engine.begin(policy)
     list(epoch(engine, policy))
     assert 0 < len(refused) <= 4
@@ -249,18 +249,18 @@ def test_the_policy_itself_is_asked_between_two_updates(
     local: Endpoint, reflection: dict[str, Any]
 ) -> None:
     """In the background it would generate while training does."""
-    settings = Settings(p2o={**STREAM, "reply_steps": 3}, reflection=reflection)
+    settings = Settings(stream={"reply_steps": 3}, reflection=reflection)
     engine, policy = Coevolution.from_settings(settings, initial_policy="a folder"), Families()
     run(engine, policy, 2)
     assert local.calls > 0
     state = json.loads(json.dumps(engine.state_dict()))
-    p2o = plugin_states(state)["p2o"]
-    under_way = p2o["reflection"]["under_way"]
+    section = plugin_states(state)["stream"]
+    under_way = section["reflection"]["under_way"]
     assert under_way
     assert all(calls["asked"]["answer"] for calls in under_way)
     under_way[0]["asked"]["answer"] = None  # as of a proposer that did not answer
     body = {name: value for name, value in state.items() if name not in ("checksum", "schema")}
-    body["plugins"]["p2o"] = json.dumps(p2o)
+    body["plugins"]["stream"] = json.dumps(section)
     again = Coevolution.from_settings(settings, initial_policy="a folder")
     again.load_state_dict(seal(body))
     before = local.calls

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from prompt_coevo.algorithms.p2o.stream.evidence import Evidence
-from prompt_coevo.algorithms.p2o.stream.likeness import Growing, LikenessFactory, Unlike, built
+from prompt_coevo.algorithms.stream.evidence import Evidence
+from prompt_coevo.algorithms.stream.likeness import Growing, LikenessFactory, Unlike, built
 from prompt_coevo.context import Context
 from prompt_coevo.policy import Policy
 from prompt_coevo.types import Question

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from prompt_coevo.algorithms.p2o.stream.likeness import none
-from prompt_coevo.algorithms.p2o.stream.numbered import Numbered
+from prompt_coevo.algorithms.stream.likeness import none
+from prompt_coevo.algorithms.stream.numbered import Numbered
 from prompt_coevo.types import Question
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from helpers.families import BATCH, GROUP, Families, Teacher, engine_with, resumed, texts
 from prompt_coevo import Coevolution
-from prompt_coevo.algorithms.p2o.stream import numbered
+from prompt_coevo.algorithms.stream import numbered
 from prompt_coevo.engine.state import plugin_states
 
 LOOK = 16
-FIRST_SIGHT = {"p2o": {"first_sight": True}}
+FIRST_SIGHT = {"stream": {"first_sight": True}}
 
 
 def driven(engine: Coevolution, policy: Families, begin: int, end: int) -> list[Any]:
@@ -55,17 +55,19 @@ def test_a_resumed_run_decides_as_the_whole_one() -> None:
         assert before + after == whole, f"killed after {kill} updates"
 
 
-@pytest.mark.parametrize(("p2o", "ends"), [({"first_sight": True}, 4), ({}, 1)])
+@pytest.mark.parametrize(("section", "ends"), [({"first_sight": True}, 4), ({}, 1)])
 def test_so_many_new_questions_are_an_epoch(
-    monkeypatch: pytest.MonkeyPatch, p2o: dict[str, Any], ends: int
+    monkeypatch: pytest.MonkeyPatch, section: dict[str, Any], ends: int
 ) -> None:
     """Where they may run under templates: else what is on trial waits until questions come again."""
     monkeypatch.setattr(numbered, "_AN_EPOCH", 20)
-    policy, engine = Families(count=LOOK), engine_with(p2o=p2o)
+    policy, engine = Families(count=LOOK), engine_with(stream=section)
     engine.begin(policy)
     driven(engine, policy, 0, 10)
-    assert plugin_states(engine.state_dict())["p2o"]["epoch"] == ends  # 16 looked at, 64 new ones
-    again = plugin_states(resumed(engine, policy, p2o=p2o).state_dict())["p2o"]
+    assert (
+        plugin_states(engine.state_dict())["stream"]["epoch"] == ends
+    )  # 16 looked at, 64 new ones
+    again = plugin_states(resumed(engine, policy, stream=section).state_dict())["stream"]
     assert again["late"] == 64
 
 
@@ -79,7 +81,7 @@ def test_templates_on_trial_do_not_fill_the_library_for_ever(
         Families(count=LOOK, families=1_000),
         Teacher(lambda prompt: f"<template>idea {len(teacher.prompts)}</template>"),
     )
-    engine = engine_with(teacher, p2o={"first_sight": True, "library_size": 8})
+    engine = engine_with(teacher, stream={"first_sight": True, "library_size": 8})
     engine.begin(policy)
     driven(engine, policy, 0, 40)
     early = len(teacher.prompts)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from prompt_coevo.algorithms.p2o.stream import likeness
-from prompt_coevo.algorithms.p2o.stream.likeness import Unlike, Words
+from prompt_coevo.algorithms.stream import likeness
+from prompt_coevo.algorithms.stream.likeness import Unlike, Words
 from prompt_coevo.types import Question
 
 TEXTS = [

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from prompt_coevo.algorithms.p2o.stream.evidence import Belief
-from prompt_coevo.algorithms.p2o.stream.library import Template
+from prompt_coevo.algorithms.stream.evidence import Belief
+from prompt_coevo.algorithms.stream.library import Template
 
 
 def draw_members(

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from helpers.likeness import SharedValue
-from prompt_coevo.algorithms.p2o.stream import evidence as module
-from prompt_coevo.algorithms.p2o.stream.evidence import Evidence
-from prompt_coevo.algorithms.p2o.stream.likeness import Alike, Unlike
+from prompt_coevo.algorithms.stream import evidence as module
+from prompt_coevo.algorithms.stream.evidence import Evidence
+from prompt_coevo.algorithms.stream.likeness import Alike, Unlike
 from prompt_coevo.errors import PluginError
 
 TOPICS = SharedValue(["a", "a", "b", "b"], weight=0.5)

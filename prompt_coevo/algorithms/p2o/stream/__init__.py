@@ -1,1 +1,0 @@
-"""The search without phases: every training group of a hard question is an evaluation of templates."""

@@ -1,0 +1,59 @@
+"""The stream: templates for hard questions, tried and used inside training's own groups."""
+
+import math
+from typing import Final, Literal
+
+from prompt_coevo.algorithms.stream.settings import StreamSettings
+from prompt_coevo.settings.method import Cost, Foresight, Method, Workload
+
+
+def _estimate(section: StreamSettings, workload: Workload) -> Cost:
+    limit = section.calls_for(workload.questions)
+    # A step trains on one question at least.
+    calls = int(min(limit, section.calls_per_step * workload.questions))
+    late = "; no template is used in the first epoch without stream.first_sight"
+    note = f", if all questions are hard{'' if section.first_sight else late}"
+    return Cost("in an epoch", 0, calls, note)
+
+
+def _foresee(section: StreamSettings, workload: Workload) -> Foresight:
+    return Foresight(
+        never=_no_template(section, workload),
+        shown=section.failures_per_call,
+        unknown=_unknown(section, workload),
+    )
+
+
+def _no_template(section: StreamSettings, workload: Workload) -> str | None:
+    """Say why no rollout could ever have a template."""
+    if workload.steps is not None and workload.steps <= section.reply_steps:
+        return (
+            f"no template will ever be used, because the run has {workload.steps} steps and the first "
+            f"reply is used after {section.reply_steps} (stream.reply_steps); train longer"
+        )
+    if section.first_sight or workload.epochs is None or workload.epochs > 1:
+        return None
+    return (
+        f"no template will ever be used, because the run has {workload.in_epochs} and meets no question "
+        "twice; set stream.first_sight = true, or train for more"
+    )
+
+
+def _unknown(section: StreamSettings, workload: Workload) -> Literal["epochs", "steps"] | None:
+    """Return which length `_no_template` misses. An epoch has one step at least."""
+    if workload.epochs is None and not section.first_sight:
+        return "epochs"
+    if workload.steps is None and math.ceil(workload.epochs or 1) <= section.reply_steps:
+        return "steps"
+    return None
+
+
+METHOD: Final = Method(
+    "stream",
+    plugin="prompt_coevo.algorithms.stream.plugin:Stream",
+    section=StreamSettings,
+    provides=frozenset({"template"}),
+    may_distil=True,
+    estimate=_estimate,
+    foresee=_foresee,
+)

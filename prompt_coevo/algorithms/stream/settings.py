@@ -1,0 +1,63 @@
+"""The section `stream`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from prompt_coevo.algorithms.hard_questions.settings import Hardness, HardQuestionSettings
+from prompt_coevo.registry import unknown
+
+
+class StreamSettings(HardQuestionSettings):
+    """A search for templates that never stops training: the default method."""
+
+    may_change = frozenset({"calls_per_hard", "calls_per_step"})
+    method = "stream"
+
+    hardness: Hardness = "bare"
+    """`bare` judges a question by the members of its group without a template, so that what a template
+    solves is not taken for learnt; `literal` by the whole group, as P2O's eq. 4 says."""
+    calls_per_hard: float | Literal["unlimited"] = 1.0
+    """Reflection calls of an epoch for every hard question, at most."""
+    calls_per_step: int = Field(default=4, ge=1)
+    """Reflection calls that begin after a weight update, at most."""
+    reply_steps: int = Field(default=1, ge=1)
+    """Weight updates until a reply is used. It is waited for if it is not there by then."""
+    failures_per_call: int = Field(default=4, ge=1)
+    """Failed responses that a call shows, at most; those to the questions most alike."""
+    bare_members: int = Field(default=1, ge=1)
+    """Members of a hard question's group that run without a template."""
+    trial_members: int = Field(default=2, ge=1)
+    """Members of a hard question's group that may run under a template on trial."""
+    proof: bool = True
+    """A template comes into use on a success on a hard question that its proposer did not see, where one
+    is like those that it saw; so it cannot just hold their answers."""
+    first_sight: bool = False
+    """Half of a group may run under templates although the question was not yet measured. A run of a
+    single epoch learns nothing from templates without it, one of two epochs little."""
+    library_size: int = Field(default=256, ge=1)
+    """Templates in use, at most."""
+    likeness: str = "words"
+    """How it knows which questions are alike: `words` that they share, `none`, the name of an installed
+    one, or `module:attribute`."""
+
+    @property
+    def asks_in_background(self) -> bool:
+        return True
+
+    @field_validator("likeness")
+    @classmethod
+    def _removed(cls, name: str) -> str:
+        if name in ("column", "encoder"):
+            raise ValueError(
+                f'"{name}" was removed: name a function of yours as module:attribute, which compares '
+                "questions by their texts and columns"
+            )
+        return name
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        yield from unknown("likenesses", (self.likeness,), "stream.likeness")
