@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # GRPO with OpenRLHF on questions of your own, on one GPU. The module's name and the two flags in COEVO, marked with
-# `# new`, add P2O.
+# `# new`, add the method stream.
 #
 # Not tried on GPUs yet: here only the arguments are tested. The reflection model's key comes from the
 # environment (OPENAI_API_KEY), never from here: OpenRLHF prints its arguments.
@@ -12,7 +12,7 @@ REWARD=${REWARD:-$(cd "$(dirname "$0")" && pwd)/quickstart_reward.py}
 
 COMMAND=prompt_coevo.adapters.openrlhf # new, in place of openrlhf.cli.train_ppo_ray
 COEVO=(
-    --coevo.method p2o # new
+    --coevo.method stream # new
     --coevo.reflection.model "${REFLECTION_MODEL:-openai/gpt-5}" # new
 )
 

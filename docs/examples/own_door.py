@@ -177,7 +177,7 @@ def demonstrate(epochs: int = 8, seed: int = 0) -> dict[str, float]:
         for n, task in enumerate(tasks[:64])
     ]
     p2o = {
-        "search_backend": "waves",
+        "overspend": "never",
         "dev_size": 16,
         "minibatch_size": 6,
         "search_budget": 600,
@@ -187,7 +187,12 @@ def demonstrate(epochs: int = 8, seed: int = 0) -> dict[str, float]:
         "GRPO": OwnTrainer,
         "GRPO and P2O": lambda *arguments: OwnDoor(
             *arguments,
-            settings=Settings(p2o=p2o, reflection={"function": FactsTeacher(seed=seed)}, seed=seed),
+            settings=Settings(
+                algorithms="p2o",
+                p2o=p2o,
+                reflection={"function": FactsTeacher(seed=seed)},
+                seed=seed,
+            ),
         ),
     }
     results = {}

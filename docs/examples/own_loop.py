@@ -1,4 +1,4 @@
-"""A small GRPO loop in numpy. The lines marked with `# new` add P2O; without them it is plain GRPO.
+"""A small GRPO loop in numpy. The lines marked with `# new` add stream; without them it is plain GRPO.
 
     python docs/examples/own_loop.py
 

@@ -1,4 +1,4 @@
-"""GRPO with TRL on questions of your own. Four lines, marked with `# new`, add P2O.
+"""GRPO with TRL on questions of your own. Four lines, marked with `# new`, add stream, the default method.
 
     python docs/examples/trl_quickstart.py --questions questions.jsonl --model Qwen/Qwen3-0.6B \
         --reflection_model openai/gpt-5 --output_dir out --num_train_epochs 5

@@ -97,8 +97,8 @@ COEVO=(
     +coevo=p2o
     coevo.reflection.model="${REFLECTION_MODEL}"
     coevo.context_distillation=True
-    coevo.p2o.search_backend=waves
     coevo.p2o.hardness=literal
+    coevo.p2o.overspend=never # the paper tests the budget between waves alone
     coevo.p2o.tau=0.2 # "nearly zero": with K = 6, all fail or one success
     coevo.p2o.search_every=epoch
     coevo.p2o.beam_width=16

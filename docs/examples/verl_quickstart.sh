@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# GRPO with VeRL on questions of your own, on one GPU. The two arguments in COEVO, marked with `# new`, add P2O.
+# GRPO with VeRL on questions of your own, on one GPU. The two arguments in COEVO, marked with `# new`, add stream.
 #
 # Not tried on GPUs yet: here only the configuration is tested. The reflection model's key comes from the
 # environment (OPENAI_API_KEY), never from here.
@@ -10,7 +10,7 @@ DATA=${DATA:-$HOME/data/questions}
 REWARD=${REWARD:-$(cd "$(dirname "$0")" && pwd)/quickstart_reward.py}
 
 COEVO=(
-    +coevo=p2o # new
+    +coevo=stream # new
     coevo.reflection.model="${REFLECTION_MODEL:-openai/gpt-5}" # new
 )
 

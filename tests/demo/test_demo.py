@@ -1,4 +1,5 @@
-"""The claims: the stream learns what GRPO cannot, INSPO what a static instruction does not. As a user runs it."""
+"""The claims, as a user runs them: the stream learns what GRPO cannot, INSPO what a static instruction does
+not."""
 
 from __future__ import annotations
 

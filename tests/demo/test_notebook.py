@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebooks" / "p2o_in_two_minutes.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebooks" / "two_minutes.ipynb"
 
 # Cells are plain Python, so that a kernel is not needed: each is compiled by itself, and all share one
 # namespace. What stands last in a cell is not shown.
@@ -42,7 +42,7 @@ def test_its_cells_run_and_the_policy_learns_what_it_did_not_know(tmp_path: Path
         check=False,
     )
     assert run.returncode == 0, run.stderr[-4000:]
-    assert "p2o.tua" in run.stdout  # the mistake that it shows is told
+    assert "stream.tua" in run.stdout  # the mistake that it shows is told
     (result,) = re.findall(r"^RESULT (\S+) (\S+) (\d+)$", run.stdout, re.MULTILINE)
     before, after, steps = map(float, result)
     assert steps == 48

@@ -1,4 +1,5 @@
-"""Runs of P2O or the stream in the real GRPOTrainer on the demo's world: settings, an ideal teacher, the journal."""
+"""Runs of P2O or the stream in the real GRPOTrainer on the demo's world: settings, an ideal teacher, the
+journal."""
 
 from __future__ import annotations
 

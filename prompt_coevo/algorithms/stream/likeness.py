@@ -73,8 +73,8 @@ def built(factory: LikenessFactory, context: Context, questions: Iterable[Questi
     except Exception as error:
         name = context.settings.section(StreamSettings).likeness
         raise PluginError(
-            f"stream.likeness = {name!r} cannot be made: {type(error).__name__}: {error}; mend it, or choose "
-            "another one"
+            f"stream.likeness = {name!r} cannot be made: {type(error).__name__}: {error}; mend it, or "
+            "choose another one"
         ) from error
 
 

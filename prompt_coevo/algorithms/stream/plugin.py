@@ -296,8 +296,8 @@ class Stream:
         if not self._warned:
             self._warned = True
             reason = (
-                f"stream.bare_members = {self._settings.bare_members} leaves none of the {size} rollouts of "
-                "a group for templates"
+                f"stream.bare_members = {self._settings.bare_members} leaves none of the {size} rollouts "
+                "of a group for templates"
             )
             self._context.note("no_room_for_templates", reason=reason)
             logger.warning("%s; lower it, or make the groups larger", reason)

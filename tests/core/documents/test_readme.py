@@ -22,7 +22,13 @@ def seconds(arm: str, of: str) -> tuple[int, int]:
 
 def test_what_it_is_and_for_whom_stands_before_any_command() -> None:
     before = SCREEN.split("```")[0]
-    for part in ("a plugin for\nyour existing trainer", "For people who", "**P2O**", "**INSPO**"):
+    for part in (
+        "a plugin for\nyour existing trainer",
+        "For people who",
+        "**P2O**",
+        "**stream**",
+        "**INSPO**",
+    ):
         assert part in before, part
     assert len(re.findall(r"^!\[", before, re.MULTILINE)) == 1
 
@@ -37,12 +43,12 @@ def test_the_first_screen_has_one_callback_and_two_commands() -> None:
 
 
 def test_the_demos_time_is_that_of_the_recorded_runs() -> None:
-    grpo, p2o = seconds("grpo", "cpu_seconds"), seconds("stream", "cpu_seconds")
+    grpo, stream = seconds("grpo", "cpu_seconds"), seconds("stream", "cpu_seconds")
     told = " ".join(SCREEN.split())
-    assert f"of {min(*grpo, *p2o)} to {max(*grpo, *p2o)} [seconds of CPU time]" in told
+    assert f"of {min(*grpo, *stream)} to {max(*grpo, *stream)} [seconds of CPU time]" in told
     text = " ".join(DEMO.split())
     assert f"took {grpo[0]} to {grpo[1]} seconds of CPU time" in text
-    assert f"one of P2O {p2o[0]} to {p2o[1]}" in text
+    assert f"one of stream {stream[0]} to {stream[1]}" in text
     clock = (*seconds("grpo", "seconds"), *seconds("stream", "seconds"))
     assert "by the clock {} to {} and {} to {}".format(*clock) in text
 
