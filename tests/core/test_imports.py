@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from prompt_coevo import registry
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
     ("prompt_coevo", "prompt_coevo"),
@@ -201,6 +203,24 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     modules = sources()
     graph = {name: imported_modules(path, modules) for name, path in modules.items()}
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
+def test_no_file_outside_a_methods_folder_makes_a_case_for_it() -> None:
+    """Neither by its name, nor by a setting of it, nor by its section's field."""
+    methods = {path.name for path in (ROOT / "prompt_coevo" / "algorithms").iterdir()}
+    methods &= set(registry.names("methods"))
+    assert methods == {"hints", "inspo", "p2o", "stream"}
+    allowed = {"algorithms", "demo", "smoke", "registry", "removed"}
+    found = []
+    for module, path in sources().items():
+        if module.partition(".")[2].split(".")[0] in allowed:
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            text = getattr(node, "value", None) if isinstance(node, ast.Constant) else None
+            named = isinstance(text, str) and re.split(r"[.=]", text)[0] in methods
+            if named or (isinstance(node, ast.Attribute) and node.attr in methods):
+                found.append(f"{module}: {ast.unparse(node)}")
+    assert found == []
 
 
 def test_every_package_is_in_the_wheel() -> None:
