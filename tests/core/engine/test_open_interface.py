@@ -29,6 +29,7 @@ from prompt_coevo.errors import PluginError, SettingsError
 from prompt_coevo.placement import Placement
 from prompt_coevo.proposals import Reply
 from prompt_coevo.settings.method import Cost, may_distil
+from prompt_coevo.settings.reflection import ReflectionSettings
 
 Offer = Callable[[registry.Kind, str, Any], None]
 
@@ -236,6 +237,28 @@ def test_all_mistakes_are_told_at_once() -> None:
 def test_settings_that_would_do_nothing_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         Settings(**values)
+
+
+class PatientSettings(Section):
+    waits: bool = False
+
+    @property
+    def asks_in_background(self) -> bool:
+        return not self.waits
+
+    def problems_beside(self, reflection: ReflectionSettings) -> Iterator[str]:
+        if reflection.max_tokens < 100:
+            yield "plugins.patient needs reflection.max_tokens of 100 at least"
+
+
+def test_a_methods_section_says_what_it_asks_of_the_reflection_model(offer: Offer) -> None:
+    offer("methods", "patient", Method("patient", plugin=Loud, section=PatientSettings))
+    function = {"function": str, "total_timeout_s": 3.0}
+    Settings(algorithms="patient", reflection=function)
+    with pytest.raises(SettingsError, match=r"total_timeout_s has no effect .* training waits for"):
+        Settings(algorithms="patient", reflection=function, plugins={"patient": {"waits": True}})
+    with pytest.raises(SettingsError, match="plugins.patient needs reflection.max_tokens"):
+        Settings(algorithms="patient", reflection={"model": "openai/x", "max_tokens": 50})
 
 
 def test_no_algorithm_and_no_plugin_that_acts_is_said(caplog: pytest.LogCaptureFixture) -> None:
