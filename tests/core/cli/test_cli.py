@@ -80,12 +80,12 @@ def test_an_instructions_cost_is_estimated() -> None:
             ["settings", "--config", "/nope.yaml"],
             "error: the settings file /nope.yaml cannot be read",
         ),
-        (["demo", "--arms", "ppo"], "error: there is no arm 'ppo'; known: grpo, grpo-twice"),
+        (["demo", "--arms", "ppo"], "error: there is no arm 'ppo'; known: grpo, stream, waves"),
         (["demo", "--api-base", "x"], "error: --api-base needs --reflection-lm"),
         (["smoke", "ppo"], "error: there is no door 'ppo'; known: trl, verl, openrlhf"),
         (
             ["smoke", "trl", "--only", "p2o,nope"],
-            "error: there is no variant 'nope' with TRL; known: p2o, stream, inspo, band, templated",
+            "error: there is no variant 'nope' with TRL; known: p2o, stream, inspo, lora",
         ),
         (
             ["smoke", "verl", "--cpu"],
