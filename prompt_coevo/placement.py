@@ -7,9 +7,9 @@ language model are only ever concatenated: nothing here formats, evaluates or re
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 from prompt_coevo.errors import DatasetError, SettingsError
 
@@ -51,13 +51,55 @@ def fill(layout: str, **values: str) -> str:
     return _PLACEHOLDER.sub(lambda match: values[match[1]], layout)
 
 
+class RenderedChat(str):
+    """A text prompt that is a chat already, with the place of its last user's text.
+
+    `system` is the text of its system message. Found by `prompt_coevo.rendered`.
+    """
+
+    start: int
+    end: int
+    system: str | None
+    _with_system: Callable[[str, str], str]
+
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        start: int,
+        end: int,
+        system: str | None,
+        with_system: Callable[[str, str], str],
+    ) -> Self:
+        """`with_system` puts an instruction into a text of this kind, as its system message."""
+        chat = cls(text)
+        chat.start, chat.end, chat.system, chat._with_system = start, end, system, with_system
+        return chat
+
+    @property
+    def question(self) -> str:
+        """The last user's text."""
+        return str(self)[self.start : self.end]
+
+    def edited(self, edit: Callable[[str], str]) -> RenderedChat:
+        """Edit the last user's text."""
+        text, question = str(self), edit(self.question)
+        whole = text[: self.start] + question + text[self.end :]
+        end = self.start + len(question)
+        return RenderedChat.of(whole, self.start, end, self.system, self._with_system)
+
+    def with_system(self, instruction: str) -> str:
+        """Make the instruction the system message. Raises DatasetError where there is no place for one."""
+        return self._with_system(str(self), instruction)
+
+
 @dataclass(frozen=True)
 class Placement:
     """How instruction and template are put into a prompt.
 
     `instruction`: `"system"` makes it the system message of a chat (a system message that is
     already there is replaced), `"prefix"` puts it in front of the last user message. A string
-    prompt has no system message, so there both modes put it in front.
+    prompt has no system message, so there both modes put it in front, unless it is a `RenderedChat`.
     """
 
     instruction: Literal["system", "prefix"] = "system"
@@ -75,17 +117,21 @@ class Placement:
                 prompt, lambda text: fill(self.template_layout, template=template, question=text)
             )
         if instruction:
+            if self.instruction == "system" and isinstance(prompt, RenderedChat):
+                return prompt.with_system(instruction)
             if self.instruction == "system" and not isinstance(prompt, str):
                 return _with_system_message(prompt, instruction)
             prompt = _edit_question(
                 prompt,
                 lambda text: fill(self.instruction_layout, instruction=instruction, prompt=text),
             )
-        return prompt
+        return str(prompt) if isinstance(prompt, RenderedChat) else prompt
 
 
 def question_text(prompt: Prompt) -> str:
     """The question as one text: the string itself, or the text of the last user message."""
+    if isinstance(prompt, RenderedChat):
+        return prompt.question
     if isinstance(prompt, str):
         return prompt
     return _message_text(prompt[_last_user_message(prompt)])
@@ -93,12 +139,16 @@ def question_text(prompt: Prompt) -> str:
 
 def system_message(prompt: Prompt) -> str | None:
     """The text of a chat's system message, None if it has none."""
+    if isinstance(prompt, RenderedChat):
+        return prompt.system
     if isinstance(prompt, str) or not prompt or prompt[0].get("role") != "system":
         return None
     return _message_text(prompt[0])
 
 
 def _edit_question(prompt: Prompt, edit: Any) -> Prompt:
+    if isinstance(prompt, RenderedChat):
+        return prompt.edited(edit)
     if isinstance(prompt, str):
         return str(edit(prompt))
     messages = list(prompt)

@@ -11,7 +11,7 @@ from prompt_coevo.placement import Prompt
 def encode(processing_class: Any, text: str) -> list[int]:
     """The ids of a text, without any special tokens around it."""
     tokenizer = getattr(processing_class, "tokenizer", processing_class)
-    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    ids: list[int] = tokenizer(str(text), add_special_tokens=False)["input_ids"]
     return ids
 
 

@@ -14,6 +14,7 @@ from prompt_coevo.doors.placed_text import PlacedPrompt
 from prompt_coevo.doors.questions import QuestionIndex, content_id
 from prompt_coevo.doors.rows import Row
 from prompt_coevo.placement import Prompt
+from prompt_coevo.rendered import ChatReader
 from prompt_coevo.settings import Settings
 from prompt_coevo.types import Assignment
 
@@ -28,6 +29,7 @@ class CoevoPromptDataset(PromptDataset):
         self._input_key: str = data.input_key
         self._label_key: str | None = data.label_key
         self._is_chat: bool = data.apply_chat_template
+        self._read_chat = ChatReader(self.tokenizer)
         pairs = zip(self.prompts, self.labels, strict=True)
         self._handed_on = HandedOn(pairs, "prompt and label")
 
@@ -41,7 +43,9 @@ class CoevoPromptDataset(PromptDataset):
         prompt = row[self._input_key]
         if self._is_chat and isinstance(prompt, str):
             return [{"role": "user", "content": prompt}]
-        return prompt if isinstance(prompt, str) else list(prompt)
+        if isinstance(prompt, str):
+            return prompt if self.input_template else self._read_chat(prompt)
+        return list(prompt)
 
     def label(self, row: Row) -> object:
         """The label of a raw row, as OpenRLHF reads it: a text, or whatever the reward function reads."""
@@ -52,7 +56,7 @@ class CoevoPromptDataset(PromptDataset):
         if not isinstance(prompt, str):
             template = self.tokenizer.apply_chat_template
             return str(template(prompt, tokenize=False, add_generation_prompt=True))
-        return str(self.input_template.format(prompt)) if self.input_template else prompt
+        return str(self.input_template.format(prompt) if self.input_template else prompt)
 
     def place(self, assignment: Assignment, row: Row, question: str | None = None) -> str:
         """The prompt that a rollout is sampled with.

@@ -27,6 +27,7 @@ from prompt_coevo.doors.rows import Row
 from prompt_coevo.doors.texts import Completion, completion_text
 from prompt_coevo.errors import HostError
 from prompt_coevo.placement import Prompt
+from prompt_coevo.rendered import ChatReader
 from prompt_coevo.settings import Settings
 from prompt_coevo.types import Assignment, Candidate
 
@@ -44,11 +45,13 @@ class GenerationDoor:
         engine: RankedEngine,
         questions: QuestionIndex,
         policy: TrlPolicy,
+        read_chat: ChatReader,
     ) -> None:
         self._trainer = trainer
         self._engine = engine
         self._questions = questions
         self._policy = policy
+        self._read_chat = read_chat
         self._late_rows = LateRows(questions, engine, policy)
         self._exchange = PromptExchange(trainer)
         self._ratio = DistilRatio(trainer, settings)
@@ -105,9 +108,10 @@ class GenerationDoor:
     ) -> Generated:
         if not self._assigned:
             return original(prompts)  # somebody's own call, outside a round
+        read = [self._read_chat(prompt) for prompt in prompts]
 
         def place() -> list[Prompt]:
-            pairs = zip(self._assigned, prompts, strict=True)
+            pairs = zip(self._assigned, read, strict=True)
             return [assignment.rollout_prompt(prompt) for assignment, prompt in pairs]
 
         if self._policy.active is not None:
@@ -117,7 +121,7 @@ class GenerationDoor:
             return result
         self._reached.add("_generate")
         self._rolled_out = [list(ids) for ids in result[0]]
-        self._trained = self._exchange.apply(self._assigned, prompts, self._rolled_out)
+        self._trained = self._exchange.apply(self._assigned, read, self._rolled_out)
         if self._round.distilled_somewhere:
             self._ratio.begin(self._rolled_out, [one.distilled for one in self._assigned])
         return (self._trained, *result[1:])

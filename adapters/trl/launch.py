@@ -33,6 +33,7 @@ from prompt_coevo.doors.streams import index_stream, is_stream
 from prompt_coevo.doors.trackers.texts import Texts, Writing
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
+from prompt_coevo.rendered import ChatReader
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import Workload
 
@@ -68,7 +69,8 @@ class CoevoCallback(TrainerCallback):
             timedelta(seconds=trainer.args.ddp_timeout),
             "ddp_timeout",
         )
-        questions = _index(trainer, settings, ranks)
+        self._read_chat = ChatReader(trainer.processing_class)
+        questions = _index(trainer, settings, ranks, self._read_chat)
         self._questions = questions
         self._dataset = trainer.train_dataset
         self.engine: Coevolution | None = None
@@ -89,7 +91,9 @@ class CoevoCallback(TrainerCallback):
         self._writing = Writing()
         engine = RankedEngine(self.engine, ranks)
         self.policy = TrlPolicy(trainer, questions, engine, settings.seed)
-        self._door = GenerationDoor(trainer, settings, engine, questions, self.policy)
+        self._door = GenerationDoor(
+            trainer, settings, engine, questions, self.policy, self._read_chat
+        )
         self._epochs = Epochs(questions)
         self._is_open = False
         self._ranks = ranks
@@ -194,7 +198,7 @@ class CoevoCallback(TrainerCallback):
         if dataset is self._dataset:
             return
         check_trainer(self._trainer)
-        questions = _index(self._trainer, self._settings, self._ranks)
+        questions = _index(self._trainer, self._settings, self._ranks, self._read_chat)
         changed = questions.identity != self._questions.identity
         self._questions.become(questions)
         self._dataset = dataset
@@ -224,12 +228,14 @@ class CoevoCallback(TrainerCallback):
         raise SystemExit(self._ranks.broadcast(found[0] if found else None))
 
 
-def _index(trainer: Trainer, settings: Settings, ranks: Ranks) -> QuestionIndex:
+def _index(
+    trainer: Trainer, settings: Settings, ranks: Ranks, read_chat: ChatReader
+) -> QuestionIndex:
     dataset = trainer.train_dataset
     if is_stream(dataset):
-        questions = index_stream(dataset, settings, ranks)
+        questions = index_stream(dataset, settings, ranks, read_chat)
     else:
-        questions = index_columns(dataset, settings)
+        questions = index_columns(dataset, settings, read_chat=read_chat)
     check_prompts(trainer, questions)
     return questions
 

@@ -30,6 +30,7 @@ def index_columns(
     *,
     prompt: Callable[[Row], Prompt] | None = None,
     content: Callable[[Row], object] | None = None,
+    read_chat: Callable[[Prompt], Prompt] = lambda prompt: prompt,
     streamed: bool = False,
 ) -> QuestionIndex:
     """The questions of a dataset with the columns that the settings name.
@@ -37,7 +38,8 @@ def index_columns(
     `dataset` is a Dataset or a list of rows. `prompt` reads a row's prompt, which is otherwise in the
     column `prompt`; `content` tells questions apart where the settings name no column with an id. By
     default it is prompt and truth, or where there is no truth, prompt and all other columns that can be
-    written as JSON: a reward may read them. `streamed` is QuestionIndex's.
+    written as JSON: a reward may read them. `read_chat` finds the parts of a prompt that is a rendered
+    chat (`rendered.ChatReader`). `streamed` is QuestionIndex's.
 
     Raises DatasetError if the dataset is empty, lacks a column,
     has prompts that a template cannot be put into, or has one id for two different questions.
@@ -51,7 +53,7 @@ def index_columns(
     columns = list(getattr(dataset, "column_names", None) or dataset[0])
     if prompt is None:
         require_column("prompt", columns, " (what the policy is trained on)")
-    read = prompt or (lambda row: row["prompt"])
+    read = prompt or (lambda row: read_chat(row["prompt"]))
     id_column = settings.question_id_column
     if id_column is not None:
         require_column(id_column, columns, " (question_id_column)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from prompt_coevo.doors.rows import Row
 from prompt_coevo.engine.identity import Dataset
 from prompt_coevo.errors import DatasetError, StateError
 from prompt_coevo.markers import PROJECT
+from prompt_coevo.placement import Prompt
 from prompt_coevo.settings import Settings
 
 logger = logging.getLogger(PROJECT)
@@ -33,7 +34,12 @@ def is_stream(dataset: Any) -> bool:
     return any(kind.__name__ == "IterableDataset" for kind in type(dataset).__mro__)
 
 
-def index_stream(dataset: Any, settings: Settings, ranks: Ranks = ALONE) -> QuestionIndex:
+def index_stream(
+    dataset: Any,
+    settings: Settings,
+    ranks: Ranks = ALONE,
+    read_chat: Callable[[Prompt], Prompt] = lambda prompt: prompt,
+) -> QuestionIndex:
     """The questions of a stream's first 1 000 rows; others are learned when training meets them.
 
     Rank 0 looks, and all ranks know the same rows. A stream that begins otherwise when it is begun again
@@ -44,7 +50,7 @@ def index_stream(dataset: Any, settings: Settings, ranks: Ranks = ALONE) -> Ques
     rows, same = ranks.broadcast(_looked_at(dataset) if ranks.is_main else None)
     if not rows:
         raise DatasetError("the training dataset is empty; give the trainer at least one question")
-    questions = index_columns(rows, settings, streamed=True)
+    questions = index_columns(rows, settings, read_chat=read_chat, streamed=True)
     if same:
         logger.info(
             "the training dataset is a stream: %d questions of its first %d rows are known, and what a "

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from prompt_coevo.errors import HostError
-from prompt_coevo.placement import Placement, Prompt
+from prompt_coevo.placement import Placement, Prompt, RenderedChat
 from prompt_coevo.policy import Policy
 from prompt_coevo.preflight.page import Line, Status, plural
 from prompt_coevo.settings.method import Job
@@ -115,6 +115,8 @@ def _advice(kinds: Collection[Job], placement: Placement) -> str:
 
 def _shape(prompt: Prompt) -> Shape:
     """What decides how a candidate is placed: text or chat, its roles, texts or parts."""
+    if isinstance(prompt, RenderedChat):
+        return ("rendered chat", "without a system message" if prompt.system is None else "system")
     if isinstance(prompt, str):
         return ("text",)
     roles: list[str] = []
