@@ -146,7 +146,10 @@ def coevo_load_state(state: dict[str, Any]) -> None:
 
 @hookspec
 def coevo_metrics() -> dict[str, float] | None:
-    """Finite numbers for the host's logger; the engine adds the prefix `coevo/`."""
+    """Finite numbers for the host's logger; the engine adds the prefix `coevo/`.
+
+    Totals, and how things stand now; a number of the last round alone is an `OfRound`.
+    """
 
 
 @hookspec

@@ -300,6 +300,13 @@ class Group:
         return math.fsum(rewards) / len(rewards) if rewards else None
 
 
+class OfRound(float):
+    """A metric of the last round alone, in place of a total or of how things stand now.
+
+    A host that writes its log every few steps writes the mean of these, and of others the last one.
+    """
+
+
 @dataclass(frozen=True)
 class Summary:
     """What came of a run, in one sentence. `for_nothing` says that nothing did."""

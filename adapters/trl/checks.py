@@ -21,14 +21,16 @@ logger = logging.getLogger(PROJECT)
 
 def check_trainer(trainer: Trainer) -> None:
     """Raise HostError for a trainer, or a configuration of one, that the adapter cannot serve."""
-    if not isinstance(trainer, (GRPOTrainer, RLOOTrainer)):
+    # Unsloth puts classes of its own into `trl`, perhaps after this file was imported.
+    if not isinstance(trainer, (GRPOTrainer, RLOOTrainer, trl.GRPOTrainer, trl.RLOOTrainer)):
         name = type(trainer).__name__
         if "Async" in name:
             raise HostError(
                 f"{name} samples in a separate process that prompt_coevo cannot reach; use GRPOTrainer"
             )
         raise HostError(
-            f"prompt_coevo works with GRPOTrainer and RLOOTrainer of TRL, not with {name}"
+            "prompt_coevo works with GRPOTrainer and RLOOTrainer of TRL, not with "
+            f"{type(trainer).__module__}.{name}"
         )
     if trl.__version__ == "1.15.0":
         raise HostError("TRL 1.15.0 cannot train without triton; install 1.14 or 1.16")

@@ -25,6 +25,7 @@ from prompt_coevo.adapters.trl.seat import Seat
 from prompt_coevo.adapters.trl.trackers import open_trackers
 from prompt_coevo.doors.columns import index_columns
 from prompt_coevo.doors.due import Due
+from prompt_coevo.doors.given_settings import GivenSettings, settings_of
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.ranked_engine import RankedEngine
@@ -36,17 +37,20 @@ from prompt_coevo.errors import HostError
 from prompt_coevo.rendered import ChatReader
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import Workload
+from prompt_coevo.types import OfRound
 
 
 class CoevoCallback(TrainerCallback):
     """Co-evolution for a GRPOTrainer or RLOOTrainer.
 
-    >>> trainer.add_callback(CoevoCallback(trainer, settings))  # doctest: +SKIP
+    >>> trainer.add_callback(CoevoCallback(trainer, reflection="openai/gpt-5"))  # doctest: +SKIP
 
-    `settings` are a Settings object, a mapping, or nothing (environment and defaults). `plugins` are
-    registered by name. Trainer, settings and dataset are checked here, before training: raises
-    SettingsError, DatasetError or HostError. The reflection model is asked for a sign of life when
-    training begins, which raises PreflightError; so does `preflight.dry_run` end there, by SystemExit.
+    Keywords are settings. `settings` are more of them: a mapping, the path of a TOML or YAML file, or in
+    place of both a Settings object. `plugins` are registered by name.
+
+    Trainer, settings and dataset are checked here, before training: raises SettingsError, DatasetError or
+    HostError. The reflection model is asked for a sign of life when training begins, which raises
+    PreflightError; so does `preflight.dry_run` end there, by SystemExit.
 
     A trainer has one: another one that is built for it takes this one's place.
     """
@@ -54,13 +58,13 @@ class CoevoCallback(TrainerCallback):
     def __init__(
         self,
         trainer: Trainer,
-        settings: Settings | Mapping[str, object] | None = None,
+        settings: GivenSettings = None,
         *,
         plugins: Mapping[str, object] | None = None,
+        **values: object,
     ) -> None:
         check_trainer(trainer)
-        if not isinstance(settings, Settings):
-            settings = Settings(**(settings or {}))
+        settings = settings_of(settings, values)
         self._trainer = trainer
         self._settings = settings
         ranks = Ranks(
@@ -175,8 +179,10 @@ class CoevoCallback(TrainerCallback):
         last = state.global_step >= state.max_steps or control.should_training_stop
         self.policy.lead(lambda engine: engine.step_end(self.policy, last=last))
         if self.engine is not None:
+            logged = self._trainer._metrics["train"]
             for name, value in self.engine.metrics().items():
-                self._trainer._metrics["train"][name].append(value)
+                # TRL writes the mean of what is in the list.
+                logged[name] = [*(logged[name] if isinstance(value, OfRound) else ()), value]
         self._show(state.global_step, last=last)
 
     def on_train_end(
@@ -242,11 +248,15 @@ def _index(
 
 def attach(
     trainer: Trainer,
-    settings: Settings | Mapping[str, object] | None = None,
+    settings: GivenSettings = None,
     *,
     plugins: Mapping[str, object] | None = None,
+    **values: object,
 ) -> CoevoCallback:
-    """Add a CoevoCallback to the trainer and return it."""
-    callback = CoevoCallback(trainer, settings, plugins=plugins)
+    """Add a CoevoCallback to the trainer and return it; arguments and errors are the callback's.
+
+    >>> attach(trainer, reflection="openai/gpt-5")  # doctest: +SKIP
+    """
+    callback = CoevoCallback(trainer, settings, plugins=plugins, **values)
     trainer.add_callback(callback)
     return callback

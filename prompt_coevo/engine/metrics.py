@@ -9,6 +9,7 @@ from typing import Any
 from prompt_coevo import hookspecs
 from prompt_coevo.engine.desk import Desk
 from prompt_coevo.markers import PROJECT
+from prompt_coevo.types import OfRound
 
 logger = logging.getLogger(PROJECT)
 
@@ -37,7 +38,10 @@ class Metrics:
     def _numbers(self, plugin: str, values: Any) -> dict[str, float]:
         """The finite ones; a plugin that answers something else is reported."""
         try:
-            numbers = {str(name): float(value) for name, value in values.items()}
+            numbers = {
+                str(name): value if isinstance(value, OfRound) else float(value)
+                for name, value in values.items()
+            }
         except (AttributeError, TypeError, ValueError, OverflowError) as error:
             self._desk.plugins.report(plugin, "coevo_metrics", error)
             return {}

@@ -17,6 +17,13 @@ Path: TypeAlias = tuple[str, ...]
 Source: TypeAlias = tuple[str, Mapping[str, Any]]
 """Where values stand ("the file coevo.yaml"; "" for the caller's own), and the values."""
 
+_ALIASES: Final[Mapping[str, str]] = {
+    "method": "algorithms",
+    "methods": "algorithms",
+    "model": "reflection.model",
+    "teacher": "reflection.model",
+}
+"""What people call a setting."""
 # A value that is taken out may bare another wrong one, as in a list; then that is the end.
 _ROUNDS: Final = 4
 
@@ -82,6 +89,8 @@ def near_names(name: str, section: Path, model: type[BaseModel]) -> list[str]:
     paths = [path for path in _paths(model) if path != (*section, name)]
     if elsewhere := [".".join(path) for path in paths if _plain(path[-1]) == wanted]:
         return elsewhere
+    if not section and (alias := _ALIASES.get(wanted)) in {".".join(path) for path in paths}:
+        return [str(alias)]
     if near := difflib.get_close_matches(wanted, own, n=1):
         return [".".join((*section, *near))]
     by_name = {path[-1]: ".".join(path) for path in reversed(paths)}

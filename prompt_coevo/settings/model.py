@@ -27,6 +27,7 @@ from prompt_coevo.algorithms.inspo.settings import InspoSettings
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.algorithms.stream.settings import StreamSettings
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.redact import looks_like_a_key
 from prompt_coevo.settings.gates import GateSettings
 from prompt_coevo.settings.journal import JournalSettings
 from prompt_coevo.settings.method import Method, installed_methods, load_method, methods_of
@@ -134,7 +135,7 @@ class Settings(BaseSettings):
         name = _first("preset", *stronger)
         preset = _read(read_preset, name, found)
         labels = ("", "the environment", f"the file {path}", f"the preset {name}")
-        return list(zip(labels, (*stronger, preset), strict=True))
+        return list(zip(labels, map(_with_sections, (*stronger, preset)), strict=True))
 
     @field_validator("*", mode="before")
     @classmethod
@@ -326,6 +327,14 @@ def _read(read: Callable[[Any], dict[str, Any]], where: Any, found: list[str]) -
     except SettingsError as error:
         found.append(str(error))
         return {}
+
+
+def _with_sections(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Take a text in the place of the section `reflection` for its model, unless it is a key."""
+    name = values.get("reflection")
+    if not isinstance(name, str) or looks_like_a_key(name):
+        return values
+    return {**values, "reflection": {"model": name}}
 
 
 def _first(name: str, *sources: Mapping[str, Any]) -> Any:

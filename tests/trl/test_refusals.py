@@ -109,7 +109,8 @@ def test_another_trainer(make_trainer: Any, tmp_path: Path) -> None:
     model = make_trainer().model
     trainer = Trainer(model, TrainingArguments(str(tmp_path), use_cpu=True, report_to="none"))
     with pytest.raises(
-        HostError, match="works with GRPOTrainer and RLOOTrainer of TRL, not with Trainer"
+        HostError,
+        match="works with GRPOTrainer and RLOOTrainer of TRL, not with transformers.trainer.Trainer",
     ):
         CoevoCallback(trainer, NOTHING)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from prompt_coevo.types import Rollout
+from prompt_coevo.types import OfRound, Rollout
 
 
 def round_numbers(
@@ -26,7 +26,7 @@ def round_numbers(
             numbers[f"solved_{name}"] = _share(rewards, solved_at)
         if of_hard:
             numbers[f"hard_solved_{name}"] = _share(of_hard, solved_at)
-    return numbers
+    return {name: OfRound(number) for name, number in numbers.items()}
 
 
 def _share(rewards: Sequence[float], solved_at: float) -> float:

@@ -20,7 +20,14 @@ from prompt_coevo.context import Context
 from prompt_coevo.errors import DatasetError, HostError
 from prompt_coevo.markers import PROJECT, hookimpl
 from prompt_coevo.policy import Policy
-from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, Group, MemberPlan, Question
+from prompt_coevo.types import (
+    EMPTY_TEMPLATE,
+    Candidate,
+    Group,
+    MemberPlan,
+    OfRound,
+    Question,
+)
 
 logger = logging.getLogger(PROJECT)
 
@@ -124,9 +131,10 @@ class Hints:
             self._stairs.observe(group)
         rollouts = [one for group in groups for one in group.rollouts if one.fit]
         hinted = [one.reward for one in rollouts if one.assignment.templated]
-        self._last_round = {"hinted_fraction": len(hinted) / len(rollouts) if rollouts else 0.0}
+        share = len(hinted) / len(rollouts) if rollouts else 0.0
+        self._last_round = {"hinted_fraction": OfRound(share)}
         if hinted:
-            self._last_round["hinted_reward"] = sum(hinted) / len(hinted)
+            self._last_round["hinted_reward"] = OfRound(sum(hinted) / len(hinted))
 
     # State and numbers
 

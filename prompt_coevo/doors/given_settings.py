@@ -1,0 +1,35 @@
+"""Settings as a user hands them to an adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.settings import Settings
+
+GivenSettings: TypeAlias = Settings | Mapping[str, object] | str | Path | None
+
+
+def settings_of(given: GivenSettings, values: Mapping[str, object]) -> Settings:
+    """Make Settings of what is given and of keywords, which are stronger.
+
+    `given` is a Settings object, a mapping, the path of a TOML or YAML file, or None. Raises SettingsError.
+    """
+    if isinstance(given, Settings):
+        if values:
+            raise SettingsError(
+                f"{', '.join(values)} cannot be set beside a Settings object; give it to Settings(...), or "
+                "give all settings as keywords"
+            )
+        return given
+    if isinstance(given, str | Path):
+        return Settings(**{"config_file": given, **values})
+    if given is not None and not isinstance(given, Mapping):
+        raise SettingsError(
+            f"settings must be names and values or the path of a file, but are a {type(given).__name__}"
+        )
+    if twice := sorted(set(given or ()) & set(values)):
+        raise SettingsError(f"{', '.join(twice)} is given twice, as a keyword too; leave one out")
+    return Settings(**{**(given or {}), **values})
