@@ -86,7 +86,7 @@ def test_totals_in_the_log_are_totals(make_trainer: Any) -> None:
     """TRL writes the mean over `logging_steps`; of a total that is nothing that anybody asks for."""
     trainer = make_trainer(**{**EPOCHS, "num_train_epochs": 2, "logging_steps": 4}, dataset=None)
     trainer.reward_funcs[0] = score
-    settings = {**OWN, "p2o": {"tau": 2.0}, "reflection": {"function": know_all}}
+    settings = {**OWN, "stream": {"tau": 2.0}, "reflection": {"function": know_all}}
     callback = attach(trainer, settings)
     told: list[dict[str, float]] = []
     step_end = callback.on_step_end
