@@ -292,6 +292,11 @@ class Group:
         rollouts = tuple(one for one in self.rollouts if not one.assignment.templated)
         return Group(self.question_id, rollouts)
 
+    def solved_share(self, solved_at: float) -> float | None:
+        """The share of rollouts with at least this reward, of those that are fit to judge by."""
+        rewards = [rollout.reward for rollout in self.rollouts if rollout.fit]
+        return sum(one >= solved_at for one in rewards) / len(rewards) if rewards else None
+
     @cached_property
     def mean_reward(self) -> float | None:
         """Mean reward over the rollouts that are fit to judge by; None if there is none."""

@@ -76,7 +76,12 @@ class CoevoSamplesGenerator(SamplesGenerator):
         self._lent = LentTokenizer(ray.put(self.tokenizer))
         weights = Weights(self.engine)
         self._policy = OpenRLHFPolicy(
-            self, self._dataset, self._questions, weights, self._dispatched
+            self,
+            self._dataset,
+            self._questions,
+            weights,
+            self._dispatched,
+            settings.success,
         )
         self._has_begun = self._evaluates = False
         self._keeps_prompts = settings.distill_forward

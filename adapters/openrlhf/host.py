@@ -32,6 +32,7 @@ class Response(TypedDict):
     action_ranges: list[tuple[int, int]]
     rollout_log_probs: list[float] | None
     reward: NotRequired[float | Tensor | list[float] | None]
+    scores: NotRequired[float | Tensor | list[float] | None]
     extra_logs: NotRequired[Mapping[str, float | Tensor] | None]
     coevo: NotRequired[int]
 

@@ -18,8 +18,10 @@ from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.weights import Weights
 from prompt_coevo.doors.policy import DoorPolicy, aborted, not_all_aborted, sampled_alike
 from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.doors.success import reported, scaled
 from prompt_coevo.errors import HostError
 from prompt_coevo.markers import PROJECT
+from prompt_coevo.settings.success import SuccessSettings
 from prompt_coevo.types import Assignment, LateText, Rollout, RolloutRequest, Sampling
 
 logger = logging.getLogger(PROJECT)
@@ -41,9 +43,11 @@ class OpenRLHFPolicy(DoorPolicy):
         questions: QuestionIndex,
         weights: Weights,
         dispatch: Dispatch,
+        success: SuccessSettings,
     ) -> None:
         super().__init__(questions, lambda: self.weights.version())
         self.weights = weights
+        self._success = success
         self._host = host
         self._dataset = dataset
         self._dispatch = dispatch
@@ -79,12 +83,20 @@ class OpenRLHFPolicy(DoorPolicy):
         if response is None or given is None:
             return aborted(assignment, version)
         text = late or self._decoded(response)
-        # A number, a tensor, or, from a reward server, a list.
-        if not isinstance(given, float | int):
-            given = torch.as_tensor(given).flatten()[0].item()
-        reward = float(given)
-        failed = float((response.get("extra_logs") or {}).get(TOOL_ERROR, 0.0)) > 0
-        return Rollout.scored(assignment, text, reward, version, "tool_error" if failed else None)
+        extra = response.get("extra_logs") or {}
+        if self._success.reward is not None:
+            reward = reported(extra, self._success.reward, "extra_logs")
+        else:
+            scores = response.get("scores")
+            reward = _number(given if scores is None else scores)
+        failed = float(extra.get(TOOL_ERROR, 0.0)) > 0
+        return Rollout.scored(
+            assignment,
+            text,
+            scaled(reward, self._success),
+            version,
+            "tool_error" if failed else None,
+        )
 
     def _collected(self, sent: Sequence[Sent]) -> list[Rollout]:
         """Wait for all that was sent. Those that failed are in the log."""
@@ -127,6 +139,13 @@ def while_engines_live() -> Iterator[None]:
             "out of memory); start the command again, which goes on from the last checkpoint with "
             "--ckpt.load_enable"
         ) from error
+
+
+def _number(given: Any) -> float:
+    """Read a number, a tensor, or, from a reward server, a list."""
+    if isinstance(given, float | int):
+        return float(given)
+    return float(torch.as_tensor(given).flatten()[0].item())
 
 
 def _result(reference: Reference, failed: list[str]) -> Response | None:

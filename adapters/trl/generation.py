@@ -24,6 +24,7 @@ from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.ranked_engine import RankedEngine, RankedPlan
 from prompt_coevo.doors.ranked_policy import Scored
 from prompt_coevo.doors.rows import Row
+from prompt_coevo.doors.success import deciding_function, scaled
 from prompt_coevo.doors.texts import Completion, completion_text
 from prompt_coevo.errors import HostError
 from prompt_coevo.placement import Prompt
@@ -55,6 +56,8 @@ class GenerationDoor:
         self._late_rows = LateRows(questions, engine, policy)
         self._exchange = PromptExchange(trainer)
         self._ratio = DistilRatio(trainer, settings)
+        self._success = settings.success
+        self._decides = deciding_function(trainer.reward_func_names, settings.success)
         self._round: RankedPlan | None = None
         self._assigned: Sequence[Assignment] = []
         """What the rows run under that the trainer is generating for right now."""
@@ -163,7 +166,7 @@ class GenerationDoor:
             per_function = calculate()
         if self._policy.active is not None or self._round is not None:
             self._reached.add("_calculate_rewards")
-            rewards = self._total(per_function)
+            rewards = self._deciding(per_function)
             texts = [completion_text(completion) for completion in completions]
             reports = [row.get(STATUS) for row in inputs]
             if self._policy.active is not None:
@@ -187,13 +190,15 @@ class GenerationDoor:
                 f"prompt_coevo was not in it; a subclass or a patch has replaced it, or {VERSIONS}"
             )
 
-    def _total(self, per_function: torch.Tensor) -> list[float]:
-        """Weighted sums over the reward functions, of all ranks' rows; NaN where none gave a reward."""
-        weights = self._trainer.reward_weights.to(per_function.device)
-        total = (per_function * weights).nansum(dim=1)
-        total[per_function.isnan().all(dim=1)] = torch.nan
-        rewards: list[float] = total.tolist()
-        return rewards
+    def _deciding(self, per_function: torch.Tensor) -> list[float]:
+        """The rewards that decide on success, of all ranks' rows; NaN where there is none."""
+        if self._decides is not None:
+            found = per_function[:, self._decides]
+        else:
+            weights = self._trainer.reward_weights.to(per_function.device)
+            found = (per_function * weights).nansum(dim=1)
+            found[per_function.isnan().all(dim=1)] = torch.nan
+        return [scaled(reward, self._success) for reward in found.tolist()]
 
     def _log_candidates(self) -> None:
         """Columns in the completions table; rows without one get None, so that columns line up."""

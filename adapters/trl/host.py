@@ -56,6 +56,7 @@ class Trainer(Protocol):
     vllm_generation: VLLMGeneration
     callback_handler: CallbackHandler
     state: TrainerState
+    reward_func_names: list[str]
     _metrics: dict[str, dict[str, list[float]]]
 
     def add_callback(self, callback: TrainerCallback) -> None: ...

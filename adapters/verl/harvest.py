@@ -12,7 +12,9 @@ from transformers import PreTrainedTokenizerBase
 from prompt_coevo.adapters.verl.distil import COLUMN, ERROR, REWARD, STATUS
 from prompt_coevo.doors.late_texts import LateTexts
 from prompt_coevo.doors.policy import aborted
+from prompt_coevo.doors.success import reported, scaled
 from prompt_coevo.errors import HostError
+from prompt_coevo.settings.success import SuccessSettings
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout
 
 _Row: TypeAlias = tuple[str, float, dict[str, Any]]
@@ -59,19 +61,20 @@ def collect(
     planned: Mapping[str, Sequence[Assignment]],
     texts: LateTexts,
     sampled_by: Callable[[Mapping[str, Any]], PolicyVersion],
+    success: SuccessSettings,
 ) -> list[Rollout]:
     """The rollouts of whole groups, in the order of `planned`: uids and their assignments.
 
     `keys` are the rows there are, in any order. The last output of a rollout holds its reward. A
     rollout without a row was aborted. Completions stay where they are, until `texts` is asked for them.
-    `sampled_by` tells the weights from a row's extra fields.
-    Raises HostError if a row did not run as planned.
+    `sampled_by` tells the weights from a row's extra fields, `success` which reward counts.
+    Raises HostError if a row did not run as planned, or has not that reward.
     """
     in_order = sorted(keys, key=lambda key: int(key.rsplit("_", 1)[1]))
     last = {session(key): key for key in in_order}
     found = dict(zip(last, _read(list(last.values()), partition), strict=True))
     return [
-        _rollout(assignment, found.get((uid, member)), texts, sampled_by)
+        _rollout(assignment, found.get((uid, member)), texts, sampled_by, success)
         for uid, assignments in planned.items()
         for member, assignment in enumerate(assignments)
     ]
@@ -107,6 +110,7 @@ def _rollout(
     row: _Row | None,
     texts: LateTexts,
     sampled_by: Callable[[Mapping[str, Any]], PolicyVersion],
+    success: SuccessSettings,
 ) -> Rollout:
     if row is None:
         return aborted(assignment, sampled_by({}))
@@ -120,7 +124,10 @@ def _rollout(
             f"+coevo (it reports {ran_as}); an agent loop manager that ignores agent_name cannot be "
             "served"
         )
-    version, reported = sampled_by(extra), extra.get(STATUS)
-    rollout = Rollout.scored(assignment, texts.late(key), reward, version, reported)
+    version, status = sampled_by(extra), extra.get(STATUS)
+    if success.reward is not None:
+        reward = reported(extra.get("reward_extra_info"), success.reward, "the reward's dictionary")
+    reward = scaled(reward, success)
+    rollout = Rollout.scored(assignment, texts.late(key), reward, version, status)
     texts.watch(rollout)
     return rollout

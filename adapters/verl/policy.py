@@ -47,6 +47,7 @@ class VerlPolicy(DoorPolicy):
         self._trainer = trainer
         self._dispatcher = dispatcher
         self._sampled_by = sampled_by
+        self._success = dispatcher.engine.settings.success
         self._living = Living(lambda: samplers(trainer, dispatcher))
 
     def check_living(self) -> None:
@@ -104,7 +105,7 @@ class VerlPolicy(DoorPolicy):
             texts = LateTexts(
                 partial(texts_of, partition=_PARTITION, tokenizer=self._trainer.tokenizer)
             )
-            rollouts = collect(rows.keys, _PARTITION, sent, texts, self._sampled_by)
+            rollouts = collect(rows.keys, _PARTITION, sent, texts, self._sampled_by, self._success)
             texts.close()  # all of them: the rows are about to go
             return rollouts
         finally:

@@ -240,7 +240,8 @@ class Coevolving(PPOTrainer):
         return LateTexts(partial(texts_of, partition=TRAIN, tokenizer=self.tokenizer))
 
     def _collect(self, keys: list[str], texts: LateTexts) -> list[Rollout]:
-        return collect(keys, TRAIN, self._planned(keys), texts, self._sampled_by)
+        success = self._settings.success
+        return collect(keys, TRAIN, self._planned(keys), texts, self._sampled_by, success)
 
     def _sampled_by(self, extra: Mapping[str, Any]) -> PolicyVersion:
         """The weights that a rollout began with, by its extra fields.

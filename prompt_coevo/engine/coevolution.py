@@ -13,6 +13,7 @@ from prompt_coevo import hookspecs
 from prompt_coevo.candidates.gates import rough_token_count
 from prompt_coevo.engine.before import clear_for_training, look_before
 from prompt_coevo.engine.desk import Desk
+from prompt_coevo.engine.early_signs import EarlySigns
 from prompt_coevo.engine.identity import Dataset, RunIdentity, digest_of
 from prompt_coevo.engine.journal import FORMAT
 from prompt_coevo.engine.metrics import Metrics
@@ -58,6 +59,7 @@ class Coevolution:
         """Epochs that `epoch_end` has closed."""
         self._rounds = OpenRounds()
         self._metrics = Metrics(desk)
+        self._signs = EarlySigns(desk)
 
     @classmethod
     def from_settings(
@@ -209,6 +211,7 @@ class Coevolution:
         """
         groups = self._rounds.close(rollouts)
         if groups:
+            self._signs.observe(groups)
             self._plugins.each(hookspecs.coevo_observe, groups=groups)
 
     def step_end(self, policy: Policy, *, last: bool = False) -> None:

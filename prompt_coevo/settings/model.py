@@ -43,6 +43,7 @@ from prompt_coevo.settings.sources import (
     read_file,
     read_preset,
 )
+from prompt_coevo.settings.success import SuccessSettings
 
 S = TypeVar("S", bound=Section)
 M = TypeVar("M", bound=BaseModel)
@@ -84,6 +85,7 @@ class Settings(BaseSettings):
     distill_forward: bool = False
     """A forward pass more under the template: corrections between sampler and trainer then work on
     distilled rollouts too, and how much the template does is measured."""
+    success: SuccessSettings = SuccessSettings()
     placement: PlacementSettings = PlacementSettings()
     reflection: ReflectionSettings = ReflectionSettings()
     gates: GateSettings = GateSettings()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator
 
+from prompt_coevo.algorithms.hard_questions.early_signs import HardnessSigns
 from prompt_coevo.algorithms.hard_questions.settings import Hardness, HardQuestionSettings
 from prompt_coevo.context import Context
 from prompt_coevo.markers import PROJECT
@@ -14,28 +15,36 @@ logger = logging.getLogger(PROJECT)
 
 
 class HardSet:
-    """The questions whose latest group had a mean reward below `tau` (strictly).
+    """The questions whose latest group succeeded less often than `tau` (strictly).
 
-    `literal` takes the mean of the whole group, as eq. 4 says, under whatever its members ran. `bare`
-    takes that of the members without a template: what a template solves is not yet learnt.
+    `literal` takes the mean reward of the whole group, as eq. 4 says, under whatever its members ran.
+    `bare` takes the share of the members without a template that have a reward of `solved_at`: what a
+    template solves is not yet learnt, and partial credit is no success. For rewards of 0 and 1 share and
+    mean are the same.
 
     A question keeps its verdict until it is measured again: one that an epoch missed (a sampler may
     drop the last, incomplete batch) is unknown, not easy. A group without any rollout that is fit to
     judge by measures nothing.
     """
 
-    def __init__(self, tau: float, hardness: Hardness = "literal") -> None:
+    def __init__(self, tau: float, hardness: Hardness = "literal", solved_at: float = 1.0) -> None:
         self.tau = tau
         self._hardness = hardness
+        self._solved_at = solved_at
+        self._signs: HardnessSigns | None = None
         self._ids: dict[str, None] = {}  # in the order of their verdicts, as a set has none
 
     def observe(self, group: Group) -> None:
         """Judge the group's question anew."""
-        judged = group if self._hardness == "literal" else group.bare
-        mean = judged.mean_reward
-        if mean is None:
+        if self._hardness == "literal":
+            success = group.mean_reward
+        else:
+            success = group.bare.solved_share(self._solved_at)
+        if success is None:
             return
-        if mean < self.tau:
+        if self._signs is not None:
+            self._signs.measured(group.question_id, success)
+        if success < self.tau:
             self._ids[group.question_id] = None
         else:
             self._ids.pop(group.question_id, None)
@@ -50,7 +59,9 @@ class HardSet:
             )
             context.note("every_question_is_hard", reason=reason)
             logger.warning("%s: a question counts as hard even if it is always solved", reason)
-        return cls(settings.tau, settings.hardness)
+        found = cls(settings.tau, settings.hardness, settings.solved_at)
+        found._signs = HardnessSigns(settings, context)
+        return found
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -77,6 +88,8 @@ class HardSet:
     def observe_all(self, groups: Iterable[Group]) -> None:
         for group in groups:
             self.observe(group)
+        if self._signs is not None:
+            self._signs.round_ended()
 
     def to_json(self) -> list[str]:
         """Not sorted, which is most of a state's time when everything is hard."""

@@ -25,10 +25,10 @@ class HardQuestionSettings(Section):
     proposer: str = "propose_improvement"
     """The name of a registered proposer."""
     tau: float = 0.2
-    """`τ` of eq. 4: a question is hard if its group's mean reward is below it. At K = 6 the default
-    means all fail, or one success, as the authors ran it."""
+    """`τ` of eq. 4: a question is hard if its group succeeds less often. At K = 6 the default means all
+    fail, or one success, as the authors ran it."""
     solved_at: float = Field(default=1.0, gt=0.0)
-    """A reward from which a question counts as solved (in P2O: `C(z)` of Algorithm 2)."""
+    """The deciding reward from which a rollout succeeds (in P2O: `C(z)` of Algorithm 2)."""
     hardness: Hardness = "literal"
     """`literal` judges a question by its whole group, as eq. 4 says; `bare` by the members without a
     template, so that what a template solves is not taken for learnt."""

@@ -257,7 +257,8 @@ class Stream:
                 continue
             self._note_outcome(template, rollout)
             slots.append(template.slot)
-            rewards.append(rollout.reward / self._settings.solved_at)
+            # Partial credit is no success: a template that only raises it would look like one that works.
+            rewards.append(float(rollout.reward >= self._settings.solved_at))
             ages.append(max(0, self._step - rollout.policy_version.step))
         if slots:
             number = self._numbers[rollouts[0].assignment.question_id]

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
 
 from prompt_coevo.algorithms.hard_questions.hard_set import HardSet
+from prompt_coevo.settings import Settings
 from prompt_coevo.types import Assignment, Candidate, Group, Rollout
 
 
@@ -58,3 +63,50 @@ def test_it_survives_json() -> None:
     hard.observe(group("a", 0, 0.1))
     other.load(hard.to_json())
     assert other.to_json() == hard.to_json() == ["a"]
+
+
+def test_partial_credit_is_no_success() -> None:
+    """Game of life, always answered wrongly, has a mean of .94."""
+    bare, literal = HardSet(0.2, "bare"), HardSet(0.2, "literal")
+    for hard in (bare, literal):
+        hard.observe(group("life", 0.94, 0.93, 0.95, 0.94))
+        hard.observe(group("half", 1.0, 0.3, 1.0, 0.2))
+    assert bare.ids == ("life",)
+    assert literal.ids == ()
+
+
+def test_for_rewards_of_0_and_1_share_and_mean_are_the_same() -> None:
+    for rewards in ([0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 1], [1], [0], [1, 0]):
+        bare, literal = HardSet(0.2, "bare"), HardSet(0.2, "literal")
+        for hard in (bare, literal):
+            hard.observe(group("a", *rewards))
+        assert bare.ids == literal.ids
+
+
+@pytest.mark.parametrize(
+    ("reward", "said"),
+    [
+        (
+            lambda n: 0.5,
+            "none is hard: the lowest success of a question is 0.5, and stream.tau = 0.2",
+        ),
+        (
+            lambda n: 0.0,
+            "every one is hard: the highest success of a question is 0, below stream.tau",
+        ),
+        (lambda n: float(n % 2), None),
+    ],
+)
+def test_a_threshold_that_tells_no_questions_apart_is_said_once(
+    caplog: pytest.LogCaptureFixture, reward: Callable[[int], float], said: str | None
+) -> None:
+    settings = Settings(stream={"solved_at": 0.5, "hardness": "literal"})
+    notes: list[str] = []
+    context = SimpleNamespace(note=lambda event, **fields: notes.append(fields["reason"]))
+    hard = HardSet.of(settings.stream, context)
+    for number in range(8):
+        hard.observe_all(group(f"{number}-{n}", reward(n), reward(n)) for n in range(4))
+    assert len(notes) == (said is not None)
+    if said is not None:
+        assert said in notes[0]
+        assert caplog.text.count(said) == 1

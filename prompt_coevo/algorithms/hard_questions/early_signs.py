@@ -1,0 +1,56 @@
+"""Signs in the first rounds that no question, or every one, counts as hard: said once."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from prompt_coevo.algorithms.hard_questions.settings import HardQuestionSettings
+from prompt_coevo.context import Context
+from prompt_coevo.markers import PROJECT
+
+logger = logging.getLogger(PROJECT)
+
+ROUNDS: Final = 4
+"""So many rounds are looked at."""
+FEWEST: Final = 8
+"""With fewer questions measured nothing is said."""
+
+
+class HardnessSigns:
+    """Looks at what the first rounds measured, and warns where the threshold tells no questions apart."""
+
+    def __init__(self, settings: HardQuestionSettings, context: Context) -> None:
+        self._settings = settings
+        self._context = context
+        self._rounds = 0
+        self._success: dict[str, float] = {}
+
+    def measured(self, question_id: str, success: float) -> None:
+        """Note the success of a question's latest group."""
+        if self._rounds < ROUNDS:
+            self._success[question_id] = success
+
+    def round_ended(self) -> None:
+        """After the last of the first rounds, log what they show."""
+        self._rounds += 1
+        if self._rounds != ROUNDS or len(self._success) < FEWEST:
+            return
+        tau, name = self._settings.tau, self._settings.method
+        lowest, highest = min(self._success.values()), max(self._success.values())
+        after = f"after {ROUNDS} rounds with {len(self._success)} questions"
+        if lowest >= tau:
+            self._warn(
+                f"{after} none is hard: the lowest success of a question is {lowest:.2g}, and {name}.tau = "
+                f"{tau:g}; name the reward that decides by success.reward, or raise {name}.tau"
+            )
+        elif highest < tau:
+            self._warn(
+                f"{after} every one is hard: the highest success of a question is {highest:.2g}, below "
+                f"{name}.tau = {tau:g}; a rollout succeeds from a deciding reward of {name}.solved_at = "
+                f"{self._settings.solved_at:g} on, so look at success.reward, success.high and that"
+            )
+
+    def _warn(self, sentence: str) -> None:
+        logger.warning("%s: %s", self._settings.method, sentence)
+        self._context.note("early_sign", sign="hardness", reason=sentence)

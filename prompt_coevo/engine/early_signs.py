@@ -1,0 +1,91 @@
+"""Signs in the first rounds that nothing can be learned, said once each."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from prompt_coevo.engine.desk import Desk
+from prompt_coevo.markers import PROJECT
+from prompt_coevo.types import Group
+
+logger = logging.getLogger(PROJECT)
+
+ROUNDS: Final = 4
+"""So many rounds are looked at."""
+_SLACK: Final = 1e-6
+
+
+class EarlySigns:
+    """Looks at the deciding rewards of the first rounds, and warns of what makes a run useless."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._rounds = 0
+        self._rewards: list[float] = []
+        self._missing = 0
+        self._varied = False
+        self._told_scale = False
+
+    def observe(self, groups: Sequence[Group]) -> None:
+        """Take in a round. After the last of the first rounds, log what they show."""
+        if self._rounds >= ROUNDS:
+            return
+        self._rounds += 1
+        for group in groups:
+            rewards = [one.reward for one in group.rollouts if math.isfinite(one.reward)]
+            self._missing += len(group.rollouts) - len(rewards)
+            self._rewards += rewards
+            self._varied |= len(set(rewards)) > 1
+        if (said := self._outside()) is not None and not self._told_scale:
+            self._told_scale = True
+            self._warn("reward_outside_scale", said)
+        if self._rounds == ROUNDS:
+            for sign, sentence in self._signs():
+                self._warn(sign, sentence)
+
+    def _outside(self) -> str | None:
+        """Say that rewards are not on the scale that thresholds are on."""
+        if not self._rewards:
+            return None
+        lowest, highest = min(self._rewards), max(self._rewards)
+        if lowest >= -_SLACK and highest <= 1 + _SLACK:
+            return None
+        success = self._desk.settings.success
+        span = success.high - success.low
+        low, high = (success.low + one * span for one in (lowest, highest))
+        return (
+            f"deciding rewards go from {low:g} to {high:g}, outside success.low = {success.low:g} and "
+            f"success.high = {success.high:g}, so thresholds mean something else; set these two to the "
+            "rewards of a wrong and of a right answer"
+        )
+
+    def _signs(self) -> Iterator[tuple[str, str]]:
+        total = len(self._rewards) + self._missing
+        after = f"after {ROUNDS} rounds, {total} rollouts"
+        if not self._rewards:
+            if total:
+                yield (
+                    "no_rewards",
+                    f"{after}: none has a reward, so no question can be judged; look at the reward "
+                    "function",
+                )
+        elif min(self._rewards) == max(self._rewards):
+            yield (
+                "reward_never_moves",
+                f"{after}: the deciding reward is {self._rewards[0]:g} for every one, so there is nothing "
+                "to learn from; look at the reward function, name another by success.reward, or begin with "
+                "easier questions",
+            )
+        elif not self._varied:
+            yield (
+                "no_spread",
+                f"{after}: within every group all deciding rewards are equal, so no group has a gradient; "
+                "raise the sampling temperature or the group size",
+            )
+
+    def _warn(self, sign: str, sentence: str) -> None:
+        logger.warning("%s", sentence)
+        self._desk.note("early_sign", sign=sign, reason=sentence)

@@ -1,0 +1,74 @@
+"""What the first rounds show of a run from which nothing can be learned."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from prompt_coevo import Coevolution, Settings
+from prompt_coevo.types import Rollout
+
+
+def run(
+    folder: Path,
+    rewards: Callable[[int, int], Sequence[float]],
+    rounds: int = 6,
+    **settings: object,
+) -> list[dict[str, str]]:
+    """Train rounds of three groups of four, and return the signs in the journal."""
+    engine = Coevolution.from_settings(
+        Settings(algorithms=(), sinks=("journal",), **settings), output_dir=folder
+    )
+    for number in range(rounds):
+        plan = engine.plan(["a", "b", "c"], 4)
+        given = [one for group in range(3) for one in rewards(number, group)]
+        engine.observe(
+            [Rollout.scored(*pair, engine.policy_version) for pair in _rows(plan, given)]
+        )
+    lines = (folder / "coevo" / "events.jsonl").read_text("utf-8").splitlines()
+    return [one for one in map(json.loads, lines) if one["event"] == "early_sign"]
+
+
+def _rows(plan: Sequence[object], rewards: Sequence[float]) -> list[tuple[object, str, float]]:
+    return [(one, "text", reward) for one, reward in zip(plan, rewards, strict=True)]
+
+
+def test_a_run_that_can_learn_is_told_nothing(tmp_path: Path) -> None:
+    assert run(tmp_path, lambda number, group: [0, 1, 0, group / 2]) == []
+
+
+@pytest.mark.parametrize(
+    ("rewards", "sign", "said"),
+    [
+        (lambda n, g: [0.0] * 4, "reward_never_moves", "the deciding reward is 0 for every one"),
+        (lambda n, g: [float(g == 1)] * 4, "no_spread", "within every group all deciding rewards"),
+        (lambda n, g: [math.nan] * 4, "no_rewards", "none has a reward"),
+        (lambda n, g: [-1.0, 1.0, 1.0, -1.0], "reward_outside_scale", "go from -1 to 1, outside"),
+        (lambda n, g: [0.0, 100.0, 0.0, 0.0], "reward_outside_scale", "go from 0 to 100, outside"),
+    ],
+)
+def test_a_sign_is_said_once(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    rewards: Callable[[int, int], Sequence[float]],
+    sign: str,
+    said: str,
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="prompt_coevo"):
+        (found,) = run(tmp_path, rewards)
+    assert found["sign"] == sign
+    assert said in found["reason"]
+    assert caplog.text.count(said) == 1
+
+
+def test_rewards_are_quoted_as_the_user_knows_them(tmp_path: Path) -> None:
+    """The engine sees rewards on the scale from 0 to 1: -1 and 1 with these two are 0 and 1."""
+    scale = {"success": {"low": -1.0, "high": 1.0}}
+    assert run(tmp_path / "in", lambda n, g: [0.0, 1.0, 0.0, 0.5], **scale) == []
+    (found,) = run(tmp_path / "out", lambda n, g: [0.0, 2.0, 0.0, 0.5], **scale)
+    assert "go from -1 to 3, outside success.low = -1 and success.high = 1" in found["reason"]
