@@ -169,10 +169,18 @@ def numeric_settings() -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", [name for name in numeric_settings() if name != "seed"])
+ANY_NUMBER = ("seed", "success.low", "success.high")
+
+
+@pytest.mark.parametrize("name", numeric_settings())
 @pytest.mark.parametrize("value", [-1, True, "nan"])
 def test_every_number_has_bounds(name: str, value: Any) -> None:
-    """No number but the seed means anything below zero, and none is true or "not a number"."""
+    """No number but the seed and the ends of a scale means anything below zero, and none is true or "not a
+    number"."""
+    if value == -1 and name in ANY_NUMBER:
+        Settings(**{"seed": -1, "success": {"low": -2, "high": -1}})
+        Settings(success={"low": -1})
+        return
     section, _, last = name.rpartition(".")
     values = {section: {last: value}} if section else {last: value}
     assert any(one.startswith(name) for one in problems(**values))
