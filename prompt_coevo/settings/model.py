@@ -6,9 +6,10 @@ Sources, strongest first: constructor arguments, environment variables (`PROMPT_
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar, cast
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, cast
 
 from pydantic import (
     BaseModel,
@@ -45,6 +46,7 @@ from prompt_coevo.settings.sources import (
 )
 from prompt_coevo.settings.success import SuccessSettings
 
+_MODEL_NAME: Final = re.compile(r"self|[a-z][a-z0-9_.-]{1,30}/\S+")
 S = TypeVar("S", bound=Section)
 M = TypeVar("M", bound=BaseModel)
 
@@ -332,9 +334,12 @@ def _read(read: Callable[[Any], dict[str, Any]], where: Any, found: list[str]) -
 
 
 def _with_sections(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Take a text in the place of the section `reflection` for its model, unless it is a key."""
+    """Take a model's name in the place of the section `reflection` for its model: PROVIDER/NAME, or self.
+
+    Another text there may be a key, which must not be printed as a name.
+    """
     name = values.get("reflection")
-    if not isinstance(name, str) or looks_like_a_key(name):
+    if not isinstance(name, str) or not _MODEL_NAME.fullmatch(name) or looks_like_a_key(name):
         return values
     return {**values, "reflection": {"model": name}}
 

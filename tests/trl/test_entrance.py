@@ -50,6 +50,7 @@ def test_a_path_is_a_file_of_settings(make_trainer: Any, tmp_path: Path, kind: A
         (None, {"method": "p2o"}, "unknown setting method; did you mean algorithms?"),
         (None, {"model": "openai/gpt-5"}, "unknown setting model; did you mean reflection.model?"),
         (None, {"reflection": "sk-abcdefgh1234567890abcd"}, "reflection is a section"),
+        (None, {"reflection": "0f9e8d7c6b5a49382716f5e4d3c2b1a0"}, "reflection is a section"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(

@@ -178,7 +178,7 @@ def test_every_number_has_bounds(name: str, value: Any) -> None:
     """No number but the seed and the ends of a scale means anything below zero, and none is true or "not a
     number"."""
     if value == -1 and name in ANY_NUMBER:
-        Settings(**{"seed": -1, "success": {"low": -2, "high": -1}})
+        Settings(seed=-1, success={"low": -2, "high": -1})
         Settings(success={"low": -1})
         return
     section, _, last = name.rpartition(".")
