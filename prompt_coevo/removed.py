@@ -22,7 +22,9 @@ SETTINGS: Final[Mapping[str, str]] = {
     "distill_ratio": "old log-probs are always computed on the question; leave it out",
     "inspo.trial_share": 'it belonged to inspo.verify = "in_training"; use "blocking"',
     "inspo.trial_steps": 'it belonged to inspo.verify = "in_training"; use "blocking"',
-    "p2o.gepa_proposals": 'install docs/plugins/gepa and set algorithms = "p2o,gepa" and gepa.proposals',
+    "p2o.gepa_proposals": (
+        'install docs/plugins/gepa and set algorithms = "p2o,gepa" and plugins.gepa.proposals'
+    ),
     "p2o.overlap_waves": 'use algorithms = "stream", whose search never stops training',
     "p2o.search_backend": (
         '"waves" is algorithms = ["p2o"], "stream" is algorithms = ["stream"], and "gepa" the package in '

@@ -105,7 +105,9 @@ def find_marks(render: Render, special: Collection[str], begin: str = "") -> Cha
         return find_marks(render, special)
     if not opening.strip() or not end.strip():
         return None
-    marks = ChatMarks(begin, opening, (end.rstrip(), *special))
+    closing = [mark for mark in special if mark in end]
+    ends = (end.rstrip(), *sorted(closing, key=end.index)[:1])
+    marks = ChatMarks(begin, opening, ends)
     if not _places_alike(marks, render, [[user], several], template=_CANDIDATE):
         return None
     return _with_system_marks(marks, render, several)
@@ -188,7 +190,7 @@ class ChatReader:
         if not getattr(self._processing, "chat_template", None):
             return None, ()
         try:
-            rendered = self._render([_message("user", _USER)], True)
+            rendered = self._render([_message("user", _USER)], False)
         except Exception:  # a chat template is a program of somebody else's
             return None, ()
         special = sorted(set(special_tokens(self._processing).values()), key=len, reverse=True)

@@ -18,7 +18,7 @@ from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.weights import Weights
 from prompt_coevo.doors.policy import DoorPolicy, aborted, not_all_aborted, sampled_alike
 from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.doors.success import reported, scaled
+from prompt_coevo.doors.success import Reported, scaled
 from prompt_coevo.errors import HostError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.settings.success import SuccessSettings
@@ -48,6 +48,8 @@ class OpenRLHFPolicy(DoorPolicy):
         super().__init__(questions, lambda: self.weights.version())
         self.weights = weights
         self._success = success
+        name = success.reward
+        self._reported = None if name is None else Reported(name, "extra_logs")
         self._host = host
         self._dataset = dataset
         self._dispatch = dispatch
@@ -84,8 +86,8 @@ class OpenRLHFPolicy(DoorPolicy):
             return aborted(assignment, version)
         text = late or self._decoded(response)
         extra = response.get("extra_logs") or {}
-        if self._success.reward is not None:
-            reward = reported(extra, self._success.reward, "extra_logs")
+        if self._reported is not None:
+            reward = self._reported.read(extra)
         else:
             scores = response.get("scores")
             reward = _number(given if scores is None else scores)

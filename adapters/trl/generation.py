@@ -24,7 +24,7 @@ from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.ranked_engine import RankedEngine, RankedPlan
 from prompt_coevo.doors.ranked_policy import Scored
 from prompt_coevo.doors.rows import Row
-from prompt_coevo.doors.success import deciding_function, scaled
+from prompt_coevo.doors.success import scaled
 from prompt_coevo.doors.texts import Completion, completion_text
 from prompt_coevo.errors import HostError
 from prompt_coevo.placement import Prompt
@@ -47,7 +47,9 @@ class GenerationDoor:
         questions: QuestionIndex,
         policy: TrlPolicy,
         read_chat: ChatReader,
+        decides: int | None,
     ) -> None:
+        """`decides` is the number of the reward function that decides on success, None for their sum."""
         self._trainer = trainer
         self._engine = engine
         self._questions = questions
@@ -57,7 +59,7 @@ class GenerationDoor:
         self._exchange = PromptExchange(trainer)
         self._ratio = DistilRatio(trainer, settings)
         self._success = settings.success
-        self._decides = deciding_function(trainer.reward_func_names, settings.success)
+        self._decides = decides
         self._round: RankedPlan | None = None
         self._assigned: Sequence[Assignment] = []
         """What the rows run under that the trainer is generating for right now."""
@@ -111,7 +113,10 @@ class GenerationDoor:
     ) -> Generated:
         if not self._assigned:
             return original(prompts)  # somebody's own call, outside a round
-        read = [self._read_chat(prompt) for prompt in prompts]
+        read = [
+            self._read_chat(prompt) if one.instruction or one.templated else prompt
+            for one, prompt in zip(self._assigned, prompts, strict=True)
+        ]
 
         def place() -> list[Prompt]:
             pairs = zip(self._assigned, read, strict=True)

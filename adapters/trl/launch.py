@@ -31,6 +31,7 @@ from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.ranked_engine import RankedEngine
 from prompt_coevo.doors.ranks import Ranks
 from prompt_coevo.doors.streams import index_stream, is_stream
+from prompt_coevo.doors.success import deciding_function
 from prompt_coevo.doors.trackers.texts import Texts, Writing
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
@@ -65,6 +66,7 @@ class CoevoCallback(TrainerCallback):
     ) -> None:
         check_trainer(trainer)
         settings = settings_of(settings, values)
+        decides = deciding_function(trainer.reward_func_names, settings.success)
         self._trainer = trainer
         self._settings = settings
         ranks = Ranks(
@@ -96,7 +98,7 @@ class CoevoCallback(TrainerCallback):
         engine = RankedEngine(self.engine, ranks)
         self.policy = TrlPolicy(trainer, questions, engine, settings.seed)
         self._door = GenerationDoor(
-            trainer, settings, engine, questions, self.policy, self._read_chat
+            trainer, settings, engine, questions, self.policy, self._read_chat, decides
         )
         self._epochs = Epochs(questions)
         self._is_open = False

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from prompt_coevo.adapters.verl.distil import COLUMN, ERROR, REWARD, STATUS
 from prompt_coevo.doors.late_texts import LateTexts
 from prompt_coevo.doors.policy import aborted
-from prompt_coevo.doors.success import reported, scaled
+from prompt_coevo.doors.success import Reported, scaled
 from prompt_coevo.errors import HostError
 from prompt_coevo.settings.success import SuccessSettings
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout
@@ -29,6 +29,20 @@ _AT_ONCE: Final = 512
 
 OVER: Final = ("finished", "failure")
 """VeRL's status of a rollout that will not go on."""
+
+
+class Success:
+    """The reward that decides, by the settings: VeRL's own, or a key of the reward's dictionary."""
+
+    def __init__(self, settings: SuccessSettings) -> None:
+        self._settings = settings
+        name = settings.reward
+        self._reported = None if name is None else Reported(name, "the reward's dictionary")
+
+    def of(self, reward: float, extra: Mapping[str, Any] | None) -> float:
+        """Return a rollout's deciding reward, from 0 to 1. Raises HostError, see `Reported`."""
+        found = reward if self._reported is None else self._reported.read(extra)
+        return scaled(found, self._settings)
 
 
 def tags_of(partition: str) -> dict[str, dict[str, Any]]:
@@ -61,7 +75,7 @@ def collect(
     planned: Mapping[str, Sequence[Assignment]],
     texts: LateTexts,
     sampled_by: Callable[[Mapping[str, Any]], PolicyVersion],
-    success: SuccessSettings,
+    success: Success,
 ) -> list[Rollout]:
     """The rollouts of whole groups, in the order of `planned`: uids and their assignments.
 
@@ -110,7 +124,7 @@ def _rollout(
     row: _Row | None,
     texts: LateTexts,
     sampled_by: Callable[[Mapping[str, Any]], PolicyVersion],
-    success: SuccessSettings,
+    success: Success,
 ) -> Rollout:
     if row is None:
         return aborted(assignment, sampled_by({}))
@@ -125,9 +139,7 @@ def _rollout(
             "served"
         )
     version, status = sampled_by(extra), extra.get(STATUS)
-    if success.reward is not None:
-        reward = reported(extra.get("reward_extra_info"), success.reward, "the reward's dictionary")
-    reward = scaled(reward, success)
-    rollout = Rollout.scored(assignment, texts.late(key), reward, version, status)
+    decides = success.of(reward, extra.get("reward_extra_info"))
+    rollout = Rollout.scored(assignment, texts.late(key), decides, version, status)
     texts.watch(rollout)
     return rollout

@@ -16,7 +16,7 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.dataset.rl_dataset import collate_fn
 
 from prompt_coevo.adapters.verl.generation import Dispatcher
-from prompt_coevo.adapters.verl.harvest import OVER, collect, session, tags_of, texts_of
+from prompt_coevo.adapters.verl.harvest import OVER, Success, collect, session, tags_of, texts_of
 from prompt_coevo.adapters.verl.living import Living, samplers
 from prompt_coevo.doors.late_texts import LateTexts
 from prompt_coevo.doors.policy import DoorPolicy, not_all_aborted
@@ -47,7 +47,7 @@ class VerlPolicy(DoorPolicy):
         self._trainer = trainer
         self._dispatcher = dispatcher
         self._sampled_by = sampled_by
-        self._success = dispatcher.engine.settings.success
+        self._success = Success(dispatcher.engine.settings.success)
         self._living = Living(lambda: samplers(trainer, dispatcher))
 
     def check_living(self) -> None:

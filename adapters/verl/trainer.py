@@ -18,7 +18,14 @@ from prompt_coevo.adapters.verl.checks import agent_loops, check_config, prompt_
 from prompt_coevo.adapters.verl.contract import check_dropping, check_names
 from prompt_coevo.adapters.verl.dumps import RanUnder
 from prompt_coevo.adapters.verl.generation import Dispatcher
-from prompt_coevo.adapters.verl.harvest import BEGAN_WITH, collect, distilled, session, texts_of
+from prompt_coevo.adapters.verl.harvest import (
+    BEGAN_WITH,
+    Success,
+    collect,
+    distilled,
+    session,
+    texts_of,
+)
 from prompt_coevo.adapters.verl.launch import TRAINERS
 from prompt_coevo.adapters.verl.policy import VerlPolicy
 from prompt_coevo.adapters.verl.questions import index_questions
@@ -94,6 +101,7 @@ class Coevolving(PPOTrainer):
             model_config=omega_conf_to_dataclass(model).hf_config,
             initial_policy=model.path,
         )
+        self._success = Success(self._settings.success)
         self._texts, self._writing = Texts(self._engine), Writing()
 
     def fit(self, agent_loop_manager: AgentLoopManagerTQ) -> None:
@@ -240,8 +248,7 @@ class Coevolving(PPOTrainer):
         return LateTexts(partial(texts_of, partition=TRAIN, tokenizer=self.tokenizer))
 
     def _collect(self, keys: list[str], texts: LateTexts) -> list[Rollout]:
-        success = self._settings.success
-        return collect(keys, TRAIN, self._planned(keys), texts, self._sampled_by, success)
+        return collect(keys, TRAIN, self._planned(keys), texts, self._sampled_by, self._success)
 
     def _sampled_by(self, extra: Mapping[str, Any]) -> PolicyVersion:
         """The weights that a rollout began with, by its extra fields.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -16,7 +17,11 @@ logger = logging.getLogger(PROJECT)
 
 SUM: Final = "sum"
 """In place of a reward function's name: the trainer's weighted sum of all."""
-_OBVIOUS: Final = re.compile(r"(^|_)(acc|accuracy|correct|correctness|solved|exact_match)(_|$)")
+_ENOUGH: Final = 64
+"""So many rollouts in a row without the deciding reward end a run that has had none with it."""
+_OBVIOUS: Final = re.compile(
+    r"(?!.*(format|tag|length))(.*_)?(acc|accuracy|correct|correctness|solved|exact_match)(_.*)?"
+)
 
 
 def deciding_function(names: Sequence[str], settings: SuccessSettings) -> int | None:
@@ -32,14 +37,20 @@ def deciding_function(names: Sequence[str], settings: SuccessSettings) -> int | 
         return 0
     listed = ", ".join(names)
     if wanted is None:
-        found = [n for n, name in enumerate(names) if _OBVIOUS.search(name.lower())]
+        found = [n for n, name in enumerate(names) if _OBVIOUS.fullmatch(_in_words(name))]
         if len(found) == 1:
-            logger.info(
-                "of the reward functions %s, %s decides whether a rollout succeeded (success.reward)",
+            logger.warning(
+                "of the reward functions %s, %s decides whether a rollout succeeded; to say so, or to "
+                "choose another, set success.reward",
                 listed,
                 names[found[0]],
             )
             return found[0]
+        if len(set(names)) < len(names):
+            raise SettingsError(
+                f"there are several reward functions ({listed}), some of one name; give them different "
+                "names, and set success.reward to that of the one that says whether an answer is right"
+            )
         raise SettingsError(
             f"there are several reward functions ({listed}), and none is named as the one that says "
             f"whether an answer is right; set success.reward to its name, or to {SUM!r} for their weighted "
@@ -59,28 +70,64 @@ def deciding_function(names: Sequence[str], settings: SuccessSettings) -> int | 
     )
 
 
+def _in_words(name: str) -> str:
+    """Write `AccuracyReward` and `my-accuracy` as `accuracy_reward` and `my_accuracy`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|-", "_", name).lower()
+
+
 def scaled(reward: float, settings: SuccessSettings) -> float:
-    """Put a deciding reward on the scale from 0 (`success.low`) to 1 (`success.high`)."""
-    return (reward - settings.low) / (settings.high - settings.low)
+    """Put a deciding reward on the scale from 0 (`success.low`) to 1 (`success.high`).
 
-
-def reported(values: Mapping[str, Any] | None, name: str, where: str) -> float:
-    """Read the deciding reward among what came with a rollout's reward.
-
-    `where` names the place, for the error. Raises HostError if it is not there, or is no number.
+    Trainers keep rewards in single precision, where .9 is a little less: so digits beyond it are cut off.
     """
-    found = (values or {}).get(name)
-    if isinstance(found, str | bytes) or found is None:
-        known = ", ".join(map(str, values or ())) or "nothing"
+    if settings.low == 0 and settings.high == 1:
+        return reward
+    return round((reward - settings.low) / (settings.high - settings.low), 6)
+
+
+class Reported:
+    """Reads the deciding reward among what came with a rollout's reward.
+
+    `where` names the place, for the error.
+    """
+
+    def __init__(self, name: str, where: str) -> None:
+        self._name = name
+        self._where = where
+        self._missing = 0
+        self._known: dict[str, None] = {}
+
+    def read(self, values: Mapping[str, Any] | None) -> float:
+        """Return the reward, NaN for a rollout without it.
+
+        Raises HostError if what stands there is no number, or if the first rollouts all lack it.
+        """
+        found = (values or {}).get(self._name)
+        if found is not None:
+            self._missing = -1
+            return self._number(found)
+        if self._missing >= 0:
+            self._missing += 1
+            self._known.update(dict.fromkeys(map(str, values or ())))
+            if self._missing == _ENOUGH:
+                known = ", ".join(self._known) or "nothing"
+                raise HostError(
+                    f"success.reward = {self._name!r} is in {self._where} of none of the first {_ENOUGH} "
+                    f"rollouts, which have {known}; name one of these, or leave it out"
+                )
+        return math.nan
+
+    def _number(self, found: Any) -> float:
+        try:
+            if hasattr(found, "flatten"):  # a tensor or an array
+                (found,) = found.flatten()
+            elif isinstance(found, list):  # from a reward server
+                (found,) = found
+            if not isinstance(found, str | bytes):
+                return float(found)
+        except (TypeError, ValueError, OverflowError):
+            pass
         raise HostError(
-            f"success.reward = {name!r} is not a number in {where}, which has {known}; name one of these, "
-            "or leave it out"
+            f"success.reward = {self._name!r} is a {type(found).__name__} in {self._where}; give it a "
+            "number"
         )
-    if hasattr(found, "flatten"):  # a tensor or an array of one number
-        found = found.flatten()[0]
-    try:
-        return float(found)
-    except (TypeError, ValueError):
-        raise HostError(
-            f"success.reward = {name!r} is a {type(found).__name__} in {where}; give it a number"
-        ) from None

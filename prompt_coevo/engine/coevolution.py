@@ -258,6 +258,7 @@ class Coevolution:
         self._round = saved.round
         self.epochs = saved.epochs
         self._rounds.clear()
+        self._signs.look_no_more()
         run = digest_of(saved.run)
         self._open_ledger(continues=run, since=saved.ledger, under_way=saved.under_way)
         self.desk.ledger.carry_over(saved.reflection)

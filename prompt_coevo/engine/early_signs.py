@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -15,11 +14,13 @@ logger = logging.getLogger(PROJECT)
 
 ROUNDS: Final = 4
 """So many rounds are looked at."""
+FEWEST: Final = 32
+"""With fewer rollouts nothing is said of them."""
 _SLACK: Final = 1e-6
 
 
 class EarlySigns:
-    """Looks at the deciding rewards of the first rounds, and warns of what makes a run useless."""
+    """Looks at the deciding rewards of the first rounds, and warns of what may make a run useless."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -29,20 +30,24 @@ class EarlySigns:
         self._varied = False
         self._told_scale = False
 
+    def look_no_more(self) -> None:
+        """A run that goes on was looked at before."""
+        self._rounds = ROUNDS
+
     def observe(self, groups: Sequence[Group]) -> None:
         """Take in a round. After the last of the first rounds, log what they show."""
         if self._rounds >= ROUNDS:
             return
         self._rounds += 1
         for group in groups:
-            rewards = [one.reward for one in group.rollouts if math.isfinite(one.reward)]
+            rewards = [one.reward for one in group.rollouts if one.fit]
             self._missing += len(group.rollouts) - len(rewards)
             self._rewards += rewards
             self._varied |= len(set(rewards)) > 1
         if (said := self._outside()) is not None and not self._told_scale:
             self._told_scale = True
             self._warn("reward_outside_scale", said)
-        if self._rounds == ROUNDS:
+        if self._rounds == ROUNDS and len(self._rewards) + self._missing >= FEWEST:
             for sign, sentence in self._signs():
                 self._warn(sign, sentence)
 
@@ -54,10 +59,9 @@ class EarlySigns:
         if lowest >= -_SLACK and highest <= 1 + _SLACK:
             return None
         success = self._desk.settings.success
-        span = success.high - success.low
-        low, high = (success.low + one * span for one in (lowest, highest))
         return (
-            f"deciding rewards go from {low:g} to {high:g}, outside success.low = {success.low:g} and "
+            f"deciding rewards go from {self._given(lowest)} to {self._given(highest)}, "
+            f"outside success.low = {success.low:g} and "
             f"success.high = {success.high:g}, so thresholds mean something else; set these two to the "
             "rewards of a wrong and of a right answer"
         )
@@ -75,9 +79,9 @@ class EarlySigns:
         elif min(self._rewards) == max(self._rewards):
             yield (
                 "reward_never_moves",
-                f"{after}: the deciding reward is {self._rewards[0]:g} for every one, so there is nothing "
-                "to learn from; look at the reward function, name another by success.reward, or begin with "
-                "easier questions",
+                f"{after}: the deciding reward is {self._given(self._rewards[0])} for every one; if some "
+                "should have succeeded or failed, look at the reward function, or name another by "
+                "success.reward",
             )
         elif not self._varied:
             yield (
@@ -85,6 +89,11 @@ class EarlySigns:
                 f"{after}: within every group all deciding rewards are equal, so no group has a gradient; "
                 "raise the sampling temperature or the group size",
             )
+
+    def _given(self, reward: float) -> str:
+        """Write a reward as the reward function gave it."""
+        success = self._desk.settings.success
+        return f"{success.low + reward * (success.high - success.low):g}"
 
     def _warn(self, sign: str, sentence: str) -> None:
         logger.warning("%s", sentence)

@@ -20,6 +20,7 @@ _MEANING: Final = (
     "context_distillation",
     "distill_forward",
     "placement",
+    "success",
 )
 
 

@@ -47,6 +47,7 @@ from prompt_coevo.settings.sources import (
 from prompt_coevo.settings.success import SuccessSettings
 
 _MODEL_NAME: Final = re.compile(r"self|[a-z][a-z0-9_.-]{1,30}/\S+")
+_LIKE_A_KEY: Final = re.compile(r"(?=.*\d)[A-Za-z0-9]{20,}")
 S = TypeVar("S", bound=Section)
 M = TypeVar("M", bound=BaseModel)
 
@@ -226,8 +227,18 @@ class Settings(BaseSettings):
             if given:
                 yield (
                     f'settings under {place} have no effect without "{name}" in algorithms; '
-                    "add it or leave them out"
+                    + self._meant(name)
                 )
+
+    def _meant(self, name: str) -> str:
+        """Say what to do about the settings of a method that does not run."""
+        given = set(getattr(self, name, Section()).model_fields_set)
+        for other in self.algorithms:
+            section = getattr(self, other, None)
+            if isinstance(section, Section) and given and given <= set(type(section).model_fields):
+                names = ", ".join(f"{other}.{one}" for one in sorted(given))
+                return f'set {names}, or name "{name}" in place of "{other}"'
+        return "add it or leave them out"
 
     def _of_distillation(self) -> Iterator[str]:
         if self.distill_forward and not self.context_distillation:
@@ -339,7 +350,9 @@ def _with_sections(values: Mapping[str, Any]) -> Mapping[str, Any]:
     Another text there may be a key, which must not be printed as a name.
     """
     name = values.get("reflection")
-    if not isinstance(name, str) or not _MODEL_NAME.fullmatch(name) or looks_like_a_key(name):
+    if not isinstance(name, str) or not _MODEL_NAME.fullmatch(name):
+        return values
+    if looks_like_a_key(name) or any(_LIKE_A_KEY.fullmatch(part) for part in name.split("/")):
         return values
     return {**values, "reflection": {"model": name}}
 

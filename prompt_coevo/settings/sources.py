@@ -15,6 +15,7 @@ from pydantic_settings.exceptions import SettingsError as SourceError
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.registry import DISABLE_PLUGINS_VARIABLE, RETRIEVAL_TOKEN_VARIABLE
+from prompt_coevo.removed import SETTINGS
 from prompt_coevo.settings.mistakes import did_you_mean, near_names
 from prompt_coevo.settings.presets import preset_text
 
@@ -124,7 +125,9 @@ def idle_variables(names: Iterable[str], model: type[BaseModel]) -> list[str]:
         if not name.upper().startswith(ENV_PREFIX) or name in _NO_SETTINGS:
             continue
         field = name[len(ENV_PREFIX) :].split("__")[0].lower()
-        if field not in model.model_fields:
+        if field in SETTINGS:
+            sentences.append(f"{field} was removed: {SETTINGS[field]} (the variable {name})")
+        elif field not in model.model_fields:
             hint = did_you_mean(near_names(field, (), model), model.model_fields)
             sentences.append(f"the environment variable {name} sets nothing{hint}")
     return sentences

@@ -32,6 +32,14 @@ def test_settings_of_the_stream_are_refused_under_p2o() -> None:
         assert f"set stream.{name}" in removed.SETTINGS[f"p2o.{name}"]
 
 
+@pytest.mark.parametrize("name", removed.SETTINGS)
+def test_a_setting_of_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"PROMPT_COEVO_{name.upper().replace('.', '__')}", "1")
+    with pytest.raises(SettingsError) as refused:
+        Settings()
+    assert f"{name} was removed: {removed.SETTINGS[name]}" in str(refused.value)
+
+
 @pytest.mark.parametrize("name", removed.HOOKS)
 def test_a_hook(name: str) -> None:
     with pytest.raises(PluginError, match=f"{name} was removed: "):

@@ -11,6 +11,7 @@ import ray
 
 import standins.openrlhf
 from prompt_coevo.doors.policy import RolloutsFailed
+from prompt_coevo.settings.success import SuccessSettings
 from prompt_coevo.types import Assignment, PolicyVersion, RolloutRequest, Sampling
 
 with pytest.MonkeyPatch.context() as patch:
@@ -33,7 +34,7 @@ class Policy(policy.OpenRLHFPolicy):
         host = SimpleNamespace(args=SimpleNamespace(vllm=SimpleNamespace(enable_sleep=False)))
         engine = SimpleNamespace(policy_version=PolicyVersion(0, 3))
         dataset = SimpleNamespace(tokenizer=TOKENIZER)
-        super().__init__(host, dataset, None, weights.Weights(engine), None)
+        super().__init__(host, dataset, None, weights.Weights(engine), None, SuccessSettings())
 
     def _sent(self, requests: Any, sampling: Any) -> list[Any]:
         return [(one.assignment, one.assignment.question_id) for one in requests]

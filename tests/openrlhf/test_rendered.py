@@ -10,7 +10,6 @@ from datasets import Dataset
 from transformers import AutoTokenizer
 
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
-from prompt_coevo.errors import DatasetError
 from prompt_coevo.placement import question_text
 from prompt_coevo.settings import Settings
 from prompt_coevo.types import Assignment, Candidate
@@ -66,10 +65,3 @@ def test_a_text_that_an_input_template_is_put_around_is_a_text(tokenizer: Any) -
     text = render(tokenizer, CHAT)
     dataset = dataset_of(tokenizer, text, input_template="Q: {}\nA:")
     assert dataset.place(HINT, dataset._rows[0]) == f"Q: think of bam .\n\n{text}\nA:"
-
-
-def test_half_a_chat_is_refused_before_training(tokenizer: Any) -> None:
-    marks = render(tokenizer, CHAT).split()
-    text = f"{marks[-1]} what is bad of bam"  # opens the assistant's turn, and no user's
-    with pytest.raises(DatasetError, match="prompts are rendered already"):
-        dataset_of(tokenizer, text).index(Settings())

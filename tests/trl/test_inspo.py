@@ -76,7 +76,7 @@ def train(trainer: Any, recorder: Recorder | None = None, **changes: Any) -> Coe
     return callback
 
 
-def string(question: str) -> str:
+def rendered(question: str) -> str:
     return f"<user> {question} <end> <assistant>"
 
 
@@ -93,8 +93,13 @@ PROMPTS: dict[str, tuple[Callable[[str], Any], Callable[[str, str], Any], dict[s
         {},
     ),
     "string": (
-        string,
-        lambda i, q: f"{i}\n\n{string(q)}",
+        lambda q: q,
+        lambda i, q: f"{i}\n\n{q}",
+        {},
+    ),
+    "rendered chat": (
+        rendered,
+        lambda i, q: [system(i), user(q)],
         {},
     ),
 }

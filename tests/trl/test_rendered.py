@@ -191,6 +191,16 @@ def test_other_texts_stay_as_they_are(name: str) -> None:
     assert read(CHATS["turns"]) is CHATS["turns"]
 
 
+def test_marks_of_thinking_in_a_question_are_text() -> None:
+    tokenizer = tokenizer_of("qwen3")
+    tokenizer.add_tokens(["<think>", "</think>"])
+    chat = [{"role": "user", "content": "Reason in <think> </think> tags: what is 2 + 3?"}]
+    read = ChatReader(tokenizer)(render(tokenizer, chat))
+    assert question_text(read) == chat[0]["content"]
+    plain = "Reason in <think> </think> tags: what is 2 + 3?"
+    assert ChatReader(tokenizer)(plain) is plain
+
+
 def test_marks_without_a_users_turn_are_refused() -> None:
     read = ChatReader(tokenizer_of("qwen2_5"))
     with pytest.raises(DatasetError, match=r"rendered already \(one holds '<\|im_start\|>'\)"):

@@ -8,6 +8,7 @@ from typing import Final
 from prompt_coevo.algorithms.hard_questions.settings import HardQuestionSettings
 from prompt_coevo.context import Context
 from prompt_coevo.markers import PROJECT
+from prompt_coevo.types import Group
 
 logger = logging.getLogger(PROJECT)
 
@@ -25,11 +26,13 @@ class HardnessSigns:
         self._context = context
         self._rounds = 0
         self._success: dict[str, float] = {}
+        self._rewards: set[float] = set()
 
-    def measured(self, question_id: str, success: float) -> None:
+    def measured(self, group: Group, success: float) -> None:
         """Note the success of a question's latest group."""
         if self._rounds < ROUNDS:
-            self._success[question_id] = success
+            self._success[group.question_id] = success
+            self._rewards.update(one.reward for one in group.rollouts if one.fit)
 
     def round_ended(self) -> None:
         """After the last of the first rounds, log what they show."""
@@ -44,7 +47,7 @@ class HardnessSigns:
                 f"{after} none is hard: the lowest success of a question is {lowest:.2g}, and {name}.tau = "
                 f"{tau:g}; name the reward that decides by success.reward, or raise {name}.tau"
             )
-        elif highest < tau:
+        elif highest < tau and len(self._rewards) > 1:  # of one reward alone the engine speaks
             self._warn(
                 f"{after} every one is hard: the highest success of a question is {highest:.2g}, below "
                 f"{name}.tau = {tau:g}; a rollout succeeds from a deciding reward of {name}.solved_at = "

@@ -43,7 +43,7 @@ class HardSet:
         if success is None:
             return
         if self._signs is not None:
-            self._signs.measured(group.question_id, success)
+            self._signs.measured(group, success)
         if success < self.tau:
             self._ids[group.question_id] = None
         else:
@@ -96,6 +96,7 @@ class HardSet:
         return list(self._ids)
 
     def load(self, ids: Iterable[str]) -> None:
+        self._signs = None  # the run was looked at before
         self._ids = dict.fromkeys(ids)
 
 

@@ -32,6 +32,10 @@ from prompt_coevo.types import (
 logger = logging.getLogger(PROJECT)
 
 
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split()).removesuffix(".")
+
+
 class Hints:
     """The plugin. Registered under the name `hints`."""
 
@@ -54,13 +58,14 @@ class Hints:
         where = f"the column {self._settings.column!r} (hints.column)"
         if questions and not any(hints):
             raise DatasetError(
-                f"{where} is empty in every row; name a column with solutions or hints"
+                f"{where} is empty in all {len(questions)} rows that were looked at; name a column with "
+                "solutions or hints"
             )
         told = [self._is_answer(*pair) for pair in zip(questions, hints, strict=True) if pair[1]]
         if told and all(told):
             raise DatasetError(
-                f"{where} holds the right answers themselves, so rollouts would copy them; name a column "
-                "with solutions or hints"
+                f"{where} holds the right answers themselves in all {len(told)} rows that were looked at, "
+                "so rollouts would copy them; name a column with solutions or hints"
             )
         if any(told):
             logger.warning(
@@ -123,7 +128,8 @@ class Hints:
 
     @staticmethod
     def _is_answer(question: Question, text: str) -> bool:
-        return text == (question.ground_truth or "").strip()
+        """Compare without case, further blanks and a last full stop: `Paris.` is `paris`."""
+        return _plain(text) == _plain(question.ground_truth or "")
 
     @hookimpl
     def coevo_observe(self, groups: Sequence[Group]) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
+import struct
 from typing import Any
 
 import pytest
 
-from prompt_coevo.doors.success import deciding_function, reported, scaled
+from prompt_coevo.doors.success import Reported, deciding_function, scaled
 from prompt_coevo.errors import HostError, SettingsError
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.success import SuccessSettings
@@ -22,17 +24,27 @@ def test_the_only_function_decides_whatever_it_is_called() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["accuracy_reward", "correctness_reward_func", "math_acc", "Accuracy", "is_solved"]
+    "name",
+    [
+        *("accuracy_reward", "correctness_reward_func", "math_acc", "Accuracy", "is_solved"),
+        *("AccuracyReward", "my-accuracy"),
+    ],
 )
 def test_an_obvious_name_decides_and_is_logged(name: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="prompt_coevo"):
         assert deciding(["think_format_reward", name]) == 1
-    assert f"{name} decides whether a rollout succeeded (success.reward)" in caplog.text
+    assert f"{name} decides whether a rollout succeeded" in caplog.text
 
 
 @pytest.mark.parametrize(
     "names",
-    [["format", "length"], ["accuracy", "exact_match"], ["inaccurate", "tags"], ["access", "x"]],
+    [
+        ["format", "length"],
+        ["accuracy", "exact_match"],
+        ["inaccurate", "tags"],
+        ["access", "x"],
+        ["format_correct_reward", "length_reward"],
+    ],
 )
 def test_several_without_one_obvious_name_are_refused(names: list[str]) -> None:
     with pytest.raises(SettingsError) as refused:
@@ -57,6 +69,8 @@ def test_a_name_that_is_none_is_refused_with_those_that_there_are() -> None:
 
 
 def test_a_name_that_two_have_is_refused() -> None:
+    with pytest.raises(SettingsError, match="some of one name; give them different names"):
+        deciding(["<lambda>", "<lambda>"])
     with pytest.raises(SettingsError, match="names 2 reward functions"):
         deciding(["<lambda>", "<lambda>"], "<lambda>")
 
@@ -75,27 +89,56 @@ def test_a_reward_is_put_on_the_scale(low: float, high: float, reward: float, fo
     assert scaled(reward, SuccessSettings(low=low, high=high)) == pytest.approx(found)
 
 
+@pytest.mark.parametrize(("low", "high"), [(0.1, 0.9), (0, 0.7), (0.3, 2.3), (-0.1, 0.95)])
+def test_single_precision_reaches_both_ends_of_the_scale(low: float, high: float) -> None:
+    """Trainers keep rewards in it, where .9 is a little less."""
+    settings = SuccessSettings(low=low, high=high)
+    single = lambda value: struct.unpack("f", struct.pack("f", value))[0]  # noqa: E731
+    assert (scaled(single(low), settings), scaled(single(high), settings)) == (0.0, 1.0)
+
+
 def test_a_scale_without_a_length_is_refused() -> None:
     with pytest.raises(SettingsError, match="success.low = 1 must be below success.high = 1"):
         Settings(success={"low": 1})
 
 
-class OfOne:
-    def flatten(self) -> list[float]:
-        return [0.5]
+class Of:
+    def __init__(self, *values: float) -> None:
+        self.values = values
+
+    def flatten(self) -> tuple[float, ...]:
+        return self.values
 
 
-@pytest.mark.parametrize(("value", "found"), [(1, 1.0), (True, 1.0), (0.5, 0.5), (OfOne(), 0.5)])
+@pytest.mark.parametrize(
+    ("value", "found"), [(1, 1.0), (True, 1.0), (0.5, 0.5), (Of(0.5), 0.5), ([0.5], 0.5)]
+)
 def test_what_came_with_a_reward_is_read(value: Any, found: float) -> None:
-    assert reported({"acc": value}, "acc", "there") == found
+    assert Reported("acc", "there").read({"acc": value}) == found
 
 
-@pytest.mark.parametrize("values", [None, {}, {"score": 1.0}, {"acc": "yes"}, {"acc": None}])
-def test_what_is_not_there_or_no_number_is_refused(values: Any) -> None:
-    with pytest.raises(HostError, match="success.reward = 'acc' is not a number in the reward's"):
-        reported(values, "acc", "the reward's dictionary")
+def test_a_rollout_without_it_has_no_reward() -> None:
+    """An episode that was cut off, or an agent that scores itself, says nothing of it."""
+    reader = Reported("acc", "extra_logs")
+    for values in (None, {}, {"score": 1.0}, {"acc": None}) * 8:
+        assert math.isnan(reader.read(values))
+    assert reader.read({"acc": 1.0}) == 1.0
+    for _ in range(200):
+        assert math.isnan(reader.read({}))
 
 
-def test_a_thing_is_no_number() -> None:
-    with pytest.raises(HostError, match="is a dict in"):
-        reported({"acc": {}}, "acc", "there")
+def test_a_name_that_no_rollout_has_ends_the_run_with_those_that_there_are() -> None:
+    reader = Reported("acc", "extra_logs")
+    for _ in range(63):
+        reader.read({"score": 1.0, "format": 0.0})
+    with pytest.raises(HostError) as refused:
+        reader.read({"score": 1.0, "format": 0.0})
+    assert "in extra_logs of none of the first 64 rollouts, which have score, format;" in str(
+        refused.value
+    )
+
+
+@pytest.mark.parametrize("value", [{}, Of(), Of(1.0, 0.0), "yes", [], [1.0, 0.0], 10**400])
+def test_a_thing_is_no_number(value: Any) -> None:
+    with pytest.raises(HostError, match=r"is a \w+ in there; give it a number"):
+        Reported("acc", "there").read({"acc": value})

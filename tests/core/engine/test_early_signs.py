@@ -45,7 +45,11 @@ def test_a_run_that_can_learn_is_told_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rewards", "sign", "said"),
     [
-        (lambda n, g: [0.0] * 4, "reward_never_moves", "the deciding reward is 0 for every one"),
+        (
+            lambda n, g: [0.0] * 4,
+            "reward_never_moves",
+            "the deciding reward is 0 for every one; if some",
+        ),
         (lambda n, g: [float(g == 1)] * 4, "no_spread", "within every group all deciding rewards"),
         (lambda n, g: [math.nan] * 4, "no_rewards", "none has a reward"),
         (lambda n, g: [-1.0, 1.0, 1.0, -1.0], "reward_outside_scale", "go from -1 to 1, outside"),
@@ -72,3 +76,28 @@ def test_rewards_are_quoted_as_the_user_knows_them(tmp_path: Path) -> None:
     assert run(tmp_path / "in", lambda n, g: [0.0, 1.0, 0.0, 0.5], **scale) == []
     (found,) = run(tmp_path / "out", lambda n, g: [0.0, 2.0, 0.0, 0.5], **scale)
     assert "go from -1 to 3, outside success.low = -1 and success.high = 1" in found["reason"]
+
+
+def test_rollouts_that_are_not_fit_say_nothing_of_rewards(tmp_path: Path) -> None:
+    engine = Coevolution.from_settings(Settings(algorithms=()), output_dir=tmp_path)
+    for _ in range(4):
+        plan = engine.plan(["a", "b"], 4)
+        version = engine.policy_version
+        engine.observe([Rollout.scored(one, "", 0.0, version, "tool_error") for one in plan])
+    text = (tmp_path / "coevo" / "events.jsonl").read_text("utf-8")
+    assert "the deciding reward is 0" not in text
+    assert "none has a reward" in text
+
+
+def test_a_resumed_run_is_not_looked_at_again(tmp_path: Path) -> None:
+    engine = Coevolution.from_settings(Settings(algorithms=()), output_dir=tmp_path)
+    engine.load_state_dict(engine.state_dict())
+    for _ in range(6):
+        plan = engine.plan(["a", "b", "c"], 4)
+        engine.observe([Rollout.scored(one, "", 0.0, engine.policy_version) for one in plan])
+    assert "early_sign" not in (tmp_path / "coevo" / "events.jsonl").read_text("utf-8")
+
+
+def test_a_constant_reward_is_quoted_so_too(tmp_path: Path) -> None:
+    (found,) = run(tmp_path, lambda n, g: [0.0] * 4, success={"low": -1.0})
+    assert "the deciding reward is -1 for every one" in found["reason"]

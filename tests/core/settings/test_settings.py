@@ -94,7 +94,10 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
             'stream.likeness "column" was removed: name a function',
         ),
         ({"stream": {"likeness": "wrods"}}, "there is no such likeness"),
-        ({"p2o": {"tau": 0.1}}, 'settings under p2o have no effect without "p2o" in algorithms'),
+        (
+            {"p2o": {"tau": 0.1}},
+            'settings under p2o have no effect without "p2o" in algorithms; set stream.tau, or name "p2o"',
+        ),
         ({"preset": "p2o", "stream": {"tau": 0.1}}, "settings under stream have no effect without"),
         ({"p2o": {"tau": float("nan")}}, "p2o.tau: input should be a finite number"),
         ({"p2o": {"taus": 1}}, "unknown setting p2o.taus; did you mean p2o.tau?"),

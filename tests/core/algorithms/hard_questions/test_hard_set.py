@@ -91,16 +91,17 @@ def test_for_rewards_of_0_and_1_share_and_mean_are_the_same() -> None:
             "none is hard: the lowest success of a question is 0.5, and stream.tau = 0.2",
         ),
         (
-            lambda n: 0.0,
-            "every one is hard: the highest success of a question is 0, below stream.tau",
+            lambda n: n / 64,
+            "every one is hard: the highest success of a question is 0.047, below stream.tau",
         ),
+        (lambda n: 0.0, None),  # of this the engine speaks
         (lambda n: float(n % 2), None),
     ],
 )
 def test_a_threshold_that_tells_no_questions_apart_is_said_once(
     caplog: pytest.LogCaptureFixture, reward: Callable[[int], float], said: str | None
 ) -> None:
-    settings = Settings(stream={"solved_at": 0.5, "hardness": "literal"})
+    settings = Settings(stream={"hardness": "literal"})
     notes: list[str] = []
     context = SimpleNamespace(note=lambda event, **fields: notes.append(fields["reason"]))
     hard = HardSet.of(settings.stream, context)
