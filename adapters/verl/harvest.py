@@ -45,6 +45,10 @@ class Success:
         return scaled(found, self._settings)
 
 
+OWN_REWARD: Final = Success(SuccessSettings())
+"""VeRL's reward as it is."""
+
+
 def tags_of(partition: str) -> dict[str, dict[str, Any]]:
     """Of all rows and rollouts of a partition, by their keys."""
     tags: dict[str, dict[str, Any]] = (tq.kv_list(partition) or {}).get(partition, {})
@@ -75,7 +79,7 @@ def collect(
     planned: Mapping[str, Sequence[Assignment]],
     texts: LateTexts,
     sampled_by: Callable[[Mapping[str, Any]], PolicyVersion],
-    success: Success,
+    success: Success = OWN_REWARD,
 ) -> list[Rollout]:
     """The rollouts of whole groups, in the order of `planned`: uids and their assignments.
 
@@ -124,7 +128,7 @@ def _rollout(
     row: _Row | None,
     texts: LateTexts,
     sampled_by: Callable[[Mapping[str, Any]], PolicyVersion],
-    success: Success,
+    success: Success = OWN_REWARD,
 ) -> Rollout:
     if row is None:
         return aborted(assignment, sampled_by({}))

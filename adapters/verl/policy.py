@@ -16,7 +16,15 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.dataset.rl_dataset import collate_fn
 
 from prompt_coevo.adapters.verl.generation import Dispatcher
-from prompt_coevo.adapters.verl.harvest import OVER, Success, collect, session, tags_of, texts_of
+from prompt_coevo.adapters.verl.harvest import (
+    OVER,
+    OWN_REWARD,
+    Success,
+    collect,
+    session,
+    tags_of,
+    texts_of,
+)
 from prompt_coevo.adapters.verl.living import Living, samplers
 from prompt_coevo.doors.late_texts import LateTexts
 from prompt_coevo.doors.policy import DoorPolicy, not_all_aborted
@@ -41,13 +49,14 @@ class VerlPolicy(DoorPolicy):
         trainer: PPOTrainer,
         dispatcher: Dispatcher,
         sampled_by: Callable[[Mapping[str, Any]], PolicyVersion],
+        success: Success = OWN_REWARD,
     ) -> None:
-        """`sampled_by` tells the weights from the extra fields of a row."""
+        """`sampled_by` tells the weights from the extra fields of a row, `success` which reward decides."""
         super().__init__(dispatcher.questions, lambda: dispatcher.engine.policy_version)
         self._trainer = trainer
         self._dispatcher = dispatcher
         self._sampled_by = sampled_by
-        self._success = Success(dispatcher.engine.settings.success)
+        self._success = success
         self._living = Living(lambda: samplers(trainer, dispatcher))
 
     def check_living(self) -> None:

@@ -113,7 +113,7 @@ class Coevolving(PPOTrainer):
             rollout,
             keeps_prompts=self._settings.distill_forward,
         )
-        self._policy = VerlPolicy(self, self._dispatcher, self._sampled_by)
+        self._policy = VerlPolicy(self, self._dispatcher, self._sampled_by, self._success)
         if not self.config.trainer.get("val_only", False):
             self._engine.begin(self._policy, workload(self.config, len(self.train_dataset)))
         try:
