@@ -38,7 +38,6 @@ from prompt_coevo.errors import HostError
 from prompt_coevo.rendered import ChatReader
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import Workload
-from prompt_coevo.types import OfRound
 
 
 class CoevoCallback(TrainerCallback):
@@ -184,7 +183,8 @@ class CoevoCallback(TrainerCallback):
             logged = self._trainer._metrics["train"]
             for name, value in self.engine.metrics().items():
                 # TRL writes the mean of what is in the list.
-                logged[name] = [*(logged[name] if isinstance(value, OfRound) else ()), value]
+                before = logged[name] if name in self.engine.metrics_of_round else ()
+                logged[name] = [*before, value]
         self._show(state.global_step, last=last)
 
     def on_train_end(

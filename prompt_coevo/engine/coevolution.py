@@ -279,6 +279,12 @@ class Coevolution:
         """Finite numbers for the host's own logger. Of two that share a name the first one counts."""
         return self._metrics.collect()
 
+    @property
+    def metrics_of_round(self) -> frozenset[str]:
+        """The names of the latest `metrics` that are of the last round alone: a host that logs every few
+        steps logs their mean, and of all others the last value."""
+        return self._metrics.of_round
+
     # Inside
 
     def _check_names(self, saved: Mapping[str, Any], where: str) -> None:

@@ -20,6 +20,8 @@ class Metrics:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._colliding: set[str] = set()
+        self.of_round: frozenset[str] = frozenset()
+        """The names of those in the last answer that are of the last round alone."""
 
     def collect(self) -> dict[str, float]:
         """Finite numbers by their names, each with `coevo/` in front."""
@@ -33,7 +35,10 @@ class Metrics:
         if self._desk.model is not None:
             totals = self._desk.ledger.totals
             merged.update({f"reflection_{name}": float(value) for name, value in totals.items()})
-        return {f"coevo/{name}": value for name, value in merged.items()}
+        of_round = [name for name, value in merged.items() if isinstance(value, OfRound)]
+        self.of_round = frozenset(f"coevo/{name}" for name in of_round)
+        # Plain numbers: writers of JSON such as orjson refuse a subclass.
+        return {f"coevo/{name}": float(value) for name, value in merged.items()}
 
     def _numbers(self, plugin: str, values: Any) -> dict[str, float]:
         """The finite ones; a plugin that answers something else is reported."""

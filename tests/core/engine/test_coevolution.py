@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from prompt_coevo import Coevolution, Settings, hookimpl, hookspecs
 from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.errors import HostError, PluginError, SettingsError, StateError
-from prompt_coevo.types import Assignment, Candidate, MemberPlan, Rollout
+from prompt_coevo.types import Assignment, Candidate, MemberPlan, OfRound, Rollout
 
 INSTRUCTION = Candidate("Think.", "instruction")
 
@@ -408,3 +408,15 @@ def test_an_unwritable_output_directory_shows_at_the_start(tmp_path: Path) -> No
     (tmp_path / "coevo").write_text("a file where a folder should be")
     with pytest.raises(SettingsError, match="cannot be written to"):
         with_plugins(output_dir=tmp_path)
+
+
+def test_metrics_are_plain_numbers_that_every_writer_of_json_takes() -> None:
+    class Counts:
+        @hookimpl
+        def coevo_metrics(self) -> dict[str, float]:
+            return {"total": 3.0, "share": OfRound(0.5)}
+
+    engine = Coevolution.from_settings(Settings(algorithms=()), plugins={"counts": Counts()})
+    metrics = engine.metrics()
+    assert {type(value) for value in metrics.values()} == {float}
+    assert engine.metrics_of_round == {"coevo/share"}
