@@ -13,9 +13,10 @@ GivenSettings: TypeAlias = Settings | Mapping[str, object] | str | Path | None
 
 
 def settings_of(given: GivenSettings, values: Mapping[str, object]) -> Settings:
-    """Make Settings of what is given and of keywords, which are stronger.
+    """Make Settings of what is given and of keywords.
 
-    `given` is a Settings object, a mapping, the path of a TOML or YAML file, or None. Raises SettingsError.
+    `given` is the path of a TOML or YAML file, which keywords overrule; a mapping without the names of
+    keywords; a Settings object without keywords; or None. Raises SettingsError.
     """
     if isinstance(given, Settings):
         if values:

@@ -31,7 +31,7 @@ class EarlySigns:
         self._told_scale = False
 
     def look_no_more(self) -> None:
-        """A run that goes on was looked at before."""
+        """End the look: a resumed run was looked at before."""
         self._rounds = ROUNDS
 
     def observe(self, groups: Sequence[Group]) -> None:

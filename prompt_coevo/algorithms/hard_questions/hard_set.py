@@ -15,7 +15,7 @@ logger = logging.getLogger(PROJECT)
 
 
 class HardSet:
-    """The questions whose latest group succeeded less often than `tau` (strictly).
+    """The questions whose latest group had a success below `tau` (strictly).
 
     `literal` takes the mean reward of the whole group, as eq. 4 says, under whatever its members ran.
     `bare` takes the share of the members without a template that have a reward of `solved_at`: what a

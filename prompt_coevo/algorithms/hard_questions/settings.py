@@ -25,8 +25,8 @@ class HardQuestionSettings(Section):
     proposer: str = "propose_improvement"
     """The name of a registered proposer."""
     tau: float = 0.2
-    """`τ` of eq. 4: a question is hard if its group succeeds less often. At K = 6 the default means all
-    fail, or one success, as the authors ran it."""
+    """`τ` of eq. 4: a question is hard if its success is below it, which `hardness` measures. At K = 6
+    the default means all fail, or one success, as the authors ran it."""
     solved_at: float = Field(default=1.0, gt=0.0)
     """The deciding reward from which a rollout succeeds (in P2O: `C(z)` of Algorithm 2)."""
     hardness: Hardness = "literal"
