@@ -314,10 +314,15 @@ class OfRound(float):
 
 @dataclass(frozen=True)
 class Summary:
-    """What came of a run, in one sentence. `for_nothing` says that nothing did."""
+    """What came of a run, in a sentence or two. `for_nothing` says that nothing did, or harm.
+
+    `lines` are further sentences; `findings` the same as JSON values, for the report.
+    """
 
     text: str
     for_nothing: bool = False
+    lines: tuple[str, ...] = ()
+    findings: Mapping[str, Any] | None = None
 
 
 def _of(kind: type[V], value: object) -> V:

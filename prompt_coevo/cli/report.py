@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from prompt_coevo.cli.output import RUN, write_file
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.report.reading import run_folder
+from prompt_coevo.report.reading import read_run, run_folder
+from prompt_coevo.report.run import Run, Spent
 
 _PORT = 8371
 
@@ -21,14 +24,18 @@ def report(
     serve: bool = typer.Option(
         False, "--serve", help="Serve it to this machine, always up to date."
     ),
+    as_json: bool = typer.Option(
+        False, "--json", help="Print the verdict with its numbers in place of the page."
+    ),
     port: int | None = typer.Option(
         None, min=0, max=65535, help=f"With --serve: {_PORT} by default, 0 for a free one."
     ),
 ) -> None:
     """Write what came of a run as one HTML file, which needs no network and no server.
 
-    Curves, weights, the lineage with the fate of every candidate, trials question by question, which
-    template covers which question, and what every call cost. Needs: pip install 'prompt-coevo[report]'.
+    The verdict, curves, weights, the lineage with the fate of every candidate, trials question by
+    question, which template covers which question, and what every call cost.
+    Needs: pip install 'prompt-coevo[report]'.
 
     Examples: prompt-coevo report out/run1; prompt-coevo report out/run1 --serve
     """
@@ -36,6 +43,11 @@ def report(
         raise SettingsError("--port has no effect without --serve; give both")
     if serve and out is not None:
         raise SettingsError("--serve writes no file, so --out has no effect; give one of them")
+    if as_json and (serve or out is not None):
+        raise SettingsError("--json prints, so --serve and --out have no effect; give one of them")
+    if as_json:
+        typer.echo(json.dumps(ending_of(read_run(run_folder(run))), indent=2))
+        return
     from prompt_coevo.report.page import need_extra, page
 
     need_extra()
@@ -46,6 +58,18 @@ def report(
     path = out if out is not None else folder / "report.html"
     write_file(path, page(folder))
     typer.echo(path)
+
+
+def ending_of(run: Run) -> dict[str, Any]:
+    """Return what a run said at its end, and what its calls cost, as JSON values."""
+    said = run.ending
+    return {
+        "ended": run.ended,
+        "steps": run.last.step,
+        "summary": said and said.text,
+        "methods": said and dict(said.findings),
+        "reflection": Spent.on(run.calls)._asdict(),
+    }
 
 
 def _serve(folder: Path, port: int) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 import typer
 
-from prompt_coevo.cli.output import RUN, coloured, show, styled, tell_damage
+from prompt_coevo.cli.output import RUN, coloured, show, styled, tell_damage, write_file
 from prompt_coevo.report.best import best_of
 from prompt_coevo.report.differences import Manner, pieces
 from prompt_coevo.report.events import EventLines
@@ -56,19 +56,28 @@ def diff(run: Path = RUN, first: str = _ID, second: str = _ID) -> None:
     show(["".join(told)])
 
 
-def best(
-    run: Path = RUN,
-    as_json: bool = typer.Option(False, "--json", help="As JSON, with the whole texts."),
-) -> None:
+def best(run: Path = RUN) -> None:
     """Show the best instruction, and the templates in use by how many questions they solve.
 
-    Example: prompt-coevo best out/run1 --json
+    Example: prompt-coevo best out/run1
     """
-    found = best_of(_read(run))
-    if as_json:
-        show([json.dumps(found.to_json(), indent=2)])
+    show(best_of(_read(run)).lines())
+
+
+def export(
+    run: Path = RUN,
+    out: Path | None = typer.Option(None, help="The file to write; the terminal by default."),
+) -> None:
+    """Write the best instruction, and the templates in use with their evidence, as JSON.
+
+    Example: prompt-coevo export out/run1 --out prompts.json
+    """
+    text = json.dumps(best_of(_read(run)).to_json(), indent=2)
+    if out is None:
+        typer.echo(text)
     else:
-        show(found.lines())
+        write_file(out, text + "\n")
+        typer.echo(out)
 
 
 def tail(

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from prompt_coevo import files
 from prompt_coevo.errors import StateError
 
-SCHEMA: Final = 2
+SCHEMA: Final = 3
 
 _Count = Annotated[int, Field(ge=0, lt=1 << 53)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Sequence
 from typing import Final
 
 from prompt_coevo import hookspecs
@@ -28,8 +29,10 @@ def tell_what_came_of_it(desk: Desk, rounds: OpenRounds) -> None:
     forgotten = _never_called(desk, rounds)
     text = "; ".join([*forgotten, *(f"{name}: {one.text}" for name, one in told), *failures])
     for_nothing = bool(forgotten) or any(one.for_nothing for _, one in told)
-    desk.note("summary", text=text, for_nothing=for_nothing)
-    _say(in_a_line(text, _LONGEST), for_nothing=for_nothing)
+    lines = [*(line for _, one in told for line in one.lines), *_cost(desk)]
+    findings = {name: dict(one.findings) for name, one in told if one.findings is not None}
+    desk.note("summary", text=text, for_nothing=for_nothing, lines=lines, findings=findings)
+    _say([in_a_line(one, _LONGEST) for one in (text, *lines)], for_nothing=for_nothing)
 
 
 def _never_called(desk: Desk, rounds: OpenRounds) -> list[str]:
@@ -52,6 +55,17 @@ def _was_over(desk: Desk) -> bool:
     return resumed is not None and desk.policy_version.step <= resumed + 1
 
 
+def _cost(desk: Desk) -> list[str]:
+    if desk.model is None:
+        return []
+    totals = desk.ledger.totals
+    told = f"the reflection model took {int(totals['calls'])} calls"
+    tokens_in, tokens_out = int(totals["prompt_tokens"]), int(totals["completion_tokens"])
+    if tokens_in:  # nobody counts those of a function
+        told += f", {tokens_in} tokens in and {tokens_out} out, ${totals['usd']:.4f}"
+    return [told]
+
+
 def _failures(desk: Desk) -> list[str]:
     if desk.model is None:
         return []
@@ -63,14 +77,15 @@ def _failures(desk: Desk) -> list[str]:
     return [f"the reflection model failed {errors} of {calls} times{reason}"]
 
 
-def _say(text: str, *, for_nothing: bool) -> None:
+def _say(lines: Sequence[str], *, for_nothing: bool) -> None:
     level = logging.WARNING if for_nothing else logging.INFO
-    line = f"prompt_coevo: {text}"
+    shown = "\n".join(f"prompt_coevo: {line}" for line in lines)
     if for_nothing:
-        rule = "=" * min(100, len(line))
-        line = f"\n{rule}\n{line}\n{rule}"
+        rule = "=" * min(100, max(map(len, lines)))
+        shown = f"\n{rule}\n{shown}\n{rule}"
     if logger.hasHandlers():
-        logger.log(level, "%s", text)
+        for line in lines:
+            logger.log(level, "%s", line)
     # A log that nobody set up shows no good news, and bad news is not to be lost in a log.
     if for_nothing or not logger.hasHandlers():
-        print(line, file=sys.stderr, flush=True)
+        print(shown, file=sys.stderr, flush=True)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from prompt_coevo.report.run import CandidateRecord, Run
+from prompt_coevo.report.run import CandidateRecord, Run, Score
 from prompt_coevo.types import EMPTY_TEMPLATE
 from prompt_coevo.visible import visible
 
 
 class Best(NamedTuple):
     """`instruction` with its `weight`, if it has one; `templates` with the number of questions that each
-    solves, the best first."""
+    solves, the best first; `scores` are of all rollouts under each template."""
 
     instruction: CandidateRecord | None
     weight: float | None
     templates: list[tuple[CandidateRecord, int]]
+    scores: Mapping[str, Score]
 
     def to_json(self) -> dict[str, Any]:
         """With the texts as they are."""
@@ -24,7 +26,15 @@ class Best(NamedTuple):
         return {
             "instruction": one and {"id": one.id, "weight": self.weight, "text": one.text},
             "templates": [
-                {"id": one.id, "solved": solved, "text": one.text} for one, solved in self.templates
+                {
+                    "id": one.id,
+                    "text": one.text,
+                    "solved": solved,
+                    "evidence": [line.words for line in one.evidence],
+                    "rollouts": self.scores[one.id].rollouts,
+                    "mean_reward": self.scores[one.id].mean,
+                }
+                for one, solved in self.templates
             ],
         }
 
@@ -44,7 +54,12 @@ class Best(NamedTuple):
 def best_of(run: Run) -> Best:
     """From the last weights, or from who is in use; a template counts by the questions that it solves."""
     used = [one for one in run.candidates.values() if one.fate == "in use"]
-    weights, solved = run.weights(), run.solved_by_template(run.scores())
+    scores = run.scores()
+    weights, solved = run.weights(), run.solved_by_template(scores)
+    by_template: defaultdict[str, Score] = defaultdict(Score)
+    for (_, template), score in scores.items():
+        if template is not None and score.mean is not None:
+            by_template[template].add(score.rollouts, score.mean)
     templates = [one for one in used if one.kind == "template" and one.id != EMPTY_TEMPLATE.id]
     instruction = max(
         (one for one in used if one.kind == "instruction"),
@@ -55,4 +70,5 @@ def best_of(run: Run) -> Best:
         instruction,
         weights.get(instruction.id) if instruction else None,
         [(one, solved[one.id]) for one in sorted(templates, key=lambda one: -solved[one.id])],
+        by_template,
     )

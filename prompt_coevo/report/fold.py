@@ -11,7 +11,7 @@ from typing import Final
 
 from prompt_coevo.report.fields import Fields, is_whole, number
 from prompt_coevo.report.lineage import Lineage
-from prompt_coevo.report.run import Call, Note, Run, RunError, Score
+from prompt_coevo.report.run import Call, Ending, Note, Run, RunError, Score
 
 _QUIET: Final = frozenset({"state_saved", "reflection_awaited"})
 _MOST_NOTES: Final = 1_000
@@ -32,6 +32,10 @@ class Fold(Lineage):
 
     def _on_training_ended(self, event: Fields) -> None:
         self.run.ended = True
+
+    def _on_summary(self, event: Fields) -> None:
+        lines = tuple(event.items("lines", str))
+        self.run.ending = Ending(event.text("text"), lines, event.inside("findings").values)
 
     def _on_gap(self, event: Fields) -> None:
         self.run.lost += event.whole("lost")

@@ -209,6 +209,15 @@ class Note:
     text: str
 
 
+@dataclass(frozen=True)
+class Ending:
+    """What a run said of itself at its end: `findings` are a method's verdict with its numbers, by name."""
+
+    text: str
+    lines: tuple[str, ...]
+    findings: Mapping[str, Any]
+
+
 @dataclass
 class Run:
     """All of it. Steps are those of the attempt that counts: what a resume has undone is not there."""
@@ -217,6 +226,7 @@ class Run:
     begun: str = ""
     last: Moment = NEVER
     ended: bool = False
+    ending: Ending | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     noted: dict[str, Any] = field(default_factory=dict)
     attempts: list[Moment] = field(default_factory=list)

@@ -70,6 +70,18 @@ class View:
         self._real = [one for one in run.candidates.values() if one.id != EMPTY_TEMPLATE.id]
         self._scores = run.scores()
 
+    @cached_property
+    def so_far(self) -> str:
+        """What the latest step says of the hard questions, in words; empty where none was found."""
+        metrics = self.run.steps[max(self.run.steps)].metrics if self.run.steps else {}
+        hard, solved = (
+            metrics.get(f"coevo/{name}") for name in ("hard_so_far", "hard_solved_since")
+        )
+        if not hard:
+            return ""
+        solved_now = f"{solved or 0:.0f} of them are solved without a template"
+        return f"{hard:.0f} questions were hard, and {solved_now}"
+
     # Candidates
 
     @cached_property

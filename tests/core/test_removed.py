@@ -28,6 +28,7 @@ def test_a_setting(name: str) -> None:
 
 def test_settings_of_the_stream_are_refused_under_p2o() -> None:
     of_the_stream = StreamSettings.model_fields.keys() - P2OSettings.model_fields.keys()
+    of_the_stream -= {"comparison"}  # which is younger than the method's own section
     for name in of_the_stream:
         assert f"set stream.{name}" in removed.SETTINGS[f"p2o.{name}"]
 

@@ -19,7 +19,9 @@ import numpy as np
 
 from prompt_coevo import hookspecs
 from prompt_coevo.algorithms.hard_questions.hard_set import HardSet, forget_gone
+from prompt_coevo.algorithms.hard_questions.results import Results
 from prompt_coevo.algorithms.hard_questions.round_numbers import round_numbers
+from prompt_coevo.algorithms.hard_questions.verdict import Verdict
 from prompt_coevo.algorithms.p2o.cover import TemplateCover
 from prompt_coevo.algorithms.p2o.pareto import select_pareto_front
 from prompt_coevo.algorithms.p2o.search import Search
@@ -47,6 +49,7 @@ class P2O:
         self._context = context
         self._settings = settings
         self._hard = HardSet.of(settings, context)
+        self._results = Results(settings)
         self._bare = settings.hardness == "bare"
         self._solvers = Solvers(settings.solved_at)
         self._guards = LeakGuards(context.settings.gates)
@@ -90,6 +93,10 @@ class P2O:
         """Algorithm 1, lines 15 to 18."""
         hard = {group.question_id for group in groups if group.question_id in self._hard}
         self._hard.observe_all(groups)
+        self._results.observe(groups)
+        for group in groups:
+            enters = group.question_id in self._hard
+            self._results.outcomes.observe(group, self._context.policy_version.step, enters=enters)
         if self._bare:
             self._solvers.observe(groups)
         rollouts = [rollout for group in groups for rollout in group.rollouts]
@@ -176,6 +183,10 @@ class P2O:
             return None
         return [trial.gain > 0 for trial in trials]
 
+    @hookimpl
+    def coevo_train_end(self, policy: Policy) -> None:
+        self._results.end(policy)
+
     # State and numbers
 
     @hookimpl
@@ -184,6 +195,7 @@ class P2O:
             "hard": self._hard.to_json(),
             "cover": self._cover.to_json() if self._cover else None,
             "solvers": self._solvers.to_json(),
+            "results": self._results.to_json(),
             "searches": self._searches,
             "totals": dict(self._totals),
             "most_templates": self._most_templates,
@@ -195,6 +207,7 @@ class P2O:
         self._hard.load(state["hard"])
         self._cover = TemplateCover.from_json(state["cover"]) if state["cover"] else None
         self._solvers.load(state["solvers"])
+        self._results.load(state["results"])
         self._searches = state["searches"]
         self._totals = dict(state["totals"])
         self._most_templates = state["most_templates"]
@@ -206,6 +219,7 @@ class P2O:
             "hard_samples": float(len(self._hard)),
             "cover_templates": float(self._in_use),
             **{name: float(value) for name, value in self._totals.items()},
+            **self._verdict.metrics(),
             **self._last_round,
         }
 
@@ -223,7 +237,12 @@ class P2O:
             every = self._settings.search_every
             short = "had one epoch" if every == "epoch" else f"ended before step {every + 1}"
             text = f"no search ever happened, because the run {short} (p2o.search_every)"
-        return Summary(text, for_nothing=not self._most_templates)
+        return self._verdict.told(Summary(text, for_nothing=not self._most_templates))
+
+    @property
+    def _verdict(self) -> Verdict:
+        why_not = "P2O keeps no hard question without templates to compare with; stream can"
+        return self._results.verdict(self._context.policy_version.step, None, why_not)
 
     @property
     def _in_use(self) -> int:

@@ -16,7 +16,10 @@ from typing import Any
 
 from prompt_coevo import hookspecs, registry
 from prompt_coevo.algorithms.hard_questions.hard_set import HardSet, forget_gone
+from prompt_coevo.algorithms.hard_questions.results import Results
 from prompt_coevo.algorithms.hard_questions.round_numbers import round_numbers
+from prompt_coevo.algorithms.hard_questions.verdict import Verdict
+from prompt_coevo.algorithms.stream.comparison import Comparison
 from prompt_coevo.algorithms.stream.failures import Failures
 from prompt_coevo.algorithms.stream.library import Library, Template
 from prompt_coevo.algorithms.stream.likeness import LikenessFactory
@@ -55,6 +58,7 @@ class Stream:
         self._library = Library(self._settings.library_size)
         self._observed = self._warned = False
         self._failures = Failures()
+        self._results = Results(self._settings)
         self._ids: Sequence[str] = ()
         self._numbers: Mapping[str, int] = {}
         self._measured: set[int] = set()
@@ -75,6 +79,7 @@ class Stream:
         self._evidence = self._questions.begin(policy, (self._saved or {}).get("compared"))
         self._ids, self._numbers = self._questions.ids, self._questions.numbers
         self._evidence.open(0, ())
+        self._comparison = Comparison(self._context, self._ids, self._evidence)
         self._reflection = Reflection(
             self._context, self._ids, self._library, self._evidence, self._failures
         )
@@ -111,6 +116,8 @@ class Stream:
         guess = self._settings.first_sight and number not in self._measured
         if not hard and not guess:
             return None
+        if self._comparison.compares(number):
+            return None
         templates = [*self._library.in_state("in use"), *self._library.in_state("trial")]
         if len(templates) == 1:  # the empty one
             return None
@@ -143,6 +150,9 @@ class Stream:
         for group in groups:
             self._learn_from([rollout for rollout in group.rollouts if rollout.fit])
         self._failures.settle()
+        self._results.observe(groups)
+        for group in groups:
+            self._follow_up(group)
         judged = [group for group in groups if group.mean_reward is not None]
         self._measured.update(self._numbers[group.question_id] for group in judged)
         self._groups_of_this_epoch += len(judged)
@@ -153,18 +163,25 @@ class Stream:
         if not self._ids:
             raise HostError("a step ended before training began; call begin(policy) first")
         self._notice_the_instruction()
-        hard = self._hard_numbers
+        hard = {one for one in self._hard_numbers if not self._comparison.compares(one)}
         self._judge_trials(hard)
         for candidate, shown in self._reflection.replies(self._step, policy):
             if not self._library.knows(candidate):
                 template = self._library.add(candidate, shown, self._epoch)
                 self._evidence.open(template.slot, shown)
         if not last:
-            self._reflection.ask(self._step, hard, policy)
+            to_show = {one for one in hard if not self._comparison.unshown(one)}
+            self._reflection.ask(self._step, to_show, policy)
         if self._groups_of_this_epoch >= len(self._ids):
+            if not self._epoch:
+                self._comparison.close_first_epoch(self._hard_numbers)
             self._groups_of_this_epoch = 0
             self._epoch += 1
             self._reflection.new_epoch()
+
+    @hookimpl
+    def coevo_train_end(self, policy: Policy) -> None:
+        self._results.end(policy)
 
     @hookimpl
     def coevo_state(self) -> dict[str, Any]:
@@ -175,6 +192,8 @@ class Stream:
             "library": self._library.to_json(self._ids),
             "evidence": self._evidence.to_json(self._ids),
             "failures": self._failures.to_json(self._ids),
+            "results": self._results.to_json(),
+            "comparison": self._comparison.to_json(),
             "reflection": self._reflection.to_json(),
             "measured": [self._ids[number] for number in sorted(self._measured)],
             "epoch": self._epoch,
@@ -196,11 +215,17 @@ class Stream:
             "templates_in_use": float(len(self._library.in_state("in use")) - 1),
             "templates_on_trial": float(len(self._library.in_state("trial"))),
             **{name: float(value) for name, value in self._totals.items()},
+            **self._verdict.metrics(),
             **self._last_round,
         }
 
     @hookimpl
     def coevo_summary(self) -> Summary:
+        return self._verdict.told(self._what_came())
+
+    # Inside
+
+    def _what_came(self) -> Summary:
         joined, dropped = self._totals["templates_joined"], self._totals["templates_dropped"]
         met_once = self._epoch + bool(self._groups_of_this_epoch) <= 1
         if joined:
@@ -218,7 +243,12 @@ class Stream:
         text = f"0 templates came into use: {dropped} were dropped, {on_trial} are on trial"
         return Summary(f"{text}, {len(self._hard)} questions are hard", for_nothing=True)
 
-    # Inside
+    @property
+    def _verdict(self) -> Verdict:
+        if not self._ids:  # before training
+            return self._results.verdict(self._step, None, "training did not begin")
+        compared = self._comparison.compared(self._results.outcomes, self._numbers)
+        return self._results.verdict(self._step, compared, self._comparison.why_not)
 
     def _take_up(self, state: Mapping[str, Any]) -> None:
         """What was remembered, now that the questions are known."""
@@ -231,6 +261,9 @@ class Stream:
             self._evidence.open(template.slot, template.shown)
         self._evidence.load(state["evidence"], self._numbers)
         self._failures.load(state["failures"], self._numbers)
+        self._results.load(state["results"])
+        self._results.outcomes.forget(self._numbers)
+        self._comparison.load(state["comparison"], self._numbers)
         self._reflection.load(state["reflection"], self._numbers)
         self._measured = {self._numbers[one] for one in state["measured"] if one in self._numbers}
         self._epoch = state["epoch"]
@@ -263,6 +296,27 @@ class Stream:
         if slots:
             number = self._numbers[rollouts[0].assignment.question_id]
             self._evidence.add(number, slots, rewards, ages, self._step)
+
+    def _follow_up(self, group: Group) -> None:
+        """What comes of questions that are hard, or like one that is."""
+        name, enters, follows = group.question_id, False, False
+        if name not in self._results.outcomes:
+            number = self._numbers[name]
+            first = number not in self._measured
+            follows = first and self._comparison.follows(number)
+            enters = self._found_hard(group) if first else name in self._hard
+            if enters and not follows:
+                self._comparison.enter(number)
+        self._results.outcomes.observe(group, self._step, enters=enters, follows=follows)
+
+    def _found_hard(self, group: Group) -> bool:
+        """Judge a question that was not measured before by as many rollouts as have no template at first
+        sight, so that the comparison group is found as the others are."""
+        if not self._settings.first_sight:
+            return group.question_id in self._hard
+        half = Group(group.question_id, group.rollouts[: len(group.rollouts) // 2])
+        share = half.bare.solved_share(self._settings.solved_at)
+        return share is not None and share < self._settings.tau
 
     def _note_outcome(self, template: Template, rollout: Rollout) -> None:
         """For reflection, and for the template's trial."""

@@ -38,6 +38,9 @@ class StreamSettings(HardQuestionSettings):
     first_sight: bool = False
     """Half of a group may run under templates although the question was not yet measured. A run of a
     single epoch learns nothing from templates without it, one of two epochs little."""
+    comparison: float | Literal["auto"] = "auto"
+    """The share of the groups of like hard questions that never have a template, so that the run's end can
+    say whether templates helped; 0 is none. `auto` is 0.1 from 300 such groups on, else 0."""
     library_size: int = Field(default=256, ge=1)
     """Templates in use, at most."""
     likeness: str = "words"
@@ -60,4 +63,9 @@ class StreamSettings(HardQuestionSettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
+        if self.comparison != "auto" and not 0 <= self.comparison <= 0.5:
+            yield (
+                'stream.comparison must be "auto" or from 0 to 0.5, else too few hard questions are left '
+                "for templates"
+            )
         yield from unknown("likenesses", (self.likeness,), "stream.likeness")

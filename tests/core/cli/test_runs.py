@@ -47,7 +47,7 @@ def waves(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_best_is_told_and_explained(waves: Path) -> None:
-    found = json.loads(run("best", waves, "--json").stdout)
+    found = json.loads(run("export", waves).stdout)
     assert found["instruction"] is None
     (best, *_) = found["templates"]
     assert best["solved"] >= 1
@@ -70,9 +70,30 @@ def test_the_best_is_told_and_explained(waves: Path) -> None:
         assert part in told.stdout, part
 
 
+def test_the_verdict_is_told_as_json(waves: Path, tmp_path: Path) -> None:
+    told = json.loads(run("report", waves, "--json").stdout)
+    assert told["ended"] is True
+    found = told["methods"]["p2o"]
+    assert found["verdict"] == "cannot be told"
+    assert "keeps no hard question without templates" in found["sentence"]
+    assert 0 < found["solved_without_a_template"] + found["hard"]
+    assert told["reflection"]["calls"] > 0
+    out = tmp_path / "prompts.json"
+    assert run("export", waves, "--out", str(out)).returncode == 0
+    exported = json.loads(out.read_text("utf-8"))["templates"][0]
+    assert exported["rollouts"] > 0
+    assert 0 <= exported["mean_reward"] <= 1
+    assert exported["evidence"]
+
+
+@pytest.mark.parametrize("other", [["--serve"], ["--out", "page.html"]])
+def test_the_verdict_as_json_writes_no_page(waves: Path, other: list[str]) -> None:
+    assert "--json prints" in refused("report", waves, "--json", *other)
+
+
 def test_the_best_instruction_is_told_with_its_weight(tmp_path: Path) -> None:
     run_in(tmp_path, INSPO)
-    found = json.loads(run("best", tmp_path, "--json").stdout)["instruction"]
+    found = json.loads(run("export", tmp_path).stdout)["instruction"]
     published = (tmp_path / "coevo" / "best_instruction.txt").read_text()
     assert found["text"] == published
     assert f"instruction {found['id']}, weight " in run("best", tmp_path).stdout

@@ -32,6 +32,6 @@ def test_a_folder_without_a_state_is_said_and_leaves_the_engine(
 
 
 def test_a_damaged_state_is_named(tmp_path: Path) -> None:
-    (tmp_path / STATE_FILE).write_text('{"schema": 2, "step": 3, "checksum": "no"}')
+    (tmp_path / STATE_FILE).write_text('{"schema": 3, "step": 3, "checksum": "no"}')
     with pytest.raises(StateError, match=f"{STATE_FILE} is damaged"):
         load_state(engine(), tmp_path)

@@ -174,7 +174,7 @@ def test_a_killed_attempt_is_not_reused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"schema": 99}, "has state schema 99, this version of prompt_coevo reads schema 2"),
+        ({"schema": 99}, "has state schema 99, this version of prompt_coevo reads schema 3"),
         ({"round": 5}, "damaged: its checksum is wrong"),
         ({"checksum": "x"}, "damaged: its checksum is wrong"),
     ],

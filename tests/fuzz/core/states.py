@@ -136,7 +136,7 @@ _SMALL: Final = {
 TARGETS = {
     "states.files": Target(
         state_file,
-        (as_json(seal(_SMALL)), as_json({"schema": 2}), as_json({"schema": [[]]}), b"[" * 1500),
+        (as_json(seal(_SMALL)), as_json({"schema": 3}), as_json({"schema": [[]]}), b"[" * 1500),
         5.0,
     ),
     "states.trees": Target(state_tree, (bytes(range(60)), b"\0\1", bytes([1, 2, 2] * 9)), 0.25),

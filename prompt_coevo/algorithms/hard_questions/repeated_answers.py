@@ -1,0 +1,105 @@
+"""Signs of a hacked reward: answers under templates that succeed whatever the question is."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from prompt_coevo.policy import Policy
+from prompt_coevo.types import Group, bring_texts
+
+_WINDOW: Final = 64
+"""Successes that are looked at together, one of a group at most."""
+_MOST: Final = 0.5
+_FEWEST_TRUTHS: Final = 4
+
+
+class _Window(NamedTuple):
+    """Of a window: the share of different answers, and of templated rollouts that succeeded."""
+
+    different: float
+    success: float
+
+
+class RepeatedAnswers:
+    """Looks at the latest successes under a template, one of a group, next to the first ones."""
+
+    def __init__(self, solved_at: float) -> None:
+        self._solved_at = solved_at
+        self._latest: deque[tuple[str, str, float]] = deque(maxlen=_WINDOW)
+        """Question, a digest of the answer, and the success of the group's templated rollouts."""
+        self._first: _Window | None = None
+
+    def observe(self, groups: Sequence[Group]) -> None:
+        """Take in a round."""
+        found = []
+        for group in groups:
+            under = [one for one in group.rollouts if one.fit and one.assignment.templated]
+            solved = [one for one in under if one.reward >= self._solved_at]
+            if solved:
+                found.append((solved[0], len(solved) / len(under)))
+        bring_texts([rollout for rollout, _ in found])
+        for rollout, success in found:
+            answer = _digest(rollout.completion)
+            self._latest.append((rollout.assignment.question_id, answer, success))
+        if self._first is None and len(self._latest) == _WINDOW:
+            self._first = self._now
+
+    def signs(self, policy: Policy) -> Iterator[str]:
+        """Say what looks like a hack: fewer different answers than right ones."""
+        if len(self._latest) < _WINDOW or self._first is None:
+            return
+        counts = Counter(answer for _, answer, _ in self._latest)
+        answer, count = counts.most_common(1)[0]
+        truths = {question: _truth(policy, question) for question, _, _ in self._latest}
+        of_it = {truths[question] for question, one, _ in self._latest if one == answer}
+        if count >= _MOST * _WINDOW and len(of_it) >= _FEWEST_TRUTHS:
+            yield (
+                f"the reward may be hacked: one and the same answer is {count} of the last {_WINDOW} "
+                f"successes under templates, of questions with {len(of_it)} different right answers; read "
+                "some of these rollouts"
+            )
+        now = self._now
+        fewer = now.different < self._first.different / 2
+        # Few right answers explain few answers.
+        if (
+            fewer
+            and now.success > self._first.success
+            and len(counts) < len(set(truths.values())) / 2
+        ):
+            yield (
+                f"the reward may be hacked: success under templates went from {self._first.success:.2f} to "
+                f"{now.success:.2f} while the share of different answers among the successes fell from "
+                f"{self._first.different:.2f} to {now.different:.2f}; read some of these rollouts"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        return {"latest": [list(one) for one in self._latest], "first": self._first}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self._latest.extend(
+            (question, answer, share) for question, answer, share in state["latest"]
+        )
+        self._first = _Window(*state["first"]) if state["first"] else None
+
+    @property
+    def _now(self) -> _Window:
+        different = len({answer for _, answer, _ in self._latest}) / len(self._latest)
+        return _Window(different, sum(one for *_, one in self._latest) / len(self._latest))
+
+
+def _truth(policy: Policy, question_id: str) -> str:
+    """Return the ground truth. Where none is known each question counts as one of its own."""
+    try:
+        truth = policy.question(question_id).ground_truth
+    except KeyError:  # a stream's, which the host has forgotten
+        truth = None
+    return question_id if truth is None else truth
+
+
+def _digest(completion: str) -> str:
+    """Return a short digest of an answer, space and case aside."""
+    text = " ".join(completion.casefold().split())
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -1,0 +1,198 @@
+"""The verdict on a search for templates: helped, did harm, or cannot be told; with its numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist, fmean, stdev
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from prompt_coevo.algorithms.hard_questions.outcomes import Outcomes
+from prompt_coevo.types import Summary
+
+Word: TypeAlias = Literal["helped", "cannot be told", "did harm"]
+
+_Z: Final = NormalDist().inv_cdf(0.975)
+_TEMPLATES: Final = 3
+_LONGEST: Final = 120
+
+
+class Interval(NamedTuple):
+    """A number with the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:+.2f} (95 %: {self.low:+.2f} to {self.high:+.2f})"
+
+
+class Shares(NamedTuple):
+    """The mean success of some groups of like questions, between 0 and 1, and how many groups."""
+
+    mean: float
+    groups: int
+
+    @classmethod
+    def of(cls, successes: Sequence[float]) -> Shares | None:
+        """Average over groups; None of none."""
+        return cls(fmean(successes), len(successes)) if successes else None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's, with the groups as trials. A success between 0 and 1 varies less than one of 0 or 1,
+        so it is not too narrow."""
+        n, z2 = self.groups, _Z**2
+        middle = (self.mean + z2 / (2 * n)) / (1 + z2 / n)
+        half = _Z / (1 + z2 / n) * math.sqrt(self.mean * (1 - self.mean) / n + z2 / (4 * n * n))
+        return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def difference(one: Shares, other: Shares) -> Interval:
+    """Return `one` less `other`, with Newcombe's hybrid score interval (1998, method 10)."""
+    (low, high), (other_low, other_high) = one.interval, other.interval
+    value = one.mean - other.mean
+    below = math.hypot(one.mean - low, other_high - other.mean)
+    above = math.hypot(high - one.mean, other.mean - other_low)
+    return Interval(value, value - below, value + above)
+
+
+def mean_gain(gains: Sequence[float]) -> Interval | None:
+    """Return the mean over questions with a normal interval; None of fewer than two."""
+    if len(gains) < 2:
+        return None
+    mean, half = fmean(gains), _Z * stdev(gains) / math.sqrt(len(gains))
+    return Interval(mean, mean - half, mean + half)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Success without a template of questions that may have one, and of the comparison group. None where
+    no question was measured again."""
+
+    used: Shares | None
+    never: Shares | None
+
+    @property
+    def effect(self) -> Interval | None:
+        return difference(self.used, self.never) if self.used and self.never else None
+
+    @property
+    def word(self) -> Word:
+        """Judge by the interval: it has to be on one side of 0."""
+        if (effect := self.effect) is None or effect.low <= 0 <= effect.high:
+            return "cannot be told"
+        return "helped" if effect.low > 0 else "did harm"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a run's outcomes say. `compared` is None where there is no comparison group, and `why_not`
+    says why; `signs` are of a reward that is hacked."""
+
+    outcomes: Outcomes
+    step: int
+    compared: Compared | None
+    why_not: str
+    signs: Sequence[str] = ()
+
+    @property
+    def word(self) -> Word:
+        return self.compared.word if self.compared else "cannot be told"
+
+    @property
+    def sentence(self) -> str:
+        """Say whether it helped, and by what."""
+        if self.compared is None:
+            return f"whether it helped cannot be told: {self.why_not}"
+        used, never, effect = self.compared.used, self.compared.never, self.compared.effect
+        if used is None or never is None or effect is None:
+            side = "the comparison group" if used else "the questions that may have templates"
+            return f"whether it helped cannot be told: no hard question of {side} was met again"
+        told = {
+            "helped": "it helped",
+            "did harm": "it did harm",
+            "cannot be told": "whether it helped cannot be told",
+        }[self.word]
+        return (
+            f"{told}: without a template hard questions succeed at {used.mean:.2f} now, those of the "
+            f"comparison group, which never had one, at {never.mean:.2f}: {effect}, over {used.groups} and "
+            f"{never.groups} groups of like questions; a lower bound, because what is learned on one "
+            "question serves those like it"
+        )
+
+    def lines(self) -> Iterator[str]:
+        """Yield the numbers, a sentence each."""
+        solved = self.outcomes.solved()
+        held = self.outcomes.held_for(solved, self.step)
+        yield (
+            f"{self.outcomes.found_hard} questions were hard; {len(solved)} of them are solved without a "
+            f"template now" + (f", for {held:.0f} weight updates in the median" if solved else "")
+        )
+        under, without = self.outcomes.shares()
+        gain = mean_gain(self.outcomes.gains())
+        if under is not None and without is not None:
+            mean = f"; by question {gain}" if gain else ""
+            yield (
+                f"on hard questions {under:.2f} of the rollouts with a template succeeded, {without:.2f} "
+                f"of those without one in the same groups{mean}"
+            )
+        for text, count in self.outcomes.solvers()[:_TEMPLATES]:
+            yield f"solved {count} of these before: {_brief(text)}"
+        yield from self.signs
+
+    def told(self, came: Summary) -> Summary:
+        """Return what came of the run with the verdict, which is in front where there is one."""
+        if not self.outcomes.found_hard:
+            return came
+        if came.for_nothing:
+            text = came.text
+        elif self.word == "cannot be told":
+            text = f"{came.text}; {self.sentence}"
+        else:
+            text = f"{self.sentence}. {came.text}"
+        return Summary(
+            text,
+            came.for_nothing or self.word == "did harm",
+            tuple(self.lines()),
+            self.to_json(),
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """Return what can be told on the way."""
+        numbers = {
+            "hard_so_far": float(self.outcomes.found_hard),
+            "hard_solved_since": float(len(self.outcomes.solved())),
+        }
+        if self.compared and (effect := self.compared.effect):
+            numbers.update(effect=effect.value, effect_low=effect.low, effect_high=effect.high)
+        return numbers
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the same as JSON values."""
+        compared, (under, without) = self.compared, self.outcomes.shares()
+        gain, solved = mean_gain(self.outcomes.gains()), self.outcomes.solved()
+        return {
+            "verdict": self.word,
+            "sentence": self.sentence,
+            "hard": self.outcomes.found_hard,
+            "solved_without_a_template": len(solved),
+            "held_for_steps": self.outcomes.held_for(solved, self.step),
+            "success": compared and compared.used and compared.used._asdict(),
+            "comparison_success": compared and compared.never and compared.never._asdict(),
+            "effect": compared and compared.effect and compared.effect._asdict(),
+            "success_with_templates": under,
+            "success_without": without,
+            "gain_of_templates": gain and gain._asdict(),
+            "templates": [
+                {"text": text, "solved": count} for text, count in self.outcomes.solvers()
+            ],
+            "signs": list(self.signs),
+        }
+
+
+def _brief(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."

@@ -1,0 +1,177 @@
+"""The comparison group: hard questions that never have a template, drawn by groups of like ones."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from statistics import fmean
+from typing import Any, Final
+
+from prompt_coevo.algorithms.hard_questions.outcomes import Outcomes
+from prompt_coevo.algorithms.hard_questions.verdict import Compared, Shares
+from prompt_coevo.algorithms.stream.evidence import Evidence
+from prompt_coevo.algorithms.stream.settings import StreamSettings
+from prompt_coevo.context import Context
+from prompt_coevo.markers import PROJECT
+from prompt_coevo.rng import counter_rng
+
+logger = logging.getLogger(PROJECT)
+
+LEAST_GROUPS: Final = 300
+"""Groups of like hard questions from which `auto` keeps a comparison group (docs/report.md says why)."""
+_SHARE: Final = 0.1
+_ALIKE: Final = 0.5
+"""A question this like the first of a group belongs to it."""
+
+
+class Comparison:
+    """Draws, for each group of like hard questions, whether it is compared with: it has no template then.
+
+    A group is a hard question with those alike. What is learned on a question serves those like it, so a
+    whole group is drawn. Of the other groups' questions a part, drawn by question, is never shown to the
+    reflection model (`unshown`): a template that holds the answers of the questions that its author saw
+    does not help these. The draws depend on the seed and the question alone.
+    """
+
+    def __init__(self, context: Context, ids: Sequence[str], evidence: Evidence) -> None:
+        self._context, self._ids, self._evidence = context, ids, evidence
+        self._seed = context.settings.seed
+        self._setting = context.settings.section(StreamSettings).comparison
+        self._group_of: dict[int, int] = {}
+        """Of a hard question, and of one like it that was met, the first question of its group."""
+        self._compared: dict[int, bool] = {}
+        """By group."""
+        self._unshown: dict[int, bool] = {}
+        self._released = self._setting == 0
+
+    @property
+    def in_force(self) -> bool:
+        """Whether there may be a comparison group."""
+        if self._released:
+            return False
+        return self._setting != "auto" or len(self._ids) >= LEAST_GROUPS
+
+    @property
+    def groups(self) -> int:
+        """How many groups of like hard questions are known."""
+        return len(self._compared)
+
+    def enter(self, question: int) -> None:
+        """The question is hard: it joins a group, or begins one."""
+        if question not in self._group_of:
+            group = self.group(question)
+            self._group_of[question] = group
+            self._compared.setdefault(group, self._drawn(group))
+
+    def group(self, question: int) -> int:
+        """The first question of the group; the question itself if it is in none."""
+        if (known := self._group_of.get(question)) is not None:
+            return known
+        alike = self._evidence.near(question)
+        for number, weight in zip(alike.numbers.tolist(), alike.weights.tolist(), strict=True):
+            if number in self._compared and weight >= _ALIKE:
+                return int(number)  # the most alike come first
+        return question
+
+    def follows(self, question: int) -> bool:
+        """Whether the question is in a group that another one began, and joins it."""
+        group = self.group(question)
+        if group == question:
+            return False
+        self._group_of[question] = group
+        return True
+
+    def compares(self, question: int) -> bool:
+        """Whether the question must not have a template."""
+        if not self.in_force:
+            return False
+        group = self.group(question)
+        return self._compared[group] if group in self._compared else self._drawn(group)
+
+    def unshown(self, question: int) -> bool:
+        """Whether the question must not be shown to the reflection model although it may have templates."""
+        if not self.in_force:
+            return False
+        found = self._unshown.get(question)
+        if found is None:
+            found = self._draw("unshown", question) < min(2 * self._share, (1 - self._share) / 2)
+            self._unshown[question] = found
+        return found
+
+    def close_first_epoch(self, hard: Collection[int]) -> None:
+        """Every question was measured once: there is no comparison group where it could tell nothing."""
+        if self._released:
+            return
+        if self._setting == "auto" and self.groups < LEAST_GROUPS:
+            self._released = True
+        elif hard and all(self.compares(question) for question in hard):
+            self._released = True
+            reason = (
+                f"stream.comparison = {self._setting} would leave no hard question for templates"
+            )
+            logger.warning("%s, so there is no comparison group", reason)
+            self._context.note("no_comparison", reason=reason)
+
+    def compared(self, outcomes: Outcomes, numbers: Mapping[str, int]) -> Compared | None:
+        """Return the latest success without a template, averaged over groups: of unshown questions that may
+        have templates, and of those that never had one. None without a comparison group."""
+        if not self.in_force or not self.groups:
+            return None
+        used: dict[int, list[float]] = {}
+        never: dict[int, list[float]] = {}
+        for name, outcome in outcomes:
+            if outcome.latest is None:
+                continue
+            question = numbers[name]
+            if self.compares(question):
+                if not outcome.templated:
+                    never.setdefault(self.group(question), []).append(outcome.latest)
+            elif self.unshown(question):
+                used.setdefault(self.group(question), []).append(outcome.latest)
+        return Compared(*(Shares.of([*map(fmean, one.values())]) for one in (used, never)))
+
+    @property
+    def why_not(self) -> str:
+        """Why there is no comparison group."""
+        if self._setting == 0:
+            return "stream.comparison is 0, so no hard question was kept without templates to compare with"
+        if self._setting != "auto":
+            return "no group of like hard questions was left to compare with"
+        return (
+            f"there is no comparison group, which takes {LEAST_GROUPS} groups of like hard questions, and "
+            "this run has fewer; set stream.comparison to a share of them, such as 0.3, to have one"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The members, by the id of the first question of each group."""
+        groups: dict[int, list[str]] = {group: [] for group in self._compared}
+        for question, group in self._group_of.items():
+            groups[group].append(self._ids[question])
+        return {
+            "groups": [
+                [self._ids[group], self._compared[group], members]
+                for group, members in groups.items()
+            ],
+            "released": self._released,
+        }
+
+    def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
+        """Take up what `to_json` gave; a group whose first question is gone is left out."""
+        for first, compared, members in state["groups"]:
+            if (group := numbers.get(first)) is None:
+                continue
+            self._compared[group] = compared
+            self._group_of.update((numbers[one], group) for one in members if one in numbers)
+        self._released = state["released"]
+
+    # Inside
+
+    @property
+    def _share(self) -> float:
+        return _SHARE if self._setting == "auto" else self._setting
+
+    def _drawn(self, group: int) -> bool:
+        return self.in_force and self._draw("comparison", group) < self._share
+
+    def _draw(self, what: str, question: int) -> float:
+        return float(counter_rng(self._seed, f"stream/{what}", self._ids[question]).random())

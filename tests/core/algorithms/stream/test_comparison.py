@@ -1,0 +1,133 @@
+"""The comparison group: hard questions that never have a template."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from typing import Any
+
+import pytest
+
+from helpers.families import Families, Teacher, engine_with, epoch, resumed, run
+from prompt_coevo import Coevolution, Settings
+from prompt_coevo.algorithms.stream.comparison import Comparison
+
+
+def comparison_of(engine: Coevolution) -> Comparison:
+    plugin: Any = engine.desk.plugins._manager.get_plugin("stream")
+    found: Comparison = plugin._comparison
+    return found
+
+
+def held_out(engine: Coevolution, policy: Families) -> set[str]:
+    comparison = comparison_of(engine)
+    return {f"q{n}" for n in range(policy.count) if comparison.compares(n)}
+
+
+def seeds_with_both(policy: Families) -> Coevolution:
+    """An engine whose draw has families on both sides, trained for an epoch."""
+    for seed in range(20):
+        engine = engine_with(seed=seed, stream={"comparison": 0.4})
+        run(engine, policy, 1)
+        if 0 < len(held_out(engine, policy)) < policy.count:
+            return engine
+    raise AssertionError("no seed draws both")
+
+
+def test_a_whole_family_is_held_out_or_none_of_it() -> None:
+    policy = Families(count=48, families=6)
+    out = held_out(seeds_with_both(policy), policy)
+    families = {int(name[1:]) % 6 for name in out}
+    assert out == {f"q{n}" for n in range(48) if n % 6 in families}
+
+
+def test_a_question_that_is_held_out_never_has_a_template_and_is_never_shown() -> None:
+    policy, teacher = Families(count=48, families=6), Teacher()
+    for seed in range(6):
+        engine = engine_with(teacher, seed=seed, stream={"comparison": 0.4})
+        plans = run(engine, policy, 6)
+        out = held_out(engine, policy)
+        for plan in plans:
+            assert not any(one.templated for one in plan if one.question_id in out)
+        shown = " ".join(teacher.prompts)
+        comparison = comparison_of(engine)
+        for n in range(48):
+            if f"q{n}" in out or comparison.unshown(n):
+                assert f"number n{n}<" not in shown.replace("\n", "<")
+        teacher.prompts.clear()
+
+
+def test_what_templates_do_for_the_others_is_told_at_the_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The policy learns what it was shown to solve, and no question of the comparison group."""
+    policy = Families(count=96, families=24)
+    engine = engine_with(seed=3, stream={"comparison": 0.4})
+    run(engine, policy, 5)
+    out = held_out(engine, policy)
+    policy.known = {f"q{n}" for n in range(96)} - out
+    list(epoch(engine, policy))
+    assert engine.metrics()["coevo/effect_low"] > 0.3
+    with caplog.at_level(logging.INFO, "prompt_coevo"):
+        engine.end(policy)
+    assert "stream: it helped: without a template hard questions succeed at 1.00" in caplog.text
+    assert f"questions were hard; {96 - len(out)} of them are solved" in caplog.text
+    assert "the reflection model took" in caplog.text
+
+
+def test_a_policy_that_learns_alone_is_no_merit_of_templates() -> None:
+    policy = Families(count=96, families=24)
+    engine = engine_with(seed=3, stream={"comparison": 0.4})
+    run(engine, policy, 5)
+    policy.known = {f"q{n}" for n in range(96)}
+    list(epoch(engine, policy))
+    metrics = engine.metrics()
+    assert metrics["coevo/effect_low"] < 0 <= metrics["coevo/effect"]
+
+
+def test_the_group_is_the_same_after_a_resume() -> None:
+    policy = Families(count=48, families=6)
+    engine = seeds_with_both(policy)
+    seed = engine.settings.seed
+    again = resumed(engine, policy, seed=seed, stream={"comparison": 0.4})
+    assert held_out(again, policy) == held_out(engine, policy)
+    assert comparison_of(again).to_json() == comparison_of(engine).to_json()
+
+
+def test_with_few_hard_questions_there_is_none() -> None:
+    policy = Families()
+    engine = engine_with()
+    run(engine, policy, 2)
+    assert held_out(engine, policy) == set()
+
+
+def test_with_many_a_tenth_of_the_groups_is_held_out() -> None:
+    policy = Families(count=600, families=600)
+    engine = engine_with()
+    run(engine, policy, 1)
+    out = held_out(engine, policy)
+    assert 30 <= len(out) <= 90
+    assert comparison_of(engine).groups == 600
+    metrics = engine.metrics()
+    assert metrics["coevo/hard_so_far"] == 600
+    assert "coevo/effect" not in metrics  # none was met again
+
+
+def test_one_that_leaves_nothing_for_templates_is_given_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    policy = Families(count=8, families=1)
+    for seed in itertools.count():
+        caplog.clear()
+        engine = engine_with(seed=seed, stream={"comparison": 0.5})
+        run(engine, policy, 2)
+        if "would leave no hard question" in caplog.text:
+            break
+    assert held_out(engine, policy) == set()
+    assert any(one.templated for one in run(engine, policy, 3)[-1])
+
+
+@pytest.mark.parametrize("share", [-0.1, 0.6, 1.0])
+def test_a_share_that_cannot_be_is_refused(share: float) -> None:
+    with pytest.raises(ValueError, match=r"stream\.comparison must be"):
+        Settings(stream={"comparison": share}, reflection={"model": "openai/x"})
