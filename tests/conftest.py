@@ -39,6 +39,12 @@ LONG = (
 
 
 SLOW = (
+    "tests/core/algorithms/stream/test_calls.py::test_a_dead_endpoint_is_not_asked_for_ever",
+    "tests/core/algorithms/stream/test_calls.py::test_after_an_outage_of_a_few_updates_it_asks_again",
+    "tests/core/algorithms/stream/test_calls.py::test_an_endpoint_that_fails_now_and_then_is_asked_on",
+    "tests/core/benchmarks/test_page.py::test_a_pages_tables_are_those_of_the_runs[docs/results.md]",
+    "tests/core/test_record_runs.py",
+    "tests/core/test_threads.py::test_an_interpreter_exits_while_litellm_waits_for_a_server",
     "tests/demo/test_demo.py",
     "tests/demo/test_notebook.py",
     "tests/laws/openrlhf/",
@@ -49,6 +55,9 @@ SLOW = (
     "tests/openrlhf/test_search.py",
     "tests/openrlhf/test_standins.py",
     "tests/openrlhf/test_stream.py",
+    "tests/retrieval/agent/test_search_world.py::test_training_is_a_function_of_the_seed",
+    "tests/retrieval/dense/test_dense_cli.py",
+    "tests/retrieval/index/test_build.py::test_a_build_that_is_killed_goes_on",
     "tests/trl/test_lost_ranks.py",
     "tests/verl/test_asynchronous.py",
     "tests/verl/test_living.py",

@@ -140,7 +140,7 @@ class Verdict:
                 f"of those without one in the same groups{mean}"
             )
         for text, count in self.outcomes.solvers()[:_TEMPLATES]:
-            yield f"solved {count} of these before: {_brief(text)}"
+            yield f"the template that solved {count} of these: {_brief(text)}"
         yield from self.signs
 
     def told(self, came: Summary) -> Summary:
