@@ -27,11 +27,17 @@ class HardSet:
     judge by measures nothing.
     """
 
-    def __init__(self, tau: float, hardness: Hardness = "literal", solved_at: float = 1.0) -> None:
+    def __init__(
+        self,
+        tau: float,
+        hardness: Hardness = "literal",
+        solved_at: float = 1.0,
+        signs: HardnessSigns | None = None,
+    ) -> None:
         self.tau = tau
         self._hardness = hardness
         self._solved_at = solved_at
-        self._signs: HardnessSigns | None = None
+        self._signs = signs
         self._ids: dict[str, None] = {}  # in the order of their verdicts, as a set has none
 
     def observe(self, group: Group) -> None:
@@ -59,9 +65,8 @@ class HardSet:
             )
             context.note("every_question_is_hard", reason=reason)
             logger.warning("%s: a question counts as hard even if it is always solved", reason)
-        found = cls(settings.tau, settings.hardness, settings.solved_at)
-        found._signs = HardnessSigns(settings, context)
-        return found
+        signs = HardnessSigns(settings, context)
+        return cls(settings.tau, settings.hardness, settings.solved_at, signs)
 
     @property
     def ids(self) -> tuple[str, ...]:
