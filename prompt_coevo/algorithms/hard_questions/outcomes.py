@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -117,7 +117,7 @@ class Outcomes:
     def to_json(self) -> dict[str, Any]:
         used = {one.solver for _, one in self}
         return {
-            "questions": {name: list(asdict(one).values()) for name, one in self},
+            "questions": {name: list(vars(one).values()) for name, one in self},
             "texts": {name: text for name, text in self._texts.items() if name in used},
         }
 
