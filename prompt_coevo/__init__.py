@@ -10,12 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from prompt_coevo.algorithms.all_settings import Settings
     from prompt_coevo.engine.coevolution import Coevolution
     from prompt_coevo.errors import CoevoError
     from prompt_coevo.markers import hookimpl
     from prompt_coevo.policy import Policy
     from prompt_coevo.settings.method import Cost, Foresight, Method, Workload
-    from prompt_coevo.settings.model import Settings
     from prompt_coevo.settings.section import Section
     from prompt_coevo.types import (
         Assignment,
@@ -40,7 +40,7 @@ _HOME = {
     "Rollout": "types",
     "RolloutRequest": "types",
     "Section": "settings.section",
-    "Settings": "settings.model",
+    "Settings": "algorithms.all_settings",
     "Workload": "settings.method",
     "hookimpl": "markers",
 }

@@ -1,6 +1,7 @@
-"""All settings, one section a file; a method brings its own. The defaults are the papers' values.
+"""The common sections, where values come from, and what a `Method` is. The defaults are the papers' values.
 
-The names below are loaded when they are first used: the command line shows presets without them.
+The names below are loaded when they are first used: the command line shows presets without them. Those
+that know every built-in method lie above the methods, in `algorithms/all_settings.py`.
 """
 
 from __future__ import annotations
@@ -9,8 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from prompt_coevo.algorithms.all_settings import (
+        Settings,
+        method_choices,
+        parse_section,
+        setting_fields,
+    )
     from prompt_coevo.settings.method import Method, may_distil
-    from prompt_coevo.settings.model import Settings, method_choices, parse_section, setting_fields
 
 __all__ = ["Method", "Settings", "may_distil", "method_choices", "parse_section", "setting_fields"]
 
@@ -20,5 +26,5 @@ _IN_METHOD = ("Method", "may_distil")
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "method" if name in _IN_METHOD else "model"
-    return getattr(import_module(f"{__name__}.{module}"), name)
+    module = "settings.method" if name in _IN_METHOD else "algorithms.all_settings"
+    return getattr(import_module(f"prompt_coevo.{module}"), name)

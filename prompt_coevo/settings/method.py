@@ -13,8 +13,8 @@ from prompt_coevo.markers import INTERFACE, PROJECT, check_interface
 from prompt_coevo.settings.section import Section
 
 if TYPE_CHECKING:
+    from prompt_coevo.algorithms.all_settings import Settings
     from prompt_coevo.context import Context
-    from prompt_coevo.settings.model import Settings
 
 logger = logging.getLogger(PROJECT)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -149,12 +150,7 @@ def test_the_package_imports_nothing_that_is_not_in_the_wheel() -> None:
 
 
 def place(module: str, top: str, floors: Sequence[str]) -> int:
-    """The floor of a module below `top`; a file that is in no folder is a word.
-
-    A built-in method's registration and settings are fields of `Settings`, so they are on its floor.
-    """
-    if re.fullmatch(r"prompt_coevo\.algorithms\.\w+(\.settings)?", module):
-        return floors.index("settings")
+    """The floor of a module below `top`; a file that is in no folder is a word."""
     folder = module.removeprefix(f"{top}.").split(".")[0]
     return floors.index(folder) if folder in floors else 0
 
@@ -203,6 +199,12 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     modules = sources()
     graph = {name: imported_modules(path, modules) for name, path in modules.items()}
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
+def test_no_folders_import_each_other_in_a_circle() -> None:
+    """Not late, either: only the lazy names of a package may point upwards."""
+    counts = runpy.run_path(str(ROOT / "tools" / "count_house.py"))["counts"]
+    assert counts(ROOT)["circle of rooms"] == []
 
 
 def test_no_file_outside_a_methods_folder_makes_a_case_for_it() -> None:

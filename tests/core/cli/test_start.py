@@ -13,7 +13,7 @@ HEAVY = {
     "numpy",
     "prompt_coevo.demo.world",
     "prompt_coevo.engine.coevolution",
-    "prompt_coevo.settings.model",
+    "prompt_coevo.algorithms.all_settings",
     "pydantic_settings",
     "torch",
     "transformers",

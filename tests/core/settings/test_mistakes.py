@@ -10,10 +10,10 @@ from typing import Any, Self
 import pytest
 from pydantic import BaseModel, model_validator
 
+from prompt_coevo.algorithms.all_settings import section_mistakes
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import Settings, parse_section, setting_fields
-from prompt_coevo.settings.model import section_mistakes
 from prompt_coevo.settings.section import Section
 
 

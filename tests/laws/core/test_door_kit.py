@@ -40,7 +40,7 @@ def test_the_kit_needs_neither_torch_nor_pytest_to_be_imported() -> None:
     code = "import sys, prompt_coevo.testing.door; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
     assert not {"torch", "pytest", "transformers", "trl"} & set(run.stdout.split())
-    assert "prompt_coevo.testing.door.laws.policy" in run.stdout.split()
+    assert "prompt_coevo.testing.door.policy" in run.stdout.split()
 
 
 def test_a_law_is_one_sentence() -> None:

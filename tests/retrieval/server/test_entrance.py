@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from helpers.retrieval_server import PATIENT, EchoRetriever, echo, serving
+from prompt_coevo.algorithms.all_settings import Settings
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.retrieval.client.bench import measure_load
 from prompt_coevo.retrieval.client.client import RemoteClient, RemoteRetriever
@@ -27,7 +28,6 @@ from prompt_coevo.retrieval.named import open_retriever
 from prompt_coevo.retrieval.server import entrance
 from prompt_coevo.retrieval.server.server import RetrievalServer
 from prompt_coevo.retrieval.server.settings import ServerSettings
-from prompt_coevo.settings.model import Settings
 from prompt_coevo.settings.sources import idle_variables
 
 TOKEN = "a-token-that-nobody-guesses"

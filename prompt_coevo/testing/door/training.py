@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prompt_coevo.testing.door.laboratory import Laboratory
-from prompt_coevo.testing.door.laws.law import law
+from prompt_coevo.testing.door.law import law
 from prompt_coevo.types import Assignment
 
 _TOLERANCE = 1e-3

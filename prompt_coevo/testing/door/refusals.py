@@ -7,7 +7,7 @@ from dataclasses import replace
 from prompt_coevo.errors import CoevoError, StateError
 from prompt_coevo.testing.door.job import Job
 from prompt_coevo.testing.door.laboratory import Laboratory
-from prompt_coevo.testing.door.laws.law import law
+from prompt_coevo.testing.door.law import law
 
 _LONGEST = 500  # characters
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from prompt_coevo.testing.checks import same
 from prompt_coevo.testing.door.laboratory import Laboratory
-from prompt_coevo.testing.door.laws.law import law
-from prompt_coevo.testing.door.laws.rollouts import check_equal_ranks, check_reward
+from prompt_coevo.testing.door.law import law
+from prompt_coevo.testing.door.rollouts import check_equal_ranks, check_reward
 from prompt_coevo.testing.door.run import Asked, Run
 
 

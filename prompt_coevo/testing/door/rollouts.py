@@ -7,7 +7,7 @@ from collections import Counter
 
 from prompt_coevo.testing.checks import same
 from prompt_coevo.testing.door.laboratory import Laboratory
-from prompt_coevo.testing.door.laws.law import law
+from prompt_coevo.testing.door.law import law
 from prompt_coevo.testing.door.run import Answer, Run
 
 

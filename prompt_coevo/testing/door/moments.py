@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prompt_coevo.testing.checks import same
 from prompt_coevo.testing.door.laboratory import Laboratory
-from prompt_coevo.testing.door.laws.law import law
+from prompt_coevo.testing.door.law import law
 from prompt_coevo.testing.door.run import Line, Run, probe_lines
 
 _VOLATILE = ("time", "attempt")
