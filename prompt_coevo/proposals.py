@@ -95,8 +95,8 @@ class LanguageModel(Protocol):
 
     It is asked for one prompt at a time, by several threads, so that every call can be accounted for; one
     that has an attribute `batched = True` gets all prompts at once. A method `most(prompt)`, if it has
-    one, says what a call can cost at most: a `Usage`, and the seconds that it can take. Budgets in
-    tokens and dollars are then never exceeded. A method `brief(prompt, most_tokens, seconds)`, if it has
+    one, says what a call can cost at most: a `Usage`. Budgets in tokens and dollars are then never
+    exceeded. A method `brief(prompt, most_tokens, seconds)`, if it has
     one, gives a short `Reply` in a short time: the check before a run asks it.
     """
 

@@ -20,6 +20,14 @@ _OF_THE_STREAM: Final = (
 SETTINGS: Final[Mapping[str, str]] = {
     "distill_band": "it belonged to a ratio mode that learned next to nothing; leave it out",
     "distill_ratio": "old log-probs are always computed on the question; leave it out",
+    "hints.distill": "context_distillation = false keeps the hint in the trained prompt",
+    "hints.fade_steps": "a hint gets shorter with every success; leave it out",
+    "hints.notch": "a hint gets shorter by a quarter of the solution; leave it out",
+    "hints.place": "write where the hint goes into hints.layout, as docs/hints.md does",
+    "hints.unit": "a solution is cut between words; leave it out",
+    "inspo.buffer_bytes": "the replay buffer holds 16 MB of failed completions; leave it out",
+    "inspo.buffer_rollouts": "the replay buffer knows the last 100000 rollouts; leave it out",
+    "inspo.keep_tags": "every new instruction keeps the XML tags of its parent; leave it out",
     "inspo.trial_share": 'it belonged to inspo.verify = "in_training"; use "blocking"',
     "inspo.trial_steps": 'it belonged to inspo.verify = "in_training"; use "blocking"',
     "p2o.gepa_proposals": (
@@ -33,6 +41,12 @@ SETTINGS: Final[Mapping[str, str]] = {
     "p2o.riders": "templates on trial are tried by members of the training groups; leave it out",
     "p2o.likeness_column": "name a function of yours by stream.likeness, as module:attribute",
     "p2o.likeness_encoder": "name a function of yours by stream.likeness, as module:attribute",
+    "journal": "a file has 64 MB at most and a text 20000 characters; leave the section out",
+    "placement.instruction_layout": (
+        "an instruction stands in front of the prompt, with an empty line between; leave it out"
+    ),
+    "reflection.max_seconds": "set reflection.max_calls, max_total_tokens or max_usd",
+    "reflection.warn_at": "the warning comes at 80 % of a budget; leave it out",
     **{
         f"p2o.{name}": f'it belongs to the method stream; set stream.{name} and algorithms = ["stream"]'
         for name in _OF_THE_STREAM

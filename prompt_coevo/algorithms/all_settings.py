@@ -30,7 +30,6 @@ from prompt_coevo.algorithms.stream.settings import StreamSettings
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.redact import looks_like_a_key
 from prompt_coevo.settings.gates import GateSettings
-from prompt_coevo.settings.journal import JournalSettings
 from prompt_coevo.settings.method import Method, installed_methods, load_method, methods_of
 from prompt_coevo.settings.mistakes import Source, mistakes_of
 from prompt_coevo.settings.placement import PlacementSettings
@@ -92,7 +91,6 @@ class Settings(BaseSettings):
     placement: PlacementSettings = PlacementSettings()
     reflection: ReflectionSettings = ReflectionSettings()
     gates: GateSettings = GateSettings()
-    journal: JournalSettings = JournalSettings()
     preflight: PreflightSettings = PreflightSettings()
     resume: Literal["strict", "force"] = "strict"
     """Whether a checkpoint of another run (seed, dataset, method or its settings) is refused, or gone on

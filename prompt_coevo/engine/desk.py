@@ -57,12 +57,7 @@ class Desk:
         self.identity = identity
         key = settings.reflection.api_key
         self._secrets = [key.get_secret_value()] if key else []
-        self.journal = Journal(
-            folder,
-            secrets=self._secrets,
-            max_file_mb=settings.journal.max_file_mb,
-            max_text_chars=settings.journal.max_text_chars,
-        )
+        self.journal = Journal(folder, secrets=self._secrets)
         if folder is not None:
             run_lock.hold(folder)
         self.ledger = Ledger(folder / "calls.jsonl" if folder else None)

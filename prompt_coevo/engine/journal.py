@@ -44,7 +44,7 @@ class Journal:
         *,
         secrets: Sequence[str] = (),
         max_file_mb: float = 64.0,
-        max_text_chars: int | None = None,
+        max_text_chars: int = 20_000,
     ) -> None:
         self.path = folder / _NAME if folder else None
         self._lines = Lines(self.path) if self.path else None
@@ -180,7 +180,7 @@ class Journal:
 
     def _cut(self, text: str) -> str:
         # Cut last: half a key would not be recognised.
-        if self._longest is None or len(text) <= self._longest:
+        if len(text) <= self._longest:
             return text
         return f"{text[: self._longest]} [{len(text) - self._longest} characters more]"
 

@@ -34,7 +34,6 @@ class Call:
     request: str
     place: tuple[int, int]
     most: Usage = Usage()
-    most_seconds: float = 0.0
 
 
 @dataclass
@@ -147,15 +146,13 @@ class Ledger:
         with self._lock:
             return len(self._lost)
 
-    def asked(
-        self, request: str, place: tuple[int, int], most: Usage, most_seconds: float = 0.0
-    ) -> Call:
+    def asked(self, request: str, place: tuple[int, int], most: Usage) -> Call:
         """Write down that a call goes out. Raises OSError; then it must not."""
         with self._lock:
             self._last_call += 1
-            call = Call(self._last_call, request, place, most, most_seconds)
+            call = Call(self._last_call, request, place, most)
             fields = {"request": request, "place": place, "most": asdict(most)}
-            self._write("asked", call=call.number, most_seconds=most_seconds, **fields)
+            self._write("asked", call=call.number, **fields)
             self._account.open[call.number] = call
             return call
 
@@ -209,7 +206,7 @@ class Ledger:
         totals = dict(self._account.settled)
         totals["calls"] += len(self._account.open)
         for call in unsettled:
-            _add(totals, call.most, call.most_seconds if call.number < self._own else 0.0)
+            _add(totals, call.most)
         return totals
 
     def _sort_replies(self, since: int, under_way: Collection[int]) -> None:
@@ -308,8 +305,7 @@ class Ledger:
             self._last_call = max(self._last_call, number)
             if record["event"] == "asked":
                 most = plausible(Usage(**record["most"]))
-                seconds = plausible_number(record, "most_seconds")
-                self._account.open[number] = Call(number, request, place, most, seconds)
+                self._account.open[number] = Call(number, request, place, most)
                 self._asked_by[number] = self._account
                 return
             reply = Reply(**{**record["reply"], "usage": Usage(**record["reply"]["usage"])})
@@ -338,7 +334,7 @@ def _settle(account: _Account, number: int, reply: Reply, seconds: float) -> Cal
     return account.open.pop(number)
 
 
-def _add(totals: dict[str, float], usage: Usage, seconds: float) -> None:
+def _add(totals: dict[str, float], usage: Usage, seconds: float = 0.0) -> None:
     totals["prompt_tokens"] += usage.prompt_tokens
     totals["completion_tokens"] += usage.completion_tokens
     totals["usd"] += usage.usd

@@ -124,10 +124,9 @@ class LiteLLMModel:
         limit = min(most_tokens, self._settings.max_tokens)
         return self._ask(prompt, limit, min(seconds, self._seconds))
 
-    def most(self, prompt: str) -> tuple[Usage, float]:
-        """The most that a call can cost, and take. A token has one byte at least, and the chat format
-        adds a few."""
-        return self._at_most(prompt, self._settings.max_tokens), self._seconds
+    def most(self, prompt: str) -> Usage:
+        """The most that a call can cost. A token has one byte at least, and the chat format adds a few."""
+        return self._at_most(prompt, self._settings.max_tokens)
 
     def _at_most(self, prompt: str, most_tokens: int) -> Usage:
         tokens = len(prompt.encode("utf-8", "replace")) + _FORMAT_TOKENS, most_tokens

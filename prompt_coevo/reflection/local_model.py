@@ -38,9 +38,9 @@ class LocalModel:
         # Several threads may ask; loading, seeding and generating are made for one.
         self._lock = threading.Lock()
 
-    def most(self, prompt: str) -> tuple[Usage, float]:
+    def most(self, prompt: str) -> Usage:
         """The most that a call can cost; a token has one byte at least, and the chat format adds a few."""
-        return Usage(len(prompt.encode("utf-8", "replace")) + 64, self._settings.max_tokens), 0.0
+        return Usage(len(prompt.encode("utf-8", "replace")) + 64, self._settings.max_tokens)
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         """One reply per prompt; if the model cannot be loaded or run, each is an error."""

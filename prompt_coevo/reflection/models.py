@@ -56,5 +56,5 @@ def _refuse_dollars(reflection: ReflectionSettings, model: str) -> None:
     if reflection.max_usd is not None:
         raise SettingsError(
             f"reflection.max_usd = {reflection.max_usd:g} cannot be kept, for litellm's price list has no "
-            f"price for {model}; set reflection.max_calls or max_seconds instead"
+            f"price for {model}; set reflection.max_calls instead"
         )

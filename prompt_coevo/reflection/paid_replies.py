@@ -242,7 +242,7 @@ class PaidReplies:
 
     def _begin(self, asking: _Asking, *, again: bool, may_wait: bool) -> Call | Reply:
         """The call, in the ledger now, or why it cannot go out."""
-        most, most_seconds = self._most(asking.prompt)
+        most = self._most(asking.prompt)
         with self._room:
             if not again:
                 self._reserved[asking.place[0]] -= 1  # it goes out now, or not at all
@@ -252,7 +252,7 @@ class PaidReplies:
                     return Reply(None, error=refusal)
                 self._room.wait()
             try:
-                call = self._ledger.asked(asking.request, asking.place, most, most_seconds)
+                call = self._ledger.asked(asking.request, asking.place, most)
             except OSError as error:
                 return Reply(None, error=_unwritable("no call is made", error))
             self._out += 1
@@ -269,12 +269,9 @@ class PaidReplies:
         """Totals with the reserved calls."""
         return {**totals, "calls": totals["calls"] + sum(self._reserved.values())}
 
-    def _most(self, prompt: str) -> tuple[Usage, float]:
+    def _most(self, prompt: str) -> Usage:
         most = getattr(self._model, "most", None)
-        if most is None:
-            return Usage(), 0.0
-        usage, seconds = most(prompt)
-        return plausible(usage), seconds
+        return Usage() if most is None else plausible(most(prompt))
 
     def _end(self, call: Call, prompt: str, reply: Reply, seconds: float) -> Reply:
         try:

@@ -20,6 +20,8 @@ NOTHING: Final[Totals] = {
     "seconds": 0.0,
 }
 """The totals before the first call."""
+_WARN_AT: Final = 0.8
+"""The share of a budget from which one warning is given."""
 _MOST_OF_A_CALL: Final = 1e12
 """Of tokens or dollars; more is no price."""
 
@@ -27,7 +29,6 @@ _AMOUNTS: Final[Mapping[str, Callable[[Totals], float]]] = {
     "max_calls": lambda totals: totals["calls"],
     "max_total_tokens": lambda totals: totals["prompt_tokens"] + totals["completion_tokens"],
     "max_usd": lambda totals: totals["usd"],
-    "max_seconds": lambda totals: totals["seconds"],
 }
 
 
@@ -53,14 +54,13 @@ class Spending:
     a call may start as long as anything is left, so that the calls under way may exceed the cap.
     """
 
-    def __init__(self, limits: Mapping[str, float], warn_at: float = 0.8) -> None:
+    def __init__(self, limits: Mapping[str, float]) -> None:
         self._limits = dict(limits)
-        self._warn_at = warn_at
 
     @classmethod
     def from_settings(cls, settings: ReflectionSettings) -> Spending:
         limits = {name: getattr(settings, name) for name in _AMOUNTS}
-        return cls({k: v for k, v in limits.items() if v is not None}, settings.warn_at)
+        return cls({k: v for k, v in limits.items() if v is not None})
 
     def calls_left(self, totals: Totals) -> float:
         """How many calls the cap on calls leaves; infinitely many without one."""
@@ -73,7 +73,6 @@ class Spending:
             "prompt_tokens": totals["prompt_tokens"] + most.prompt_tokens,
             "completion_tokens": totals["completion_tokens"] + most.completion_tokens,
             "usd": totals["usd"] + most.usd,
-            "seconds": totals["seconds"],
         }
         for name, limit in self._limits.items():
             amount = _AMOUNTS[name]
@@ -88,7 +87,7 @@ class Spending:
 
     def events(self, before: Totals, after: Totals) -> list[BudgetEvent]:
         """The marks that were passed between two totals."""
-        marks = [("budget_warning", self._warn_at), ("budget_spent", 1.0)]
+        marks = [("budget_warning", _WARN_AT), ("budget_spent", 1.0)]
         return [
             BudgetEvent(event, f"reflection.{name}", _AMOUNTS[name](after), limit)
             for name, limit in self._limits.items()

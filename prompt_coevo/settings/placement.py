@@ -15,16 +15,11 @@ class PlacementSettings(Section):
 
     instruction: Literal["system", "prefix"] = "system"
     """`system`: as the chat's system message; `prefix`: in front of the last user message."""
-    instruction_layout: str = Placement.instruction_layout
-    """How an instruction in front of a prompt is joined to it."""
     template_layout: str = Placement.template_layout
     """How a template is joined to a question: `T(x, z)`, P2O section 3.2."""
 
     @model_validator(mode="after")
     def _check_layouts(self) -> PlacementSettings:
-        check_layout(
-            self.instruction_layout, ["instruction", "prompt"], "placement.instruction_layout"
-        )
         check_layout(self.template_layout, ["template", "question"], "placement.template_layout")
         return self
 

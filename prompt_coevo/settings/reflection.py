@@ -52,10 +52,6 @@ class ReflectionSettings(Section):
     max_usd: float | None = Field(default=None, gt=0.0)
     """Budget of the run, counted likewise: US dollars, by litellm's price list; refused for a model
     without a price."""
-    max_seconds: float | None = Field(default=None, gt=0.0)
-    """Budget of the run, counted likewise: the seconds that its calls took, one added to the other."""
-    warn_at: float = Field(default=0.8, gt=0.0, le=1.0)
-    """The share of a budget from which one warning is given."""
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         for name, value in super().__repr_args__():
@@ -96,17 +92,8 @@ class ReflectionSettings(Section):
             yield f'reflection.backend = "{self.backend}" needs reflection.model'
         if self.backend == "function" and self.function is None:
             yield 'reflection.backend = "function" needs reflection.function'
-        if "warn_at" in self.model_fields_set and not self.has_budget:
-            yield (
-                "reflection.warn_at has no effect without a budget; set max_calls, "
-                "max_total_tokens, max_usd or max_seconds"
-            )
         if self.model == "self":
             yield from self._idle({"concurrency"} | _OF_A_REMOTE_MODEL, 'reflection.model = "self"')
-
-    @property
-    def has_budget(self) -> bool:
-        return any((self.max_calls, self.max_total_tokens, self.max_usd, self.max_seconds))
 
     def _idle(self, names: set[str], where: str) -> Iterator[str]:
         for name in sorted(names & self.model_fields_set):

@@ -1,4 +1,4 @@
-"""Hints: a part of a hard question's solution in some rollouts' prompts, annealed away."""
+"""Hints: a part of a hard question's solution in some rollouts' prompts, less with every success."""
 
 from typing import Final
 

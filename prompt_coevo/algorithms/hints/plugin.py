@@ -2,17 +2,17 @@
 
 A rollout that succeeds with the hint is trained on as if it had been sampled without: the template of P2O
 (arXiv 2603.21877, eq. 5) with the dataset's own solution in the place of a search. How much is shown goes
-up and down with what the question's rollouts earn (`staircase.py`), and fades with the steps.
+up and down with what the question's rollouts earn (`staircase.py`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from prompt_coevo.algorithms.hints.cut import beginning
 from prompt_coevo.algorithms.hints.settings import HintSettings
 from prompt_coevo.algorithms.hints.staircase import Staircase
 from prompt_coevo.candidates.leaks import some_questions
@@ -32,10 +32,6 @@ from prompt_coevo.types import (
 logger = logging.getLogger(PROJECT)
 
 
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split()).removesuffix(".")
-
-
 class Hints:
     """The plugin. Registered under the name `hints`."""
 
@@ -43,7 +39,7 @@ class Hints:
         self._context = context
         self._settings = context.settings.section(HintSettings)
         self._placement = replace(
-            context.settings.placement.build(), template_layout=self._settings.template_layout
+            context.settings.placement.build(), template_layout=self._settings.layout
         )
         self._stairs = Staircase(self._settings)
         self._policy: Policy | None = None
@@ -83,31 +79,17 @@ class Hints:
             return None
         hinted = min(max(round(self._settings.share * group_size), 1), group_size - 1)
         with_hint = MemberPlan(
-            template=Candidate(hint, "template", origin="hints"),
-            # True is left to the run's setting, so that one switch turns all distillation off.
-            distill=None if self._settings.distill else False,
-            placement=self._placement,
+            template=Candidate(hint, "template", origin="hints"), placement=self._placement
         )
         bare = MemberPlan(template=EMPTY_TEMPLATE)
         return [bare] * (group_size - hinted) + [with_hint] * hinted
 
     def _hint(self, question_id: str) -> str:
-        fraction = min(self._stairs.fraction(question_id), self._most)
+        fraction = self._stairs.fraction(question_id)
         if not fraction:
             return ""
-        settings = self._settings
-        solution = self._solution(question_id)
-        return beginning(
-            solution, fraction, settings.unit, self._context.count_tokens, settings.max_tokens
-        )
-
-    @property
-    def _most(self) -> float:
-        """What may be shown at this step."""
-        if self._settings.fade_steps is None:
-            return self._settings.fraction
-        left = 1.0 - self._context.policy_version.step / self._settings.fade_steps
-        return self._settings.fraction * max(left, 0.0)
+        count, most = self._context.count_tokens, self._settings.max_tokens
+        return beginning(self._solution(question_id), fraction, count, most)
 
     def _solution(self, question_id: str) -> str:
         """Return the row's solution; empty if it has none, or only the right answer."""
@@ -156,6 +138,25 @@ class Hints:
     def coevo_metrics(self) -> dict[str, float]:
         return {
             "hints_hard": float(len(self._stairs)),
-            "hints_shown": min(self._stairs.mean_fraction, self._most),
+            "hints_shown": self._stairs.mean_fraction,
             **self._last_round,
         }
+
+
+def beginning(
+    solution: str, fraction: float, count_tokens: Callable[[str], int], max_tokens: int
+) -> str:
+    """Return the first `fraction` of a text's words, rounded to the nearest number, spaces kept.
+
+    Of these only as many as `max_tokens` hold. Empty if that leaves none.
+    """
+    ends = [match.end() for match in re.finditer(r"\S+", solution)]
+    # Half up, so that the nearest number does not depend on which one is even.
+    count = min(int(fraction * len(ends) + 0.5), len(ends))
+    while count and count_tokens(solution[: ends[count - 1]]) > max_tokens:
+        count -= max(1, count // 8)
+    return solution[: ends[count - 1]].strip() if count else ""
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split()).removesuffix(".")

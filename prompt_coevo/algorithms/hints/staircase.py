@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from prompt_coevo.algorithms.hints.settings import HintSettings
 from prompt_coevo.types import Group
+
+_NOTCH: Final = 0.25
 
 
 class Staircase:
@@ -55,8 +57,7 @@ class Staircase:
 
     def _move(self, question_id: str, *, up: bool) -> None:
         if question_id in self._fractions:
-            notch = self._settings.notch if up else -self._settings.notch
-            moved = self._fractions[question_id] + notch
+            moved = self._fractions[question_id] + (_NOTCH if up else -_NOTCH)
             self._fractions[question_id] = min(max(moved, 0.0), self._settings.fraction)
 
     def to_json(self) -> dict[str, Any]:

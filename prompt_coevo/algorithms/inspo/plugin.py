@@ -57,11 +57,7 @@ class Inspo:
             parents=self._settings.parents,
             prune_unsampled=self._settings.prune_unsampled,
         )
-        self._buffer = ReplayBuffer(
-            max_rollouts=self._settings.buffer_rollouts,
-            max_bytes=self._settings.buffer_bytes,
-            solved_at=self._settings.solved_at,
-        )
+        self._buffer = ReplayBuffer(solved_at=self._settings.solved_at)
         self._evolver = Evolver(context, self._population, self._buffer)
         self._schedule = EvolutionSchedule(context, self._evolver)
         self._begun = self._new_round = False
@@ -179,7 +175,7 @@ class Inspo:
         self, candidate: Candidate, parents: Sequence[Candidate]
     ) -> str | None:
         """A gate: the XML tags of the parents are kept."""
-        if candidate.kind == "instruction" and self._settings.keep_tags:
+        if candidate.kind == "instruction":
             kept = set(_PAIRED_TAG.findall(candidate.text))
             needed = {tag for parent in parents for tag in _PAIRED_TAG.findall(parent.text)}
             for tag in sorted(needed - kept):

@@ -27,7 +27,13 @@ class ReplayBuffer:
     newest policy's failures. Adding a rollout costs the same however many there are.
     """
 
-    def __init__(self, *, max_rollouts: int, max_bytes: int, solved_at: float = 1.0) -> None:
+    def __init__(
+        self,
+        *,
+        max_rollouts: int = 100_000,
+        max_bytes: int = 16_000_000,
+        solved_at: float = 1.0,
+    ) -> None:
         self._max_bytes = max_bytes
         self._solved_at = solved_at
         self._questions: deque[str] = deque(maxlen=max_rollouts)

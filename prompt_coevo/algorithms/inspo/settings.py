@@ -62,8 +62,6 @@ class InspoSettings(Section):
     child_weight: Literal["verified", "zero"] = "verified"
     """What a new instruction weighs before its first window entry: `verified` is its parent's weight
     plus the difference that verification measured; `zero` is Algorithm 1, line 17."""
-    keep_tags: bool = True
-    """Whether every candidate must keep the XML tags of its parent."""
     solved_at: float = Field(default=1.0, gt=0.0)
     """A reward below this is a failure."""
     validation_instruction: Literal["best", "none"] = "best"
@@ -72,10 +70,6 @@ class InspoSettings(Section):
     """`overlapped`: training goes on while the proposer is at work."""
     overlap_steps: int | None = Field(default=None, ge=1)
     """With `overlapped`: a reply is used so many steps after its request, never earlier. Default: 1."""
-    buffer_rollouts: int = Field(default=100_000, ge=1)
-    """The replay buffer's bound, in rollouts."""
-    buffer_bytes: int = Field(default=16_000_000, ge=1)
-    """The replay buffer's bound, in bytes of failed completions."""
 
     @field_validator("verify", mode="before")
     @classmethod

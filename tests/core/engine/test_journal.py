@@ -347,21 +347,21 @@ def test_the_log_of_a_plugin_that_raises_holds_no_key(
     assert said.endswith("RuntimeError: 401 for [api key] and [api key]")
 
 
-def test_texts_in_the_journal_are_cut_at_the_setting(make_engine: Any, tmp_path: Path) -> None:
-    engine = make_engine(output_dir=tmp_path, p2o=P2O, journal={"max_text_chars": 100})
-    engine.desk.note("any", text="x" * 150, deep=[{"a": "y" * 101}])
-    (event,) = [event for event in events(tmp_path) if event["event"] == "any"]
-    assert event["text"] == "x" * 100 + " [50 characters more]"
-    assert event["deep"] == [{"a": "y" * 100 + " [1 characters more]"}]
+def test_long_texts_in_the_journal_are_cut(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.write([{"event": "any", "text": "x" * 20_050, "deep": [{"a": "y" * 20_001}]}])
+    (event,) = journal.read()
+    assert event["text"] == "x" * 20_000 + " [50 characters more]"
+    assert event["deep"] == [{"a": "y" * 20_000 + " [1 characters more]"}]
 
 
 def test_a_key_is_taken_out_before_a_text_is_cut(
-    make_engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OWN_API_KEY", "sk-plain-0001")
-    engine = make_engine(output_dir=tmp_path, p2o=P2O, journal={"max_text_chars": 100})
-    engine.desk.note("any", text="x" * 95 + "sk-plain-0001" + "y" * 50)
-    (event,) = [event for event in events(tmp_path) if event["event"] == "any"]
+    journal = Journal(tmp_path, max_text_chars=100)
+    journal.write([{"event": "any", "text": "x" * 95 + "sk-plain-0001" + "y" * 50}])
+    (event,) = journal.read()
     assert event["text"] == "x" * 95 + "[api  [54 characters more]"
 
 

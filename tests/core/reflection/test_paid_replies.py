@@ -84,7 +84,7 @@ def test_the_first_prompts_that_fit_are_asked() -> None:
 
 @pytest.mark.parametrize(
     ("limits", "batches"),
-    [({"max_total_tokens": 120}, 3), ({"max_usd": 1.0}, 2), ({"max_seconds": 3}, 3)],
+    [({"max_total_tokens": 120}, 3), ({"max_usd": 1.0}, 2)],
 )
 def test_a_cap_that_is_reached_starts_no_further_call(
     limits: dict[str, float], batches: int, monkeypatch: pytest.MonkeyPatch
@@ -156,8 +156,8 @@ def test_a_strangers_model_that_breaks_its_promise_has_answered_with_an_error(re
 class Careful(Priced):
     """Says what a call can cost at most."""
 
-    def most(self, prompt: str) -> tuple[Usage, float]:
-        return Usage(30, 30, 1.0), 2.0
+    def most(self, prompt: str) -> Usage:
+        return Usage(30, 30, 1.0)
 
 
 class Batching(Careful):
@@ -344,8 +344,8 @@ class Held:
     def __init__(self) -> None:
         self.out, self.go_on = threading.Semaphore(0), threading.Event()
 
-    def most(self, prompt: str) -> tuple[Usage, float]:
-        return Usage(30, 30), 1.0
+    def most(self, prompt: str) -> Usage:
+        return Usage(30, 30)
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         self.out.release()

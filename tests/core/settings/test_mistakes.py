@@ -29,7 +29,7 @@ def test_no_source_hides_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     file.write_text("p2o: {tua: 1, beam_width: 0}\n")
     monkeypatch.setenv("PROMPT_COEVO_SEDE", "1")
     monkeypatch.setenv("PROMPT_COEVO_ROW_COLUMNS", "[0.1")
-    monkeypatch.setenv("PROMPT_COEVO_JOURNAL__MAX_TEXT_CHARS", "-1")
+    monkeypatch.setenv("PROMPT_COEVO_GATES__LEAK_NGRAM", "-1")
     found = problems(preset="p2", config_file=file, seed="x", reflection={"modle": "a"})
     assert [one.partition(" (got")[0].partition(": Expecting")[0] for one in found] == [
         "the environment variable PROMPT_COEVO_SEDE sets nothing; did you mean seed?",
@@ -37,7 +37,7 @@ def test_no_source_hides_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "there is no preset 'p2'; did you mean p2o?",
         "seed: input should be a valid integer, unable to parse string as an integer",
         "unknown setting reflection.modle; did you mean reflection.model?",
-        "journal.max_text_chars: input should be greater than or equal to 100",
+        "gates.leak_ngram: input should be greater than or equal to 2",
         "p2o.beam_width: input should be greater than or equal to 1",
         f"unknown setting p2o.tua; did you mean p2o.tau? (in the file {file})",
     ]
@@ -99,7 +99,7 @@ def test_a_contradiction_that_may_come_from_a_wrong_value_is_not_claimed() -> No
     found = problems(stream={"solved_at": "none", "tau": 7.0})
     assert len(found) == 1
     assert found[0].startswith("stream.solved_at: input should be a valid number")
-    assert len(problems(reflection={"max_cals": 3, "warn_at": 0.5})) == 1
+    assert len(problems(reflection={"backend": "litellm", "modle": "a/b"})) == 1
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,6 @@ DEMO_P2O: Final[dict[str, Any]] = {
     "tau": 0.01,
 }
 INSPO: Final[dict[str, Any]] = {
-    "buffer_bytes": 16_000_000,
-    "buffer_rollouts": 100_000,
     "candidates_per_call": 6,
     "child_weight": "verified",
     "evolution": "online",
@@ -49,7 +47,6 @@ INSPO: Final[dict[str, Any]] = {
     "failures_per_reflection": 4,
     "initial_population": [],
     "instruction": None,
-    "keep_tags": True,
     "overlap_steps": None,
     "paraphrase": True,
     "parents": 1,

@@ -113,7 +113,7 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
             {"placement": {"template_layout": "{{question}}"}},
             "placeholder {{template}} exactly once",
         ),
-        ({"placement": {"instruction_layout": "{{instruction}}"}}, "{{prompt}} exactly once"),
+        ({"placement": {"template_layout": "{{template}}"}}, "{{question}} exactly once"),
         ({"reflection": {"model": "self", "function": len}}, "exclude each other"),
         ({"reflection": {"function": "os:nope"}}, "reflection.function"),
         (
@@ -205,8 +205,7 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
             'settings under p2o have no effect without "p2o"',
         ),
         ({"reflection": 3}, "reflection is a section: give it names and values (got 3)"),
-        ({"reflection": {"max_seconds": float("inf")}}, "reflection.max_seconds"),
-        ({"journal": {"max_file_mb": float("inf")}}, "journal.max_file_mb"),
+        ({"reflection": {"max_usd": float("inf")}}, "reflection.max_usd"),
         ({"p2o": {"solved_at": float("inf")}}, "p2o.solved_at"),
         ({"config_file": "/does/not/exist.yaml"}, "cannot be read: No such file"),
     ],

@@ -24,9 +24,9 @@ _REPLY: Final = {
 _CALL: Final = {"call": 1, "request": "r1", "place": [1, 0]}
 _RECORDS: Final[tuple[dict[str, Any], ...]] = (
     {"line": 1, "event": "run", "schema": 1, "run": "a run", "continues": False},
-    {"line": 2, "event": "asked", **_CALL, "most_seconds": 9.0, "most": _REPLY["usage"]},
+    {"line": 2, "event": "asked", **_CALL, "most": _REPLY["usage"]},
     {"line": 3, "event": "answered", **_CALL, "seconds": 0.5, "reply": _REPLY},
-    {"line": 4, "event": "asked", **_CALL, "call": 2, "most_seconds": 9.0, "most": _REPLY["usage"]},
+    {"line": 4, "event": "asked", **_CALL, "call": 2, "most": _REPLY["usage"]},
     {
         "line": 5,
         "event": "gave_up",

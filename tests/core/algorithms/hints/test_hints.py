@@ -84,38 +84,30 @@ def test_bare_rollouts_decide_what_is_hard(policy: Any) -> None:
 
 
 def test_success_takes_the_hint_away_notch_by_notch_and_failure_brings_it_back(policy: Any) -> None:
-    engine = engine_of(policy, {"fraction": 1.0, "notch": 0.4})
+    engine = engine_of(policy, {"fraction": 1.0})
     play(engine, policy, bare=0.0, hinted=0.0)
     seen = []
-    for hinted in (1.0, 1.0, 0.0, 0.4, 1.0, 1.0, 0.0, 1.0):
+    for hinted in (1.0, 1.0, 0.0, 0.4, 1.0, 1.0, 1.0, 0.0, 1.0):
         seen.append(shown(engine))
         play(engine, policy, bare=0.0, hinted=hinted)
     assert seen == [
         "so take k1 for 1",
+        "so take k1 for",
+        "so take k1",
+        "so take k1 for",  # no hinted rollout had succeeded
+        "so take k1 for",  # some had, too few
         "so take k1",
         "so",
-        "so take k1",  # no hinted rollout had succeeded
-        "so take k1",  # some had, too few
-        "so",
         "",
-        "so take",  # weaned, and the bare rollouts had failed
+        "so",  # weaned, and the bare rollouts had failed
     ]
 
 
 def test_a_hint_is_never_longer_than_it_began(policy: Any) -> None:
-    engine = engine_of(policy, {"fraction": 0.6, "notch": 0.3})
+    engine = engine_of(policy, {"fraction": 0.6})
     for _ in range(4):
         play(engine, policy, bare=0.0, hinted=0.0)
     assert shown(engine) == "so take k1"
-
-
-def test_steps_take_the_hint_away(policy: Any) -> None:
-    engine = engine_of(policy, {"fraction": 1.0, "fade_steps": 5})
-    seen = []
-    for _ in range(6):
-        play(engine, policy, bare=0.0, hinted=0.1)
-        seen.append(shown(engine))
-    assert seen == ["so take k1 for", "so take k1", "so take", "so", "", ""]
 
 
 def test_hinted_rollouts_are_trained_on_without_the_hint(policy: Any) -> None:
@@ -129,10 +121,9 @@ def test_hinted_rollouts_are_trained_on_without_the_hint(policy: Any) -> None:
         assert assignment.train_prompt(question) == question
 
 
-@pytest.mark.parametrize("switch", [{"hints": {"distill": False}}, {"context_distillation": False}])
-def test_distillation_can_be_switched_off(policy: Any, switch: dict[str, Any]) -> None:
-    engine = engine_of(policy, **switch)
-    assert engine.may_distil == ("hints" in switch)
+def test_distillation_can_be_switched_off(policy: Any) -> None:
+    engine = engine_of(policy, context_distillation=False)
+    assert not engine.may_distil
     play(engine, policy, bare=0.0, hinted=0.0)
     (assignment, *_) = [a for a in engine.plan(["q1"], GROUP) if a.templated]
     prompt = policy.question("q1").prompt
@@ -143,8 +134,7 @@ def test_distillation_can_be_switched_off(policy: Any, switch: dict[str, Any]) -
 @pytest.mark.parametrize(
     ("hints", "expected"),
     [
-        ({"place": "before"}, "Hint: so take\n\nwhat is 1?"),
-        ({"place": "after"}, "what is 1?\n\nHint: so take"),
+        ({}, "what is 1?\n\nHint: so take"),
         ({"layout": "{{template}} {{question}}"}, "so take what is 1?"),
     ],
 )
@@ -157,22 +147,11 @@ def test_where_the_hint_goes(policy: Any, hints: dict[str, Any], expected: str) 
     assert last.rollout_prompt(chat) == [{"role": "user", "content": expected}]
 
 
-def test_the_start_of_the_answer_is_shown_to_be_repeated(policy: Any) -> None:
-    """The completion is a whole answer, because it is trained on as the answer to the bare question."""
-    engine = engine_of(policy, {"place": "start"})
-    play(engine, policy, bare=0.0, hinted=0.0)
-    *_, last = engine.plan(["q1"], GROUP)
-    prompt = last.rollout_prompt("what is 1?")
-    assert prompt.startswith("what is 1?")
-    assert "this beginning included" in prompt
-    assert prompt.endswith("\n\nso take k1")
-
-
-def test_lines_are_kept_whole(policy: Any) -> None:
+def test_blanks_and_lines_between_words_are_kept(policy: Any) -> None:
     policy.questions["q1"] = replace(
         policy.questions["q1"], columns={"solution": "First this.\n\n  Then that.\nDone.\n"}
     )
-    engine = engine_of(policy, {"unit": "lines", "fraction": 0.67})
+    engine = engine_of(policy, {"fraction": 0.8})
     play(engine, policy, bare=0.0, hinted=0.0)
     assert shown(engine) == "First this.\n\n  Then that."
 
@@ -208,7 +187,7 @@ def test_unfit_rollouts_say_nothing(policy: Any) -> None:
 
 
 def test_a_resumed_run_hints_as_the_one_that_was_killed(policy: Any) -> None:
-    engine = engine_of(policy, {"fraction": 1.0, "fade_steps": 10})
+    engine = engine_of(policy, {"fraction": 1.0})
     play(engine, policy, bare=0.0, hinted=0.0)
     play(engine, policy, bare=0.0, hinted=1.0)
     resumed = Coevolution.from_settings(engine.settings)
@@ -286,8 +265,5 @@ def test_another_method_with_templates_is_refused(other: str) -> None:
 
 
 def test_settings_that_cannot_be_meant_are_refused() -> None:
-    layout = "{{template}} {{question}}"
-    with pytest.raises(SettingsError, match=r"hints\.place has no effect with hints\.layout"):
-        Settings(algorithms=("hints",), hints={"layout": layout, "place": "before"})
     with pytest.raises(SettingsError, match="exactly once"):
         Settings(algorithms=("hints",), hints={"layout": "{{question}}"})

@@ -536,8 +536,7 @@ def test_what_is_known_is_dropped_before_any_rollout(start: Any) -> None:
 TAGGED_INSTRUCTION = "Search with <search>words</search>."
 
 
-@pytest.mark.parametrize("keep_tags", [True, False])
-def test_the_tags_of_the_parent_are_kept(start: Any, keep_tags: bool) -> None:
+def test_the_tags_of_the_parent_are_kept(start: Any) -> None:
     lost, kept = "Think of k1 k2.", "Think. <search>words</search>"
     run = start(
         lambda prompt: tagged([lost, kept]),
@@ -545,14 +544,13 @@ def test_the_tags_of_the_parent_are_kept(start: Any, keep_tags: bool) -> None:
         evolve_every=1,
         evolve_until=2,
         rounds=1,
-        keep_tags=keep_tags,
     )
     run.step()
-    assert (lost in run.population) == (not keep_tags)
+    assert lost not in run.population
     assert kept in run.population
     reasons = [event["reason"] for event in run.events("candidate_checked")]
     missing = "the required tag '<search> ... </search>' of its parent is missing"
-    assert reasons == [missing if keep_tags else None, None]
+    assert reasons == [missing, None]
 
 
 def test_a_question_shown_to_the_proposer_must_not_come_back(start: Any) -> None:
