@@ -6,7 +6,7 @@ Lower rows are older templates. All functions return index arrays into the rows.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,9 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from prompt_coevo.candidates.trials import Scores
 
 Indices: TypeAlias = NDArray[np.intp]
-
-_LEVELS: Final = 4
-"""Scores of so many different values are compared by a matrix product; usual are two."""
 
 
 def non_dominated(scores: ArrayLike) -> Indices:
@@ -27,7 +24,9 @@ def non_dominated(scores: ArrayLike) -> Indices:
     ValueError for another number of dimensions or scores that are not finite.
     """
     table = _as_table(scores)
-    return np.flatnonzero(~_dominated(table)) if table.size else np.arange(len(table))
+    return np.array(
+        [row for row, own in enumerate(table) if not _beaten(own, table)], dtype=np.intp
+    )
 
 
 def select_pareto_front(scores: ArrayLike, width: int, rng: np.random.Generator) -> Indices:
@@ -99,46 +98,6 @@ def _as_table(scores: ArrayLike) -> Scores:
             "scores must be finite: give a rollout without a usable reward the score of a failure"
         )
     return table
-
-
-def _dominated(rows: Scores) -> NDArray[np.bool_]:
-    """Which rows are dominated."""
-    levels = np.array([rows.min(), rows.max()])  # as a rule there are no others
-    if not ((rows == levels[0]) | (rows == levels[1])).all():
-        levels = np.unique(rows)
-    return _by_products(rows, levels) if len(levels) <= _LEVELS else _by_front(rows)
-
-
-def _by_products(rows: Scores, levels: Scores) -> NDArray[np.bool_]:
-    """For scores of a few levels, by one matrix product.
-
-    A row is the set of (sample, level) that it reaches; j is as good as i if the two have as many in common
-    as i has at all, and better somewhere if it has more.
-    """
-    reached = np.hstack([rows >= level for level in levels[1:]] or [rows > rows])
-    sets = reached.astype(np.float32)  # counts below 2**24 are exact
-    common = sets @ sets.T
-    sizes = common.diagonal()
-    beaten: NDArray[np.bool_] = (
-        (common == sizes[:, None]) & (sizes[None, :] > sizes[:, None])
-    ).any(axis=1)
-    return beaten
-
-
-def _by_front(rows: Scores) -> NDArray[np.bool_]:
-    """For other scores, each row against the front so far, the strongest first.
-
-    What dominates a row has no smaller sum, since rounding keeps the order of sums. Of equal sums it may
-    come later, so the front is held against itself once more.
-    """
-    front: list[int] = []
-    for row in np.argsort(-rows.sum(axis=1), kind="stable"):
-        if not _beaten(rows[row], rows[front]):
-            front.append(int(row))
-    dominated = np.ones(len(rows), dtype=bool)
-    for row in front:
-        dominated[row] = _beaten(rows[row], rows[front])
-    return dominated
 
 
 def _beaten(row: Scores, others: Scores) -> bool:
