@@ -9,8 +9,6 @@ from prompt_coevo.proposals import Proposer, RecordedModel
 from prompt_coevo.types import PolicyVersion
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from prompt_coevo.settings import Settings
 
 P = ParamSpec("P")
@@ -53,10 +51,6 @@ class Context(Protocol):
 
     def proposer(self, name: str) -> Proposer:
         """The proposer of this name. Raises SettingsError if it is unknown or cannot work."""
-        ...
-
-    def section(self, plugin: str) -> BaseModel:
-        """A plugin's own settings, checked by its `coevo_settings_model`."""
         ...
 
     def count_tokens(self, text: str) -> int:

@@ -15,12 +15,9 @@ from typing import TYPE_CHECKING, Any
 from prompt_coevo.markers import hookspec
 
 if TYPE_CHECKING:
-    import numpy as np
-    from pydantic import BaseModel
-
     from prompt_coevo.candidates.leaks import LeakGuard
     from prompt_coevo.candidates.searches import SearchRequest, SearchResult, TemplatesInUse
-    from prompt_coevo.candidates.trials import ScoredPool, Trial
+    from prompt_coevo.candidates.trials import Trial
     from prompt_coevo.policy import Policy
     from prompt_coevo.proposals import Proposal, ProposalRequest, Reply
     from prompt_coevo.types import (
@@ -29,11 +26,6 @@ if TYPE_CHECKING:
         MemberPlan,
         Summary,
     )
-
-
-@hookspec
-def coevo_settings_model() -> type[BaseModel] | None:
-    """The model of this plugin's section under `settings.plugins`."""
 
 
 # One provider answers
@@ -58,13 +50,6 @@ def coevo_best_instruction() -> Candidate | None:
 @hookspec(firstresult=True)
 def coevo_evaluation_instruction() -> Candidate | None:
     """The instruction that the host's evaluation runs under; None leaves its prompts alone."""
-
-
-@hookspec(firstresult=True)
-def coevo_select_parents(
-    algorithm: str, pool: ScoredPool, width: int, rng: np.random.Generator
-) -> Sequence[int] | None:
-    """Which candidates of the pool have children next: at most `width` row numbers."""
 
 
 @hookspec(firstresult=True)

@@ -56,6 +56,8 @@ SETTINGS: Final[Mapping[str, str]] = {
 
 HOOKS: Final[Mapping[str, str]] = {
     "coevo_before_candidates_proposed": "coevo_propose gets the same requests",
+    "coevo_select_parents": "P2O's search takes the Pareto front; answer coevo_search with one of your own",
+    "coevo_settings_model": "offer a Method with a section, whose settings stand under plugins.NAME",
     "coevo_wanted": "ask the policy for rollouts between two steps, by Policy.rollout in coevo_step_end",
     "coevo_observe_riders": "rollouts outside training are what Policy.rollout returns",
 }

@@ -190,7 +190,11 @@ class Settings(BaseSettings):
         problems: list[str] = []
         methods = self._methods(problems)
         if not problems:  # with a method that nobody knows, nobody knows what has an effect
-            problems += [*self._idle_sections(), *self._of_methods(methods)]
+            problems += [
+                *self._idle_sections(),
+                *self._unread_plugins(methods),
+                *self._of_methods(methods),
+            ]
         problems += [
             *self._of_distillation(),
             *self._of_reflection(methods),
@@ -226,6 +230,20 @@ class Settings(BaseSettings):
                 yield (
                     f'settings under {place} have no effect without "{name}" in algorithms; '
                     + self._meant(name)
+                )
+
+    def _unread_plugins(self, methods: Mapping[str, Method]) -> Iterator[str]:
+        """Of names under `plugins` that nobody offers; `_idle_sections` tells of those that do not run."""
+        places = {method.name: self.place(method) for method in methods.values()}
+        offered = registry.names("methods")
+        for name in self.plugins:
+            built_in = name in offered and registry.is_built_in("methods", name)
+            if built_in and places.get(name, name) == name:
+                yield f"plugins.{name} sets nothing: the settings of the method {name!r} stand under {name}"
+            elif name not in places and name not in offered:
+                yield (
+                    f"plugins.{name} sets nothing: no method of this run has that name; methods: "
+                    + (", ".join(places) or "none")
                 )
 
     def _meant(self, name: str) -> str:

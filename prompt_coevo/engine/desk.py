@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from pydantic import BaseModel
-
 from prompt_coevo import files, hookspecs, registry
 from prompt_coevo.candidates.source import NamedProposers
 from prompt_coevo.engine import run_lock
@@ -25,7 +23,7 @@ from prompt_coevo.reflection.ledger import Ledger
 from prompt_coevo.reflection.models import build_language_model
 from prompt_coevo.reflection.paid_replies import PaidReplies
 from prompt_coevo.reflection.spending import Spending
-from prompt_coevo.settings import Settings, parse_section
+from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import Method, methods_of
 from prompt_coevo.types import PolicyVersion
 
@@ -101,7 +99,6 @@ class Desk:
         self.plugins.load_entry_points()
         for name, plugin in given.items():
             self.plugins.register(plugin, name)
-        self._check_plugin_sections(found)
         for name in settings.reflection.meta_prompts:
             with _collected(found):
                 registry.load("proposers", name, "reflection.meta_prompts")
@@ -174,15 +171,6 @@ class Desk:
             self._proposers[name] = registry.load("proposers", name, "proposer")(self)
         return self._proposers[name]
 
-    def section(self, plugin: str) -> BaseModel:
-        model = self.plugins.only(plugin, hookspecs.coevo_settings_model)
-        if model is None:
-            raise SettingsError(
-                f"plugins.{plugin} sets nothing: no active plugin of that name has settings; "
-                f"active: {', '.join(self.plugins.names)}"
-            )
-        return parse_section(model, f"plugins.{plugin}", self.settings.plugins.get(plugin, {}))
-
     # For doors
 
     def abandon(self, within: float = 5.0) -> None:
@@ -203,17 +191,6 @@ class Desk:
         if "prompt" in fields:
             fields["prompt"] = self._texts.id(fields["prompt"])
         self.note(event, **fields)
-
-    def _check_plugin_sections(self, found: list[str]) -> None:
-        places = {one.name: self.settings.place(one) for one in self.methods.values()}
-        for name in self.settings.plugins:
-            if places.get(name) == name:
-                found.append(
-                    f"plugins.{name} sets nothing: the settings of the method {name!r} stand under {name}"
-                )
-            elif name not in places:  # the settings have checked those of methods
-                with _collected(found):
-                    self.section(name)
 
     def _is_gate(self, name: str) -> bool:
         return self.plugins.implements(name, hookspecs.coevo_check_candidate)

@@ -15,21 +15,18 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from prompt_coevo import hookspecs
 from prompt_coevo.algorithms.hard_questions.hard_set import HardSet, forget_gone
 from prompt_coevo.algorithms.hard_questions.results import Results
 from prompt_coevo.algorithms.hard_questions.round_numbers import round_numbers
 from prompt_coevo.algorithms.hard_questions.verdict import Verdict
 from prompt_coevo.algorithms.p2o.cover import TemplateCover
-from prompt_coevo.algorithms.p2o.pareto import select_pareto_front
 from prompt_coevo.algorithms.p2o.search import Search
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.algorithms.p2o.solvers import Solvers
 from prompt_coevo.candidates.leaks import LeakGuards
 from prompt_coevo.candidates.searches import SearchRequest, SearchResult
-from prompt_coevo.candidates.trials import ScoredPool, Trial
+from prompt_coevo.candidates.trials import Trial
 from prompt_coevo.context import Context
 from prompt_coevo.markers import PROJECT, hookimpl
 from prompt_coevo.policy import Policy
@@ -165,16 +162,6 @@ class P2O:
     def coevo_search(self, request: SearchRequest) -> SearchResult:
         """Algorithm 3."""
         return Search(request, self._context).run()
-
-    @hookimpl(trylast=True)
-    def coevo_select_parents(
-        self, algorithm: str, pool: ScoredPool, width: int, rng: np.random.Generator
-    ) -> Sequence[int] | None:
-        """Algorithm 4."""
-        if algorithm != "p2o":
-            return None
-        front: list[int] = select_pareto_front(pool.scores, width, rng).tolist()
-        return front
 
     @hookimpl(trylast=True)
     def coevo_verify(self, algorithm: str, trials: Sequence[Trial]) -> Sequence[bool] | None:

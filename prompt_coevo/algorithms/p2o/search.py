@@ -10,16 +10,15 @@ budget up too slowly to do so. With `overspend = "never"` a wave holds only what
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
-from prompt_coevo import hookspecs
 from prompt_coevo.algorithms.p2o.budget import RolloutBudget
 from prompt_coevo.algorithms.p2o.hard_questions import HardQuestions
+from prompt_coevo.algorithms.p2o.pareto import select_pareto_front
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.candidates.evaluation import Evaluator, Job
 from prompt_coevo.candidates.leaks import LeakGuards
@@ -118,21 +117,10 @@ class Search:
         return counter_rng(seed, f"search/{purpose}", self._request.number, *counters)
 
     def _next_parents(self) -> list[Candidate]:
-        """The front of this wave, as far as the budget can pay for its proposals."""
-        front = self._context.ask(
-            hookspecs.coevo_select_parents,
-            algorithm="p2o",
-            pool=self._pool,
-            width=self._settings.beam_width,
-            rng=self._rng("front", self._wave),
-        )
-        size = len(self._templates)
-        rows = _rows(front, size)
-        if rows is None:
-            raise SearchFailed(
-                f"coevo_select_parents answered {front}, which are no rows of a pool of {size}"
-            )
-        parents = [self._templates[row] for row in rows]
+        """The front of this wave (Algorithm 4), as far as the budget can pay for its proposals."""
+        rng, width = self._rng("front", self._wave), self._settings.beam_width
+        front = select_pareto_front(self._pool.scores, width, rng)
+        parents = [self._templates[row] for row in front]
         if self._settings.front_fill and parents:
             parents = [parents[i % len(parents)] for i in range(self._settings.beam_width)]
         if parents and self._calls_left <= 0:
@@ -244,12 +232,3 @@ def roll_out(evaluator: Evaluator, jobs: Sequence[Job], sampling: Sampling) -> l
         raise
     except Exception as error:
         raise SearchFailed(f"the evaluation failed: {type(error).__name__}: {error}") from error
-
-
-def _rows(front: object, size: int) -> list[int] | None:
-    """A stranger's answer as row numbers of a pool of this size, None if it is something else."""
-    try:
-        rows = [operator.index(row) for row in front]  # type: ignore[attr-defined]
-    except TypeError:
-        return None
-    return rows if all(0 <= row < size for row in rows) else None

@@ -69,10 +69,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "no reflection model": {},
     "a proposer that is none": {"reflection": {"function": str}, "stream": {"proposer": "improve"}},
     "a sink that is none: `sinks = jurnal`": {"sinks": ["jurnal"]},
-    "settings of a plugin that is not there": {
-        "reflection": {"function": str},
-        "plugins": {"hints": {"share": 0.5}},
-    },
+    "settings of a method that is not there": {"plugins": {"mine": {"share": 0.5}}},
     "no meta-prompt in the file": {
         "reflection": {
             "function": str,

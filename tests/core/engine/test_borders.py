@@ -178,27 +178,6 @@ def test_a_hard_question_whose_row_is_gone_is_dropped(
     assert not [event for event in events if event["event"] in ("plugin_error", "search_failed")]
 
 
-@pytest.mark.parametrize("bad", [[99], [-1], ["0"], [0.0], 7])
-def test_a_foreign_choice_of_parents_out_of_range_keeps_what_was_found(
-    make_engine: Any, keyed_policy: Any, bad: Any
-) -> None:
-    class Wild:
-        calls = 0
-
-        @hookimpl
-        def coevo_select_parents(self) -> Any:
-            self.calls += 1
-            return iter([0]) if self.calls == 1 else bad
-
-    policy = keyed_policy(12, families=3)
-    engine = make_engine(
-        lambda _: "<template>k0 k1 k2</template>", plugins={"wild": Wild()}, p2o=P2O
-    )
-    train(engine, policy)
-    engine.epoch_end(policy)
-    assert engine.metrics()["coevo/cover_templates"] == 1
-
-
 def test_listeners_hear_that_templates_are_gone(make_engine: Any, keyed_policy: Any) -> None:
     watcher = Watcher()
     policy = keyed_policy(12, families=3)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from prompt_coevo import Coevolution, Settings, hookimpl, hookspecs
 from prompt_coevo.engine.state import plugin_states
@@ -342,27 +340,6 @@ def test_names_that_do_not_exist_name_the_known_ones() -> None:
         match="proposer = 'oracle': there is no such proposer; known: history",
     ):
         with_plugins(Settings(reflection={"function": len}, stream={"proposer": "oracle"}))
-
-
-class Width(BaseModel):
-    width: int = 3
-
-
-class Wide:
-    """A plugin with settings of its own."""
-
-    @hookimpl
-    def coevo_settings_model(self) -> type[BaseModel]:
-        return Width
-
-
-def test_settings_for_a_plugin_that_has_none_are_an_error() -> None:
-    settings = Settings(algorithms=(), plugins={"nobody": {"width": 5}})
-    with pytest.raises(SettingsError, match=re.escape("plugins.nobody sets nothing")):
-        with_plugins(settings)
-    bad = Settings(algorithms=(), plugins={"wide": {"width": "x"}})
-    with pytest.raises(SettingsError, match=re.escape("plugins.wide.width")):
-        with_plugins(bad, wide=Wide())
 
 
 def test_a_gate_of_a_plugin_can_veto_and_one_that_raises_does(make_engine: Any) -> None:

@@ -38,13 +38,6 @@ class Everything:
         return [Proposal(request, ("k0 k1 k2 k3 k4",), Reply("…", "stop")) for request in requests]
 
     @hookimpl
-    def coevo_select_parents(
-        self, algorithm: str, pool: ScoredPool, width: int, rng: np.random.Generator
-    ) -> list[int]:
-        self._count("select_parents", algorithm=algorithm, width=width)
-        return [0]
-
-    @hookimpl
     def coevo_check_candidate(
         self, candidate: Any, parents: Any, reply: Any, known: Any, leak_guard: LeakGuard
     ) -> None:
@@ -92,7 +85,6 @@ def test_a_plugin_can_do_everything(keyed_policy: Any, tmp_path: Path, offer: An
         plugins={"everything": plugin},
     )
     run_an_epoch(engine, keyed_policy(12, families=5))
-    assert plugin.seen["select_parents"] == {"algorithm": "p2o", "width": 2}
     assert plugin.seen["verify"] == {"algorithm": "p2o"}
     assert plugin.seen["check_candidate"]["leak"] is None
     assert plugin.seen["after_candidate_verified"] == {"gain": 1.0, "accepted": True}

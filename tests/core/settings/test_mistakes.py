@@ -223,7 +223,6 @@ def test_what_only_the_engine_sees_is_told_together(tmp_path: Path) -> None:
         reflection={"function": str},
         algorithms="p2o",
         p2o={"proposer": "nobody"},
-        plugins={"nobody": {}, "p2o": {}},
         sinks=["os:nope"],
     )
     with pytest.raises(SettingsError) as raised:
@@ -231,8 +230,16 @@ def test_what_only_the_engine_sees_is_told_together(tmp_path: Path) -> None:
     told = str(raised.value)
     for part in (
         "'nobody': there is no such proposer",
-        "plugins.nobody sets nothing",
-        "plugins.p2o sets nothing",
         "sinks = 'os:nope' cannot be imported",
     ):
         assert part in told, part
+
+
+@pytest.mark.parametrize("values", [{}, {"tau": 0.1}])
+def test_settings_that_no_method_of_the_run_reads_are_told(values: dict[str, Any]) -> None:
+    found = problems(algorithms="p2o", plugins={"nobody": values, "p2o": values, "hints": values})
+    assert list(found) == [
+        "plugins.nobody sets nothing: no method of this run has that name; methods: p2o",
+        "plugins.p2o sets nothing: the settings of the method 'p2o' stand under p2o",
+        "plugins.hints sets nothing: the settings of the method 'hints' stand under hints",
+    ]
