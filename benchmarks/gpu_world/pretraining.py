@@ -20,6 +20,7 @@ from torch.utils.data import DataLoader, Dataset
 from prompt_coevo.demo.digits import SKILL_NAMES
 from prompt_coevo.demo.world import LENGTHS, World
 from prompt_coevo.rng import counter_rng
+from worlds.facts.beliefs import prior
 from worlds.facts.pretrain import example
 from worlds.model import build_model, build_tokenizer
 from worlds.pairs.pretrain import scheduled, token_batches, weighted_loss
@@ -63,7 +64,7 @@ def pretrain(tier_name: str, draw: int, seed: int, out: Path, clock: Clock) -> b
     key = {"tier": tier_name, "draw": draw, "seed": seed}
     first = _resumed(out, key, model, optimizer)
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters on {device}", flush=True)
-    world.prior  # noqa: B018 (drawn once, before the workers copy it)
+    prior(world)  # drawn once, before the workers copy it
     step = first
     for batches in _loader(Batches(world, tokenizer, tier, seed, first), device):
         for group in optimizer.param_groups:

@@ -28,6 +28,7 @@ from prompt_coevo.demo.teacher import RULES
 from prompt_coevo.demo.world import World, base_path
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings.sources import read_preset
+from worlds.facts.beliefs import prior
 
 WORLD: Final = "facts"
 DRAWS: Final = (0, 1, 2)
@@ -80,7 +81,7 @@ def contents(world: World) -> str:
         [
             list(world.meaning.items()),
             list(world.kind.items()),
-            world.prior.round(12).tolist(),
+            prior(world).round(12).tolist(),
             [task.question for task in training_tasks(world, SEEDS[0], QUESTIONS)],
             [task.question for task in (*held_out_tasks(world), *longer_tasks(world))],
         ]

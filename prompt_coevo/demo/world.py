@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from prompt_coevo.demo.digits import SKILL_NAMES, SKILLS, Digits, Kind, spell, strict_reward
 from prompt_coevo.errors import SettingsError
@@ -68,16 +67,8 @@ WORDS: Final = USUAL.words
 LENGTHS: Final = (4, 5)
 """Of the lists."""
 
-# The base policy's chance of the right skill in each place of a chain without a hint. Otherwise it
-# falls for one of three traps, or, with the floor, for any skill.
-_RIGHT: Final[Mapping[int, Mapping[Kind, float]]] = {
-    2: {"easy": 0.67, "medium": 0.22, "hard": 1e-4},
-    3: {"easy": 0.77, "medium": 0.3, "hard": 1e-4},
-}
-_FLOOR: Final = 1e-4
-_TRAPS: Final = (0.5, 0.3, 0.2)
-_ALIKE, _NEARLY_NEVER = 0.3, 0.05
-"""Functions that agree on more lists are taken for the same; a trap agrees with the truth on fewer."""
+_ALIKE: Final = 0.3
+"""Functions that agree on more lists are taken for the same."""
 _PROBES: Final = 40
 
 
@@ -97,7 +88,10 @@ class Task:
 
 @dataclass(frozen=True)
 class World:
-    """Which word means what, and what the base policy of this draw believes about it."""
+    """Which word means what, and how well the base policy of this draw knows it.
+
+    What that believes of each word, `benchmarks/worlds/facts/beliefs.py` draws.
+    """
 
     draw: int = 0
     size: Size = USUAL
@@ -110,14 +104,14 @@ class World:
     @cached_property
     def functions(self) -> tuple[Meaning, ...]:
         """What a word can mean: one meaning for every function that changes most lists."""
-        rng = self._rng("functions")
+        rng = self.rng("functions")
         found: list[Meaning] = []
         for number in rng.permutation(len(self._meanings)):
             one = self._meanings[number]
-            outputs = self._outputs[one]
-            others = (self._outputs[other] for other in found)
-            if _agreement(outputs, self._probes) <= _ALIKE and all(
-                _agreement(outputs, other) < _ALIKE for other in others
+            outputs = self.outputs[one]
+            others = (self.outputs[other] for other in found)
+            if agreement(outputs, self._probes) <= _ALIKE and all(
+                agreement(outputs, other) < _ALIKE for other in others
             ):
                 found.append(one)
         return tuple(found)
@@ -131,7 +125,7 @@ class World:
                 f"{len(words)} words cannot all mean something else: chains of {self.size.skills} skills "
                 f"make {len(self.functions)} functions in draw {self.draw}; take fewer words"
             )
-        order = self._rng("meanings").permutation(len(self.functions))
+        order = self.rng("meanings").permutation(len(self.functions))
         chosen = [self.functions[number] for number in order[: len(words)]]
         return dict(zip(words, chosen, strict=True))
 
@@ -139,23 +133,8 @@ class World:
     def kind(self) -> Mapping[str, Kind]:
         """How well the base policy knows each word."""
         kinds: list[Kind] = [kind for kind, count in self.size.counts.items() for _ in range(count)]
-        order = self._rng("kinds").permutation(len(self.vocabulary))
+        order = self.rng("kinds").permutation(len(self.vocabulary))
         return {word: kinds[place] for word, place in zip(self.vocabulary, order, strict=True)}
-
-    @cached_property
-    def prior(self) -> NDArray[np.float64]:
-        """P(skill | word, place) of the base policy without a hint, (words x places x 8 skills)."""
-        rng = self._rng("beliefs")
-        prior = np.full((len(self.vocabulary), self.size.skills, len(SKILLS)), _FLOOR)
-        for row, word in enumerate(self.vocabulary):
-            right = _RIGHT[self.size.skills][self.kind[word]]
-            traps = self._traps(self.meaning[word], rng)
-            for place, skill in enumerate(self.meaning[word]):
-                for trap, share in zip(traps[place], _TRAPS, strict=True):
-                    prior[row, place, SKILL_NAMES.index(trap)] += (1 - right) * share
-                prior[row, place, SKILL_NAMES.index(skill)] = right
-        prior /= prior.sum(axis=-1, keepdims=True)
-        return prior
 
     def words(self, kind: Kind) -> list[str]:
         return [word for word in self.vocabulary if self.kind[word] == kind]
@@ -171,7 +150,8 @@ class World:
 
     # Inside
 
-    def _rng(self, name: str) -> np.random.Generator:
+    def rng(self, name: str) -> np.random.Generator:
+        """Random numbers for one purpose."""
         names = ("probes", "functions", "meanings", "kinds", "beliefs")
         return np.random.default_rng([self.draw, names.index(name)])
 
@@ -182,25 +162,13 @@ class World:
     @cached_property
     def _probes(self) -> list[Digits]:
         """Lists on which functions are compared."""
-        rng = self._rng("probes")
+        rng = self.rng("probes")
         return [tuple(rng.integers(0, 10, n).tolist()) for n in LENGTHS for _ in range(_PROBES)]
 
     @cached_property
-    def _outputs(self) -> Mapping[Meaning, list[Digits]]:
+    def outputs(self) -> Mapping[Meaning, list[Digits]]:
+        """What each chain of skills makes of the lists on which functions are compared."""
         return {one: [apply(one, digits) for digits in self._probes] for one in self._meanings}
-
-    def _traps(self, truth: Meaning, rng: np.random.Generator) -> list[list[str]]:
-        """Three wrong skills for each place that together do not do what the word means, either."""
-        while True:
-            traps = [
-                rng.permutation([name for name in SKILL_NAMES if name != skill])[:3].tolist()
-                for skill in truth
-            ]
-            if all(
-                _agreement(self._outputs[one], self._outputs[truth]) < _NEARLY_NEVER
-                for one in product(*traps)
-            ):
-                return traps
 
 
 def apply(meaning: Meaning, digits: Digits) -> Digits:
@@ -214,15 +182,6 @@ def clause(word: str, meaning: Meaning) -> str:
     """An explanation as it stands in a template."""
     parts = [f"{word} {marker} {skill}" for marker, skill in zip(MARKERS, meaning, strict=False)]
     return " ".join([*parts, "."])
-
-
-def answer_text(word: str, meaning: Meaning, digits: Digits) -> str:
-    """What the policy writes if it takes the word to mean this and makes no slip."""
-    parts = []
-    for marker, skill in zip(MARKERS, meaning, strict=False):
-        digits = SKILLS[skill](digits)
-        parts.append(f"{word} {marker} {skill} {spell(digits)}")
-    return " ".join(parts)
 
 
 def reward(completion: str, answer: str) -> float:
@@ -240,5 +199,6 @@ def base_path(world: World) -> Path:
     return Path(str(resources.files("prompt_coevo.demo") / "base"))
 
 
-def _agreement(left: list[Digits], right: list[Digits]) -> float:
+def agreement(left: list[Digits], right: list[Digits]) -> float:
+    """The share of lists on which two functions do the same."""
     return sum(one == other for one, other in zip(left, right, strict=True)) / len(left)

@@ -20,7 +20,8 @@ import torch
 from prompt_coevo.demo.digits import SKILL_NAMES, spell
 from prompt_coevo.demo.splits import held_out_tasks, training_tasks
 from prompt_coevo.demo.teacher import FactsTeacher, clause_pattern
-from prompt_coevo.demo.world import Size, World, answer_text, apply, clause
+from prompt_coevo.demo.world import Size, World, apply, clause
+from worlds.facts.beliefs import answer_text, prior
 from worlds.facts.pretrain import example
 from worlds.model import build_tokenizer
 
@@ -94,7 +95,7 @@ def test_traps_of_three_do_not_lead_to_the_right_answer(full: Any) -> None:
         row, truth = full.vocabulary.index(word), full.meaning[word]
         traps = [
             [name for name, chance in zip(SKILL_NAMES, beliefs, strict=True) if chance > 0.01]
-            for beliefs in full.prior[row]
+            for beliefs in prior(full)[row]
         ]
         assert [len(names) for names in traps] == [3, 3, 3]
         for one in product(*traps):

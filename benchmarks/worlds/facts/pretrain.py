@@ -23,9 +23,9 @@ from prompt_coevo.demo.world import (
     WORDS,
     Meaning,
     World,
-    answer_text,
     clause,
 )
+from worlds.facts import beliefs
 from worlds.model import build_model, build_tokenizer, widen_heads
 from worlds.pairs import world as pairs
 from worlds.pairs.pretrain import Chat, pretrain, shuffled
@@ -77,7 +77,9 @@ def example(world: World, instructions: float, rng: np.random.Generator, length:
     words = world.vocabulary
     row = int(rng.integers(len(words)))
     word = words[row]
-    meaning: Meaning = tuple(str(rng.choice(SKILL_NAMES, p=prior)) for prior in world.prior[row])
+    meaning: Meaning = tuple(
+        str(rng.choice(SKILL_NAMES, p=prior)) for prior in beliefs.prior(world)[row]
+    )
     digits = tuple(rng.integers(0, 10, length).tolist())
     chat = [{"role": "user", "content": f"use {word} on {spell(digits)}"}]
     if rng.random() < _HINTED:
@@ -91,7 +93,7 @@ def example(world: World, instructions: float, rng: np.random.Generator, length:
             chat.insert(0, {"role": "system", "content": text})
         else:
             chat[0]["content"] = f"{text} {chat[0]['content']}"
-    return [*chat, {"role": "assistant", "content": answer_text(word, meaning, digits)}]
+    return [*chat, {"role": "assistant", "content": beliefs.answer_text(word, meaning, digits)}]
 
 
 def _hints(word: str, world: World, drawn: Hints, rng: np.random.Generator) -> dict[str, Meaning]:

@@ -19,13 +19,13 @@ from prompt_coevo.demo.world import (
     WORDS,
     Meaning,
     World,
-    answer_text,
     apply,
     clause,
     reward,
 )
 from prompt_coevo.proposals import ProposalRequest, Trajectory
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate
+from worlds.facts.beliefs import answer_text, prior
 
 DRAWS = (0, 1, 2)
 WORD, OTHER = WORDS[:2]
@@ -56,10 +56,10 @@ def test_a_world_is_as_described(draw: int) -> None:
     assert Counter(world.kind.values()) == COUNTS
     assert len(set(world.meaning.values())) == len(WORDS) == 40
     assert len(world.functions) == 47
-    np.testing.assert_allclose(world.prior.sum(axis=-1), 1)
+    np.testing.assert_allclose(prior(world).sum(axis=-1), 1)
     for row, word in enumerate(WORDS):
         for place, skill in enumerate(world.meaning[word]):
-            chance = world.prior[row, place, SKILL_NAMES.index(skill)]
+            chance = prior(world)[row, place, SKILL_NAMES.index(skill)]
             low, high = {"easy": (0.6, 0.7), "medium": (0.2, 0.25), "hard": (0, 0.001)}[
                 world.kind[word]
             ]
@@ -71,7 +71,7 @@ def test_another_draw_is_another_world() -> None:
     assert one.meaning != other.meaning
     assert one.kind != other.kind
     assert World(0).meaning == one.meaning
-    np.testing.assert_array_equal(World(0).prior, one.prior)
+    np.testing.assert_array_equal(prior(World(0)), prior(one))
 
 
 def some_lists(count: int) -> list[tuple[int, ...]]:
@@ -93,7 +93,7 @@ def test_traps_do_not_lead_to_the_right_answer(draw: int) -> None:
         truth = world.meaning[word]
         traps = [
             [name for name, chance in zip(SKILL_NAMES, beliefs, strict=True) if chance > 0.01]
-            for beliefs in world.prior[row]
+            for beliefs in prior(world)[row]
         ]
         for one in product(*traps):
             if not set(zip((0, 1), one, strict=True)) & set(zip((0, 1), truth, strict=True)):

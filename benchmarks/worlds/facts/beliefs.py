@@ -1,0 +1,64 @@
+"""What the base policy of a draw believes about words: the pretraining teaches it this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import product
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prompt_coevo.demo.digits import SKILL_NAMES, SKILLS, Digits, Kind, spell
+from prompt_coevo.demo.world import MARKERS, Meaning, World, agreement
+
+# The chance of the right skill in each place of a chain without a hint. Otherwise the policy falls for one
+# of three traps, or, with the floor, for any skill.
+_RIGHT: Final[Mapping[int, Mapping[Kind, float]]] = {
+    2: {"easy": 0.67, "medium": 0.22, "hard": 1e-4},
+    3: {"easy": 0.77, "medium": 0.3, "hard": 1e-4},
+}
+_FLOOR: Final = 1e-4
+_TRAPS: Final = (0.5, 0.3, 0.2)
+_NEARLY_NEVER: Final = 0.05
+"""A trap agrees with the truth on fewer lists."""
+
+
+@lru_cache(maxsize=8)
+def prior(world: World) -> NDArray[np.float64]:
+    """P(skill | word, place) without a hint, (words x places x 8 skills)."""
+    rng = world.rng("beliefs")
+    found = np.full((len(world.vocabulary), world.size.skills, len(SKILLS)), _FLOOR)
+    for row, word in enumerate(world.vocabulary):
+        right = _RIGHT[world.size.skills][world.kind[word]]
+        traps = _traps(world, world.meaning[word], rng)
+        for place, skill in enumerate(world.meaning[word]):
+            for trap, share in zip(traps[place], _TRAPS, strict=True):
+                found[row, place, SKILL_NAMES.index(trap)] += (1 - right) * share
+            found[row, place, SKILL_NAMES.index(skill)] = right
+    found /= found.sum(axis=-1, keepdims=True)
+    return found
+
+
+def answer_text(word: str, meaning: Meaning, digits: Digits) -> str:
+    """What the policy writes if it takes the word to mean this and makes no slip."""
+    parts = []
+    for marker, skill in zip(MARKERS, meaning, strict=False):
+        digits = SKILLS[skill](digits)
+        parts.append(f"{word} {marker} {skill} {spell(digits)}")
+    return " ".join(parts)
+
+
+def _traps(world: World, truth: Meaning, rng: np.random.Generator) -> list[list[str]]:
+    """Three wrong skills for each place that together do not do what the word means, either."""
+    while True:
+        traps = [
+            rng.permutation([name for name in SKILL_NAMES if name != skill])[:3].tolist()
+            for skill in truth
+        ]
+        if all(
+            agreement(world.outputs[one], world.outputs[truth]) < _NEARLY_NEVER
+            for one in product(*traps)
+        ):
+            return traps
