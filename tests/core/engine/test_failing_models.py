@@ -8,11 +8,11 @@ from typing import get_args
 
 import pytest
 
+from helpers.failing import FailingModel, ModelFault
 from helpers.families import Families, knowing, run
 from helpers.waits import waits_take_no_time
 from prompt_coevo import Coevolution, Settings, registry
 from prompt_coevo.candidates.border import cross
-from prompt_coevo.testing.failing import FailingModel, ModelFault
 
 FAULTS = [fault for fault in get_args(ModelFault) if fault != "waits"]
 MODEL: list[FailingModel] = []

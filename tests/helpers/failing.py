@@ -1,4 +1,4 @@
-"""A language model that fails, each fault in its turn, for tests of what is built on it.
+"""A language model that fails, each fault in its turn.
 
     model = FailingModel(answer, ["", "busy", "raises", "cut"])
 
