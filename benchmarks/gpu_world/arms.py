@@ -37,5 +37,6 @@ def settings(arm: str, tier: Tier, seed: int) -> Settings | None:
     if arm not in _SEARCHES:
         return None
     kind = "random" if arm == "random" else "reasoning"
-    teacher = FactsTeacher(kind, seed=seed, size=tier.size)
+    teacher = FactsTeacher(kind, seed=seed)
+    teacher.size = tier.size
     return Settings(**_SEARCHES[arm](tier), seed=seed, reflection={"function": teacher})

@@ -56,8 +56,10 @@ class RuleTeacher(ABC, Generic[FailureT, Rule]):
     most_fillers: ClassVar[int] = 0
     """Filler words in a template, so that no two replies need be alike."""
 
-    skills: int = 2
-    """How many skills lead to an answer."""
+    @property
+    def skills(self) -> int:
+        """How many skills lead to an answer."""
+        return 2
 
     def __init__(
         self,

@@ -50,9 +50,9 @@ def print_table(results: Sequence[ArmResult], console: Console) -> None:
     console.print(table)
 
 
-def print_cracked(results: Sequence[ArmResult], console: Console, count: int = 2) -> None:
-    """Evolved templates with a question that each of them cracked."""
-    found = [item for result in results for item in result.cracked][:count]
+def print_cracked(results: Sequence[ArmResult], console: Console) -> None:
+    """Two evolved templates with a question that each of them cracked."""
+    found = [item for result in results for item in result.cracked][:2]
     if not found:
         return
     console.print("\nTemplates that evolved, and a question that each of them cracked:\n")

@@ -30,9 +30,9 @@ def held_out_tasks(world: World, count: int = 512) -> tuple[Task, ...]:
     return _draw(world, "held-out", count, frozenset())
 
 
-def longer_tasks(world: World, count: int = 256) -> tuple[Task, ...]:
+def longer_tasks(world: World) -> tuple[Task, ...]:
     """Lists longer than any in training, for the words that are trained on."""
-    return _draw(world, "longer", count, frozenset(), LONGER)
+    return _draw(world, "longer", 256, frozenset(), LONGER)
 
 
 def _draw(

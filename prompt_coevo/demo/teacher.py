@@ -57,29 +57,22 @@ class FactsTeacher(RuleTeacher[Failure, Meaning]):
     most_clauses = 4
     most_fillers = 2
 
-    def __init__(
-        self,
-        kind: TeacherKind = "reasoning",
-        *,
-        seed: int = 0,
-        error: float = ERROR,
-        explained: int = 2,
-        max_clauses: int | None = None,
-        size: Size = USUAL,
-    ) -> None:
-        super().__init__(kind, seed=seed, error=error, explained=explained, max_clauses=max_clauses)
-        self._size = size
-        self.skills = size.skills
+    size: Size = USUAL
+    """That of the world; set another one for another world."""
+
+    @property
+    def skills(self) -> int:
+        return self.size.skills
 
     def rules_in(self, template: str) -> dict[str, Meaning]:
-        found = clause_pattern(self._size).findall(template)
+        found = clause_pattern(self.size).findall(template)
         return {word: tuple(skills) for word, *skills in found}
 
     def failures_in(self, prompt: str) -> list[Failure]:
         failures = []
         for question, _, answer in shown_failures(prompt):
             match = _QUESTION.search(question)
-            if match and match[1] in self._size.words:
+            if match and match[1] in self.size.words:
                 failures.append(
                     Failure(match[1], digits_in(match[2]), digits_in(answer), self.skills)
                 )
@@ -102,7 +95,7 @@ class FactsTeacher(RuleTeacher[Failure, Meaning]):
         return clause(word, rule)
 
     def invented(self, rng: random.Random) -> tuple[str, Meaning]:
-        word = rng.choice(self._size.words)
+        word = rng.choice(self.size.words)
         return word, tuple(rng.choice(SKILL_NAMES) for _ in range(self.skills))
 
 

@@ -15,8 +15,7 @@ from prompt_coevo.types import Group
 class UnderTemplates:
     """Count the successes of training groups under templates."""
 
-    def __init__(self, solved_at: float = 1.0) -> None:
-        self._solved_at = solved_at
+    def __init__(self) -> None:
         self._policy: Policy | None = None
         self._bare_successes: Counter[str] = Counter()
         self._cracked: dict[str, Cracked] = {}
@@ -35,7 +34,7 @@ class UnderTemplates:
             text = question_text(question.prompt)
             for rollout in group.rollouts:
                 template = rollout.assignment.template
-                solved = rollout.reward >= self._solved_at
+                solved = rollout.reward >= 1.0
                 if template is None or not rollout.assignment.templated:
                     self._bare_successes[text] += solved
                     continue

@@ -78,6 +78,12 @@ def full(parts: Any) -> Any:
     return World(0, parts.tier.TIERS["full"].size)
 
 
+def teacher_of(size: Size, *kind: Any, **given: Any) -> FactsTeacher:
+    teacher = FactsTeacher(*kind, **given)
+    teacher.size = size
+    return teacher
+
+
 def test_no_two_of_hundreds_of_words_mean_the_same(full: Any) -> None:
     assert len(full.words("hard")) == 200
     assert len(set(full.meaning.values())) == len(full.vocabulary) == 248
@@ -157,11 +163,11 @@ def test_the_teacher_explains_chains_of_three(full: Any) -> None:
         for number, digits in enumerate(lists)
     )
     known = f"<current_template>{clause(full.words('hard')[1], truth)}</current_template>"
-    reply = FactsTeacher(error=0.0, size=full.size)(prompt + known)
+    reply = teacher_of(full.size, error=0.0)(prompt + known)
     rules = {name: rest for name, *rest in clause_pattern(full.size).findall(reply)}
     assert set(rules) == set(full.words("hard")[:2])
     assert all(apply(tuple(rules[word]), digits) == apply(truth, digits) for digits in lists)
-    guesses = [FactsTeacher("random", seed=n, size=full.size)(prompt) for n in range(20)]
+    guesses = [teacher_of(full.size, "random", seed=n)(prompt) for n in range(20)]
     assert sum(clause(word, truth) in guess for guess in guesses) < 3
 
 
