@@ -1,6 +1,6 @@
 """The template searches side by side in worlds of facts: accuracy over all rollouts, calls, barriers.
 
-    python benchmarks/template_search.py [--worlds 1,B,C] [--arms waves,stream] [--seeds 3] [--draws 1]
+    python benchmarks/template_search.py [--worlds "1;B;C"] [--arms "waves;stream"] [--seeds 3] [--draws 1]
                                          [--json FILE]
 
 `hard` is the accuracy on new questions with a hard word, without any template, when all rollouts of the
@@ -13,20 +13,40 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import math
 import statistics
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from methods.tabular_world import STREAM, WAVES, WORLDS, TabularPolicy, Teacher, TeacherKind, World
+from methods.tabular_world import (
+    STREAM,
+    WAVES,
+    WORLDS,
+    Knobs,
+    TabularPolicy,
+    Teacher,
+    TeacherKind,
+    World,
+)
 
 from prompt_coevo import Coevolution, Settings
+from prompt_coevo.settings.method import Workload
 
 POINTS: Final = 21
+_ONE: Final = WORLDS["O"]
+SHORT: Final = {
+    "O, two passes": replace(_ONE, rollouts=2 * _ONE.rollouts),
+    "O, half a pass": replace(_ONE, rollouts=_ONE.rollouts // 2),
+    "O, 50 000 once": replace(_ONE, questions=50_000, rollouts=300_000),
+    "E, one pass": replace(WORLDS["E"], rollouts=6_144),
+    "E, two passes": replace(WORLDS["E"], rollouts=12_288),
+}
+"""Runs that meet their questions at most twice."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +67,12 @@ ARMS: Final[Mapping[str, Arm]] = {
     "stream": Arm("stream", STREAM),
     "stream, no proof": Arm("stream", {**STREAM, "proof": False}),
     "stream, no likeness": Arm("stream", {**STREAM, "likeness": "none"}),
-    "stream, first sight": Arm("stream", {**STREAM, "first_sight": True}),
+    "stream, no first sight": Arm("stream", {**STREAM, "first_sight": False}),
     "stream, literal": Arm("stream", {**STREAM, "hardness": "literal"}),
     "stream, guessing teacher": Arm("stream", STREAM, "guesses"),
+    "stream, no first sight, guessing teacher": Arm(
+        "stream", {**STREAM, "first_sight": False}, "guesses"
+    ),
     "stream, silent teacher": Arm("stream", STREAM, "says nothing"),
 }
 
@@ -57,24 +80,25 @@ ARMS: Final[Mapping[str, Arm]] = {
 def run(world_name: str, arm_name: str, seed: int, draw: int) -> dict[str, Any]:
     """Train until the world's rollouts are spent."""
     logging.disable(logging.WARNING)
-    arm, knobs = ARMS[arm_name], WORLDS[world_name]
+    arm, knobs = ARMS[arm_name], {**WORLDS, **SHORT}[world_name]
     policy = TabularPolicy(World(knobs, draw), seed)
     teacher = Teacher(policy, knobs, arm.teacher, seed)
     engine = engine_for(arm, teacher, seed)
     began = time.process_time()
     curve, trained = [(0, policy.accuracies()[2])], 0
     ids, order = policy.question_ids(), np.random.default_rng([seed, 3])
-    engine.begin(policy)
+    engine.begin(policy, _workload(knobs))
     while trained + policy.rollouts < knobs.rollouts:
         shuffled = [ids[number] for number in order.permutation(len(ids))]
         for start in range(0, len(ids), knobs.batch):
             plan = engine.plan(shuffled[start : start + knobs.batch], knobs.group)
             policy.version = engine.policy_version
             engine.observe(policy.train(plan))
-            engine.step_end(policy)
             trained += len(plan)
+            spent_all = trained + policy.rollouts >= knobs.rollouts
+            engine.step_end(policy, last=spent_all)
             curve.append((trained + policy.rollouts, policy.accuracies()[2]))
-            if trained + policy.rollouts >= knobs.rollouts:
+            if spent_all:
                 break
         else:
             engine.epoch_end(policy)
@@ -94,11 +118,21 @@ def run(world_name: str, arm_name: str, seed: int, draw: int) -> dict[str, Any]:
         "training": trained,
         "search": policy.rollouts,
         "calls": teacher.calls,
+        "tokens": teacher.tokens,
         "barriers": policy.barriers,
         "epochs": trained / (len(ids) * knobs.group),
         "seconds": time.process_time() - began,
         "curve": np.interp(np.linspace(0, knobs.rollouts, POINTS), spent, hard).round(3).tolist(),
     }
+
+
+def _workload(knobs: Knobs) -> Workload:
+    """What a run without rollouts of its own trains on."""
+    epochs = knobs.rollouts / (knobs.questions * knobs.group)
+    whole, rest = divmod(knobs.rollouts, knobs.questions * knobs.group)
+    steps = whole * math.ceil(knobs.questions / knobs.batch)
+    steps += math.ceil(rest / (knobs.batch * knobs.group))
+    return Workload(knobs.questions, knobs.group, epochs, steps)
 
 
 def engine_for(arm: Arm, teacher: Teacher, seed: int) -> Coevolution:
@@ -149,7 +183,7 @@ def _interval(pairs: Sequence[float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--worlds", default=",".join(WORLDS))
+    parser.add_argument("--worlds", default=";".join(WORLDS), help="separated by semicolons")
     parser.add_argument("--arms", default="grpo;waves;stream", help="separated by semicolons")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--draws", type=int, default=1)
@@ -159,7 +193,7 @@ def main() -> None:
     arms = options.arms.split(";")
     jobs = [
         (world, arm, 100 + seed, draw)
-        for world in options.worlds.split(",")
+        for world in options.worlds.split(";")
         for arm in arms
         for draw in range(options.draws)
         for seed in range(options.seeds)

@@ -10,6 +10,7 @@ from prompt_coevo.types import PolicyVersion
 
 if TYPE_CHECKING:
     from prompt_coevo.settings import Settings
+    from prompt_coevo.settings.method import Workload
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,6 +25,16 @@ class Context(Protocol):
     @property
     def policy_version(self) -> PolicyVersion:
         """The version of the host's current weights."""
+        ...
+
+    @property
+    def workload(self) -> Workload | None:
+        """What the host trains on, from `coevo_train_begin` on; None if it has not said."""
+        ...
+
+    def warn_early(self, sign: str, sentence: str) -> None:
+        """Log and journal a sign that nothing can be learned, which ends the run if the setting
+        `early_signs` is `stop`."""
         ...
 
     def ask(self, hook: Callable[P, R | None], *args: P.args, **kwargs: P.kwargs) -> R | None:

@@ -43,5 +43,9 @@ class PreflightError(CoevoError, RuntimeError):
     """What was looked at before training says that the run would come to nothing."""
 
 
+class EarlySignError(CoevoError, RuntimeError):
+    """The first rounds have shown that nothing can be learned, and the settings end such a run."""
+
+
 class PluginError(CoevoError, RuntimeError):
     """A plugin or a named component cannot be found or does not fit its hooks."""

@@ -214,18 +214,21 @@ class CoevoCallback(TrainerCallback):
             self.engine.dataset_replaced(questions.identity)
 
     def _workload(self, state: TrainerState, loader: object) -> Workload:
-        """What the trainer is about to train on. A stream has no length, and so says nothing of epochs."""
+        """What the trainer trains on, in this `train()` and those before it. A stream has no length, and so
+        says nothing of epochs."""
         args = self._trainer.args
+        before = (self.engine.policy_version.step if self.engine else 0) - state.global_step
+        steps = before + state.max_steps
         epochs = None
         if isinstance(loader, Sized) and not self._questions.streamed:
             steps_per_epoch = max(1, math.ceil(len(loader) / args.gradient_accumulation_steps))
-            epochs = state.max_steps / steps_per_epoch
+            epochs = steps / steps_per_epoch
         updates = args.steps_per_generation * self._trainer.num_iterations
         return Workload(
             len(self._questions),
             self._trainer.num_generations,
             epochs,
-            state.max_steps,
+            steps,
             updates / args.gradient_accumulation_steps,
         )
 

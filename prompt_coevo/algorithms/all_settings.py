@@ -95,6 +95,9 @@ class Settings(BaseSettings):
     resume: Literal["strict", "force"] = "strict"
     """Whether a checkpoint of another run (seed, dataset, method or its settings) is refused, or gone on
     with, as what the settings say now."""
+    early_signs: Literal["warn", "stop"] = "warn"
+    """What becomes of a run whose first rounds show that nothing can be learned: `warn` says so once and
+    trains on, `stop` ends it with that sentence, before anything more is paid for."""
     sinks: tuple[str, ...] = ("journal",)
     """Who writes down what happens, by name: the built-in `journal`, sinks of installed packages, or
     `module:attribute` of a factory."""

@@ -18,10 +18,11 @@ from prompt_coevo.engine.identity import Dataset, RunIdentity, digest_of
 from prompt_coevo.engine.journal import FORMAT
 from prompt_coevo.engine.metrics import Metrics
 from prompt_coevo.engine.planning import Planner, check_claims
+from prompt_coevo.engine.reply_signs import ReplySigns
 from prompt_coevo.engine.rounds import OpenRounds
 from prompt_coevo.engine.state import seal, unseal, write_view
 from prompt_coevo.engine.summary import tell_what_came_of_it
-from prompt_coevo.errors import StateError
+from prompt_coevo.errors import EarlySignError, StateError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.policy import Policy
 from prompt_coevo.preflight.page import Page
@@ -60,6 +61,8 @@ class Coevolution:
         self._rounds = OpenRounds()
         self._metrics = Metrics(desk)
         self._signs = EarlySigns(desk)
+        self._reply_signs = ReplySigns(desk)
+        desk.plugins.register(self._reply_signs, "reply_signs")
 
     @classmethod
     def from_settings(
@@ -151,6 +154,7 @@ class Coevolution:
             self.desk.ledger.go_on(digest, continues=digest)
         self._under_way, self._ended = True, False
         clear_for_training(self.settings, self.preflight(policy, workload))
+        self.desk.workload = workload
         self._plugins.each(hookspecs.coevo_train_begin, policy=policy)
 
     def dataset_replaced(self, dataset: Dataset) -> None:
@@ -215,7 +219,12 @@ class Coevolution:
             self._plugins.each(hookspecs.coevo_observe, groups=groups)
 
     def step_end(self, policy: Policy, *, last: bool = False) -> None:
-        """The weights were updated once, for the last time if `last`. May ask `policy` for rollouts."""
+        """The weights were updated once, for the last time if `last`. May ask `policy` for rollouts.
+
+        Raises EarlySignError for a run that `early_signs` ends.
+        """
+        if not last:
+            self._end_early()  # before anything more is asked
         attempt, step = self.policy_version
         self.desk.policy_version = PolicyVersion(attempt, step + 1)
         self._plugins.each(hookspecs.coevo_step_end, policy=policy, last=last)
@@ -259,6 +268,7 @@ class Coevolution:
         self.epochs = saved.epochs
         self._rounds.clear()
         self._signs.look_no_more()
+        self._reply_signs.look_no_more()
         run = digest_of(saved.run)
         self._open_ledger(continues=run, since=saved.ledger, under_way=saved.under_way)
         self.desk.ledger.carry_over(saved.reflection)
@@ -286,6 +296,16 @@ class Coevolution:
         return self._metrics.of_round
 
     # Inside
+
+    def _end_early(self) -> None:
+        """Close the run's files if an early sign is to end it. Raises EarlySignError then."""
+        if (sign := self.desk.early_end) is None:
+            return
+        self.desk.note("training_ended", metrics=self.metrics())
+        self._write_view()
+        self.desk.abandon()
+        self._ended = True
+        raise EarlySignError(f'{sign} (to train all the same: early_signs = "warn")')
 
     def _check_names(self, saved: Mapping[str, Any], where: str) -> None:
         for name in saved:

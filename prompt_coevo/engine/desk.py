@@ -24,7 +24,7 @@ from prompt_coevo.reflection.models import build_language_model
 from prompt_coevo.reflection.paid_replies import PaidReplies
 from prompt_coevo.reflection.spending import Spending
 from prompt_coevo.settings import Settings
-from prompt_coevo.settings.method import Method, methods_of
+from prompt_coevo.settings.method import Method, Workload, methods_of
 from prompt_coevo.types import PolicyVersion
 
 logger = logging.getLogger(PROJECT)
@@ -60,6 +60,9 @@ class Desk:
             run_lock.hold(folder)
         self.ledger = Ledger(folder / "calls.jsonl" if folder else None)
         self.policy_version = PolicyVersion()
+        self.workload: Workload | None = None
+        self.early_end: str | None = None
+        """The first early sign of a run that such signs end."""
         self.resumed_step: int | None = None
         """The step of the state that the run goes on from; None if it began here."""
         self.plugins = Plugins(on_error=self._report, secrets=self._secrets)
@@ -128,6 +131,12 @@ class Desk:
     def note(self, event: str, **fields: Any) -> None:
         attempt, step = self.policy_version
         self.journal.write([{"event": event, "attempt": attempt, "step": step, **fields}])
+
+    def warn_early(self, sign: str, sentence: str) -> None:
+        logger.warning("%s", sentence)
+        self.note("early_sign", sign=sign, reason=sentence)
+        if self.settings.early_signs == "stop" and self.early_end is None:
+            self.early_end = sentence
 
     def count_tokens(self, text: str) -> int:
         # Proposers count in the background, and a tokenizer may not be thread-safe.

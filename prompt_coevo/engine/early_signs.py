@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from prompt_coevo.engine.desk import Desk
-from prompt_coevo.markers import PROJECT
 from prompt_coevo.types import Group
-
-logger = logging.getLogger(PROJECT)
 
 ROUNDS: Final = 4
 """So many rounds are looked at."""
@@ -46,10 +42,10 @@ class EarlySigns:
             self._varied |= len(set(rewards)) > 1
         if (said := self._outside()) is not None and not self._told_scale:
             self._told_scale = True
-            self._warn("reward_outside_scale", said)
+            self._desk.warn_early("reward_outside_scale", said)
         if self._rounds == ROUNDS and len(self._rewards) + self._missing >= FEWEST:
             for sign, sentence in self._signs():
-                self._warn(sign, sentence)
+                self._desk.warn_early(sign, sentence)
 
     def _outside(self) -> str | None:
         """Say that rewards are not on the scale that thresholds are on."""
@@ -94,7 +90,3 @@ class EarlySigns:
         """Write a reward as the reward function gave it."""
         success = self._desk.settings.success
         return f"{success.low + reward * (success.high - success.low):g}"
-
-    def _warn(self, sign: str, sentence: str) -> None:
-        logger.warning("%s", sentence)
-        self._desk.note("early_sign", sign=sign, reason=sentence)

@@ -175,7 +175,10 @@ class LiteLLMModel:
         if not response.choices:
             return Reply(None, error=self._no_api("without choices"), usage=usage)
         choice = response.choices[0]
-        return Reply(choice.message.content or "", choice.finish_reason, usage=usage)
+        text, reason = choice.message.content or "", choice.finish_reason
+        if not text.strip() and reason != "length":
+            reason = _in_place_of_text(choice.message) or reason
+        return Reply(text, reason, usage=usage)
 
     def _usage(self, response: Any) -> Usage:
         usage = getattr(response, "usage", None)
@@ -219,6 +222,16 @@ class LiteLLMModel:
             "OpenAI-compatible server, usually ending in /v1?",
             self._key,
         )
+
+
+def _in_place_of_text(message: Any) -> str | None:
+    """What a message without text holds, as a finish reason."""
+    own = getattr(message, "provider_specific_fields", None) or {}
+    if getattr(message, "tool_calls", None):
+        return "tool_calls"
+    if getattr(message, "refusal", None) or own.get("refusal"):
+        return "refusal"
+    return "reasoning" if getattr(message, "reasoning_content", None) else None
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prompt_coevo import Coevolution, Settings
+from prompt_coevo.settings.method import Workload
 from prompt_coevo.types import Assignment, Question, Rollout
 
 GROUP, BATCH = 6, 8
@@ -83,8 +84,11 @@ def epoch(engine: Coevolution, policy: Families, shuffle: int = 0) -> Iterator[l
         yield plan
 
 
-def run(engine: Coevolution, policy: Families, epochs: int) -> list[list[Assignment]]:
-    engine.begin(policy)
+def run(
+    engine: Coevolution, policy: Families, epochs: int, of: float = 100.0
+) -> list[list[Assignment]]:
+    """The first `epochs` of a run that has `of`."""
+    engine.begin(policy, Workload(policy.count, GROUP, of))
     plans: list[list[Assignment]] = []
     for number in range(epochs):
         plans += epoch(engine, policy, shuffle=number)

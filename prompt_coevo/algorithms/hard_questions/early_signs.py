@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from prompt_coevo.algorithms.hard_questions.settings import HardQuestionSettings
 from prompt_coevo.context import Context
-from prompt_coevo.markers import PROJECT
 from prompt_coevo.types import Group
-
-logger = logging.getLogger(PROJECT)
 
 ROUNDS: Final = 4
 """So many rounds are looked at."""
@@ -50,10 +46,22 @@ class HardnessSigns:
         elif highest < tau and len(self._rewards) > 1:  # of one reward alone the engine speaks
             self._warn(
                 f"{after} every one is hard: the highest success of a question is {highest:.2g}, below "
-                f"{name}.tau = {tau:g}; a rollout succeeds from a deciding reward of {name}.solved_at = "
-                f"{self._settings.solved_at:g} on, so look at success.reward, success.high and that"
+                f"{name}.tau = {tau:g}; {self._measure}"
             )
 
+    @property
+    def _measure(self) -> str:
+        """What success is, and where to look if it is too low."""
+        name = self._settings.method
+        if self._settings.hardness == "literal":
+            return (
+                f"success is a group's mean deciding reward ({name}.hardness is literal), so look at "
+                "success.reward and success.high"
+            )
+        return (
+            f"a rollout succeeds from a deciding reward of {name}.solved_at = "
+            f"{self._settings.solved_at:g} on, so look at success.reward, success.high and that"
+        )
+
     def _warn(self, sentence: str) -> None:
-        logger.warning("%s: %s", self._settings.method, sentence)
-        self._context.note("early_sign", sign="hardness", reason=sentence)
+        self._context.warn_early("hardness", f"{self._settings.method}: {sentence}")

@@ -1,6 +1,7 @@
 """The stream: templates for hard questions, tried and used inside training's own groups."""
 
 import math
+from collections.abc import Iterator
 from typing import Final, Literal
 
 from prompt_coevo.algorithms.stream.settings import StreamSettings
@@ -12,13 +13,14 @@ def _estimate(section: StreamSettings, workload: Workload) -> Cost:
     # A step trains on one question at least.
     calls = int(min(limit, section.calls_per_step * workload.questions))
     late = "; no template is used in the first epoch without stream.first_sight"
-    note = f", if all questions are hard{'' if section.first_sight else late}"
+    note = f", if all questions are hard{'' if section.first_sight_in(workload) else late}"
     return Cost("in an epoch", 0, calls, note)
 
 
 def _foresee(section: StreamSettings, workload: Workload) -> Foresight:
     return Foresight(
         never=_no_template(section, workload),
+        remarks=tuple(_remarks(section, workload)),
         shown=section.failures_per_call,
         unknown=_unknown(section, workload),
     )
@@ -26,12 +28,14 @@ def _foresee(section: StreamSettings, workload: Workload) -> Foresight:
 
 def _no_template(section: StreamSettings, workload: Workload) -> str | None:
     """Say why no rollout could ever have a template."""
+    if section.bare_members >= workload.group_size and not section.first_sight_in(workload):
+        return f"no template will ever be used, because {_no_room(section, workload)}"
     if workload.steps is not None and workload.steps <= section.reply_steps:
         return (
             f"no template will ever be used, because the run has {workload.steps} steps and the first "
             f"reply is used after {section.reply_steps} (stream.reply_steps); train longer"
         )
-    if section.first_sight or workload.epochs is None or workload.epochs > 1:
+    if section.first_sight_in(workload) or workload.epochs is None or workload.epochs > 1:
         return None
     return (
         f"no template will ever be used, because the run has {workload.in_epochs} and meets no question "
@@ -39,9 +43,22 @@ def _no_template(section: StreamSettings, workload: Workload) -> str | None:
     )
 
 
+def _no_room(section: StreamSettings, workload: Workload) -> str:
+    """Say why the groups of hard questions are too small for templates."""
+    return (
+        f"stream.bare_members = {section.bare_members} leaves none of the {workload.group_size} rollouts of a "
+        "hard question's group for templates; lower it, or make the groups larger"
+    )
+
+
+def _remarks(section: StreamSettings, workload: Workload) -> Iterator[str]:
+    if section.bare_members >= workload.group_size and section.first_sight_in(workload):
+        yield _no_room(section, workload)
+
+
 def _unknown(section: StreamSettings, workload: Workload) -> Literal["epochs", "steps"] | None:
     """Return which length `_no_template` misses. An epoch has one step at least."""
-    if workload.epochs is None and not section.first_sight:
+    if workload.epochs is None and section.first_sight is False:
         return "epochs"
     if workload.steps is None and math.ceil(workload.epochs or 1) <= section.reply_steps:
         return "steps"

@@ -11,10 +11,11 @@ is hard until it is solved without a template.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from prompt_coevo import hookspecs, registry
+from prompt_coevo.algorithms.hard_questions.ahead import Ahead
 from prompt_coevo.algorithms.hard_questions.hard_set import HardSet, forget_gone
 from prompt_coevo.algorithms.hard_questions.results import Results
 from prompt_coevo.algorithms.hard_questions.round_numbers import round_numbers
@@ -76,6 +77,9 @@ class Stream:
     def coevo_train_begin(self, policy: Policy) -> None:
         if self._ids and self._saved is None:  # the host trains a second time, and we go on
             self._saved = {**self.coevo_state(), "compared": None}
+        workload = self._context.workload
+        self._first_sight = self._settings.first_sight_in(workload)
+        self._ahead = Ahead(workload)
         self._evidence = self._questions.begin(policy, (self._saved or {}).get("compared"))
         self._ids, self._numbers = self._questions.ids, self._questions.numbers
         self._evidence.open(0, ())
@@ -95,7 +99,7 @@ class Stream:
 
     @hookimpl
     def coevo_questions_learned(self, policy: Policy) -> None:
-        if self._questions.learn(policy) and self._settings.first_sight:
+        if self._questions.learn(policy) and self._first_sight:
             self._epoch += 1
             self._reflection.try_again()
 
@@ -113,7 +117,8 @@ class Stream:
         hard = question_id in self._hard
         if number is None:
             return None
-        guess = self._settings.first_sight and number not in self._measured
+        self._ahead.plan(number, self._step)
+        guess = self._first_sight and number not in self._measured
         if not hard and not guess:
             return None
         if self._comparison.compares(number):
@@ -169,7 +174,7 @@ class Stream:
             if not self._library.knows(candidate):
                 template = self._library.add(candidate, shown, self._epoch)
                 self._evidence.open(template.slot, shown)
-        if not last:
+        if not last and self._may_use_replies():
             to_show = {one for one in hard if not self._comparison.unshown(one)}
             self._reflection.ask(self._step, to_show, policy)
         if self._groups_of_this_epoch >= len(self._ids):
@@ -195,6 +200,8 @@ class Stream:
             "results": self._results.to_json(),
             "comparison": self._comparison.to_json(),
             "reflection": self._reflection.to_json(),
+            "first_sight": self._first_sight,
+            "ahead": self._ahead.to_json(self._ids),
             "measured": [self._ids[number] for number in sorted(self._measured)],
             "epoch": self._epoch,
             "groups_of_this_epoch": self._groups_of_this_epoch,
@@ -236,7 +243,7 @@ class Stream:
         if self._observed and not self._measured:
             text = "no template was ever used, because no rollout could be judged"
             return Summary(f"{text} (no reward, or a tool that failed)", for_nothing=True)
-        if met_once and not self._settings.first_sight:
+        if met_once and not self._first_sight:
             text = "no template was ever used, because the run met no question twice"
             return Summary(f"{text} (stream.first_sight is false)", for_nothing=True)
         on_trial = len(self._library.in_state("trial"))
@@ -265,12 +272,35 @@ class Stream:
         self._results.outcomes.forget(self._numbers)
         self._comparison.load(state["comparison"], self._numbers)
         self._reflection.load(state["reflection"], self._numbers)
+        if self._settings.first_sight == "auto":  # decided where the run began
+            self._first_sight = state["first_sight"]
+        self._ahead.load(state["ahead"], self._numbers)
         self._measured = {self._numbers[one] for one in state["measured"] if one in self._numbers}
         self._epoch = state["epoch"]
         self._groups_of_this_epoch = state["groups_of_this_epoch"]
         self._questions.late = state["late"]
         self._instruction = state["instruction"]
         self._totals = dict(state["totals"])
+
+    def _may_use_replies(self) -> bool:
+        """Whether a reply to what is asked now may come in time for a group that can have a template."""
+        workload = self._context.workload
+        room = workload is None or self._settings.bare_members < workload.group_size
+        if not (room or self._first_sight):
+            return False
+        return self._ahead.may_use(
+            self._step,
+            self._step + self._settings.reply_steps,
+            len(self._ids),
+            self._may_have_templates(room),
+            streamed=self._questions.late > 0,
+        )
+
+    def _may_have_templates(self, room: bool) -> Iterator[int]:
+        if room:
+            yield from self._hard_numbers
+        if self._first_sight:
+            yield from (one for one in range(len(self._ids)) if one not in self._measured)
 
     @property
     def _hard_numbers(self) -> set[int]:
@@ -352,10 +382,9 @@ class Stream:
             self._warned = True
             reason = (
                 f"stream.bare_members = {self._settings.bare_members} leaves none of the {size} rollouts "
-                "of a group for templates"
+                "of a hard question's group for templates; lower it, or make the groups larger"
             )
-            self._context.note("no_room_for_templates", reason=reason)
-            logger.warning("%s; lower it, or make the groups larger", reason)
+            self._context.warn_early("no_room_for_templates", reason)
 
     def _drop(self, template: Template, *, remember: bool = True) -> None:
         self._library.drop(template, remember=remember)

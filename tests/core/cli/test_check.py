@@ -74,7 +74,8 @@ def test_the_page_that_the_documentation_shows(data: Path, monkeypatch: pytest.M
 
 def test_problems_have_exit_status_1_and_are_there_for_programs(data: Path) -> None:
     off = ("--set", "preflight.reflection=off", "--set", "reflection.model=openai/x")
-    status, page, _ = run(*off, "--data", data, "--epochs", 1, "--json")
+    never = ("--set", "stream.first_sight=false")
+    status, page, _ = run(*off, *never, "--data", data, "--epochs", 1, "--json")
     assert status == 1
     found = json.loads(page)
     assert not found["ok"]

@@ -51,13 +51,13 @@ def test_the_cost_of_a_search_inside_training_is_estimated(
         "stream: in an epoch at most 0 rollouts outside training (0% of an epoch's 3072) and 512 "
         "reflection calls, if all questions are hard"
     )
+    assert f"{cost} ok" in " ".join(shown.stderr.split())
+    monkeypatch.setenv("PROMPT_COEVO_STREAM__FIRST_SIGHT", "false")
+    shown = run("settings", "--questions", "512", "--group-size", "6")
     assert (
         f"{cost}; no template is used in the first epoch without stream.first_sight ok"
         in " ".join(shown.stderr.split())
     )
-    monkeypatch.setenv("PROMPT_COEVO_STREAM__FIRST_SIGHT", "true")
-    shown = run("settings", "--questions", "512", "--group-size", "6")
-    assert f"{cost} ok" in " ".join(shown.stderr.split())
 
 
 def test_an_instructions_cost_is_estimated() -> None:

@@ -95,7 +95,7 @@ def test_a_resumed_run_is_not_looked_at_again(tmp_path: Path) -> None:
     for _ in range(6):
         plan = engine.plan(["a", "b", "c"], 4)
         engine.observe([Rollout.scored(one, "", 0.0, engine.policy_version) for one in plan])
-    assert "early_sign" not in (tmp_path / "coevo" / "events.jsonl").read_text("utf-8")
+    assert '"early_sign"' not in (tmp_path / "coevo" / "events.jsonl").read_text("utf-8")
 
 
 def test_a_constant_reward_is_quoted_so_too(tmp_path: Path) -> None:

@@ -388,9 +388,17 @@ def of_p2o(**section: Any) -> dict[str, Any]:
 
 FUNCTION = {"reflection": {"function": len}}
 INSPO = {"algorithms": "inspo", "inspo": {"instruction": "Think."}}
+NO_SIGHT = {"stream": {"first_sight": False}}
 NEVER = [
-    ({}, {"epochs": 1.0, "steps": 40}, "the run has one epoch and meets no question twice"),
-    ({}, {"epochs": 0.5, "steps": 20}, "the run has 0.5 epochs and meets no question twice"),
+    (NO_SIGHT, {"epochs": 1.0, "steps": 40}, "the run has one epoch and meets no question twice"),
+    (NO_SIGHT, {"epochs": 0.5, "steps": 20}, "the run has 0.5 epochs and meets no question twice"),
+    ({}, {"epochs": 1.0, "steps": 40}, None),
+    ({}, {"epochs": 0.5, "steps": 20}, None),
+    (
+        {"stream": {"bare_members": 8}},
+        {"epochs": 3.0},
+        "stream.bare_members = 8 leaves none of the 8",
+    ),
     ({}, {"epochs": 40.0, "steps": 1}, "the run has 1 steps and the first reply is used after 1"),
     ({"stream": {"first_sight": True}}, {"epochs": 1.0, "steps": 40}, None),
     ({}, {"epochs": 2.0, "steps": 80}, None),
@@ -417,8 +425,10 @@ def test_what_will_never_happen_is_said_before(
 
 
 UNKNOWN = [
-    ({}, {}, "epochs"),
-    ({}, {"steps": 9}, "epochs"),
+    (NO_SIGHT, {}, "epochs"),
+    (NO_SIGHT, {"steps": 9}, "epochs"),
+    ({}, {}, "steps"),
+    ({}, {"steps": 9}, None),
     ({}, {"epochs": 2.0}, None),
     ({"stream": {"reply_steps": 2}}, {"epochs": 2.0}, "steps"),
     ({"stream": {"first_sight": True}}, {}, "steps"),
@@ -516,7 +526,7 @@ def test_a_dry_run_prints_the_page_and_ends(
     assert "question 'q0': rewards 0, 0, 0; under a probe 0" in printed
     assert printed.endswith("no problem, 0 warnings\n")
     with pytest.raises(SystemExit) as ended:
-        made.begin(policy, Workload(40, 4, epochs=1.0, steps=40))
+        made.begin(policy, Workload(40, 4, epochs=1.0, steps=1))
     assert ended.value.code == 1
 
 
@@ -615,7 +625,10 @@ def _request(assignment: Any) -> Any:
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({}, "stream: no template was ever used, because the run met no question twice"),
+        (
+            {"stream": {"first_sight": False}},
+            "stream: no template was ever used, because the run met no question twice",
+        ),
         (of_p2o(), "no search ever happened, because the run had one epoch"),
         (INSPO, "inspo: no instruction ever evolved, because the run had 1 steps"),
     ],

@@ -55,7 +55,9 @@ def test_a_resumed_run_decides_as_the_whole_one() -> None:
         assert before + after == whole, f"killed after {kill} updates"
 
 
-@pytest.mark.parametrize(("section", "ends"), [({"first_sight": True}, 4), ({}, 1)])
+@pytest.mark.parametrize(
+    ("section", "ends"), [({"first_sight": True}, 4), ({}, 4), ({"first_sight": False}, 1)]
+)
 def test_so_many_new_questions_are_an_epoch(
     monkeypatch: pytest.MonkeyPatch, section: dict[str, Any], ends: int
 ) -> None:
