@@ -45,6 +45,8 @@ SHORT: Final = {
     "O, 50 000 once": replace(_ONE, questions=50_000, rollouts=300_000),
     "E, one pass": replace(WORLDS["E"], rollouts=6_144),
     "E, two passes": replace(WORLDS["E"], rollouts=12_288),
+    "E, 7 168 once": replace(WORLDS["E"], questions=7_168, rollouts=43_008),
+    "E, 3 584 twice": replace(WORLDS["E"], questions=3_584, rollouts=43_008),
 }
 """Runs that meet their questions at most twice."""
 

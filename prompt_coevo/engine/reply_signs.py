@@ -52,8 +52,8 @@ class ReplySigns:
             self._context.warn_early(
                 "replies_without_text",
                 f"the first {REPLIES} replies of the reflection model hold nothing to try ({held}); let it "
-                "answer with plain text in the tags that the prompt asks for, without tools, and with enough "
-                "reflection.max_tokens for text after its reasoning",
+                "answer with plain text in the tags that the prompt asks for, without tools, and with "
+                "enough reflection.max_tokens for text after its reasoning",
             )
 
 

@@ -13,15 +13,25 @@ from prompt_coevo.settings.method import Cost, Foresight, Method, Workload
 _META_PROMPT: Final = 1500
 _PARTS_OF_AN_EXAMPLE: Final = 3  # question, response, right answer
 _TOPIC: Final = "forecast"
+# What is likely, in tokens: the meta-prompt with a template, a response, and a reply with its reasoning.
+_LIKELY_META: Final = 450
+_LIKELY_QUESTION: Final = 100
+_LIKELY_RESPONSE: Final = 200
+_LIKELY_REPLY: Final = 300
 
 Price: TypeAlias = Callable[[int, int], float]
 """Dollars for so many tokens of prompts and of replies; 0 is unknown."""
 
 
 def forecast(
-    settings: Settings, methods: Mapping[str, Method], workload: Workload, price: Price | None
+    settings: Settings,
+    methods: Mapping[str, Method],
+    workload: Workload,
+    price: Price | None,
+    question_tokens: int | None = None,
 ) -> Iterator[Line]:
-    """The lines about the length of the run and each method. `price` is None if nobody asked for one."""
+    """The lines about the length of the run and each method. `price` is None if nobody asked for one, and
+    `question_tokens` is the mean length of the questions, if it was counted."""
     yield Line("ok", _TOPIC, _training(workload))
     for method in methods.values():
         section = settings.section(method.section)
@@ -36,6 +46,9 @@ def forecast(
             if cost.calls:
                 tokens = _tokens(settings, cost, foresight, price)
                 yield Line("ok", _TOPIC, f"{method.name}, {cost.when}: {tokens}")
+                if cost.likely is not None:
+                    likely = _likely(settings, cost.likely, cost, foresight, price, question_tokens)
+                    yield Line("ok", _TOPIC, f"{method.name}, likely: {likely}")
         for remark in foresight.remarks:
             yield Line("warning", _TOPIC, f"{method.name}: {remark}")
 
@@ -86,6 +99,30 @@ def _tokens(settings: Settings, cost: Cost, foresight: Foresight, price: Price |
         return told
     usd = price(prompts, replies)
     return f"{told}, {usd:.2f} USD" if usd else f"{told}; litellm knows no price for them"
+
+
+def _likely(
+    settings: Settings,
+    calls: int,
+    cost: Cost,
+    foresight: Foresight,
+    price: Price | None,
+    question_tokens: int | None,
+) -> str:
+    """What is to be expected, and where each number comes from."""
+    reflection = settings.reflection
+    question = _LIKELY_QUESTION if question_tokens is None else question_tokens
+    example = min(question, reflection.max_example_tokens) + _LIKELY_RESPONSE
+    prompts = calls * (_LIKELY_META + foresight.shown * example)
+    replies = calls * min(_LIKELY_REPLY, reflection.max_tokens)
+    counted = "assumed" if question_tokens is None else "as counted"
+    usd = price(prompts, replies) if price and reflection.backend_in_use == "litellm" else 0.0
+    dollars = f", {usd:.2f} USD" if usd else ""
+    return (
+        f"{plural(calls, 'call')} {cost.likely_when} ({cost.likely_from}), {_amount(prompts)} tokens of "
+        f"prompts and {_amount(replies)} of replies{dollars} (questions of {question} tokens, {counted}; "
+        f"responses of {_LIKELY_RESPONSE} and replies of {_LIKELY_REPLY}, assumed)"
+    )
 
 
 def _amount(tokens: int) -> str:

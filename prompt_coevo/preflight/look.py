@@ -9,7 +9,7 @@ from prompt_coevo.errors import HostError, OutOfStep
 from prompt_coevo.policy import Policy
 from prompt_coevo.preflight.forecast import forecast
 from prompt_coevo.preflight.page import Line
-from prompt_coevo.preflight.prompts import Encode, look_at_prompts, probe_of
+from prompt_coevo.preflight.prompts import Encode, look_at_prompts, mean_tokens, probe_of
 from prompt_coevo.preflight.reflection_call import Answer, look_at_reflection
 from prompt_coevo.reflection.paid_replies import PaidReplies
 from prompt_coevo.settings import Settings, may_distil
@@ -47,7 +47,10 @@ class Looking:
             yield from look_at_reflection(self.settings.reflection, self.model)
         if workload is not None:
             price = self.model.usd if self.model is not None else None
-            yield from forecast(self.settings, self.methods, workload, price)
+            tokens = None
+            if policy is not None and self.encode is not None:
+                tokens = mean_tokens(policy, self.encode)
+            yield from forecast(self.settings, self.methods, workload, price, tokens)
         if policy is not None and roll_out:
             yield from self._rollout_lines(policy, workload)
 

@@ -17,6 +17,7 @@ _INSTRUCTION: Final = Candidate("Answer the question as well as you can.", "inst
 LOOKED_AT: Final = 10_000
 """Questions whose shape is looked at, at most, evenly spaced."""
 _SHOWN: Final = 6
+_COUNTED: Final = 64
 
 Encode: TypeAlias = Callable[[Prompt], Sequence[int]]
 Shape: TypeAlias = tuple[str, ...]
@@ -42,6 +43,17 @@ def shapes(policy: Policy) -> tuple[dict[Shape, tuple[Question, int]], int]:
         first, count = found.get(shape, (question, 0))
         found[shape] = first, count + 1
     return found, len(looked_at)
+
+
+def mean_tokens(policy: Policy, encode: Encode) -> int | None:
+    """The mean length of some questions as the policy gets them; None if they cannot be tokenised."""
+    ids = policy.question_ids()
+    some = ids[:: max(1, len(ids) // _COUNTED)][:_COUNTED]
+    try:
+        lengths = [len(encode(policy.question(one).prompt)) for one in some]
+    except Exception:  # a chat template is a program of somebody else's, and was looked at before
+        return None
+    return round(sum(lengths) / len(lengths)) if lengths else None
 
 
 def probe_of(

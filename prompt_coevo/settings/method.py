@@ -52,13 +52,17 @@ class Workload:
 class Cost:
     """At most so many policy rollouts outside training and calls to the reflection model.
 
-    `when` says how often: "after an epoch", "in the whole run"; `note` ends the sentence.
+    `when` says how often: "after an epoch", "in the whole run"; `note` ends the sentence. `likely` are the
+    calls to be expected `likely_when`, and `likely_from` says where that comes from; None is unknown.
     """
 
     when: str
     rollouts: int
     calls: int
     note: str = ""
+    likely: int | None = None
+    likely_from: str = ""
+    likely_when: str = ""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class Ahead:
     ) -> bool:
         """Whether a template that is there from update `use_at` on may have a group to run in.
 
-        `step` updates are over and `known` questions are known, of which those that are `wanted` may have one.
+        After `step` updates; of `known` questions those that are `wanted` may have a template.
         """
         if self._steps is None or step >= self._steps:
             return True

@@ -19,9 +19,9 @@ def _estimate(section: InspoSettings, workload: Workload) -> Cost:
     rollouts = evolutions * tried * section.verify_size if section.verify == "blocking" else 0
     if section.evolution != "online":
         rollouts += (evolutions + 1) * section.population_size * section.verify_size
-    return Cost(
-        "in the whole run", rollouts, evolutions * section.rounds, ", and those for the paraphrases"
-    )
+    calls, when = evolutions * section.rounds, "in the whole run"
+    note = ", and those for the paraphrases"
+    return Cost(when, rollouts, calls, note, calls, "by its schedule", when)
 
 
 def _foresee(section: InspoSettings, workload: Workload) -> Foresight:

@@ -7,6 +7,9 @@ from typing import Final, Literal
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.settings.method import Cost, Foresight, Method, Workload
 
+_HARD_SHARE: Final = 3
+_LIKELY_FROM: Final = "if a third of the questions is hard, which is assumed"
+
 
 def _estimate(section: P2OSettings, workload: Workload) -> Cost:
     limit = section.calls_for(workload.questions)
@@ -18,9 +21,11 @@ def _estimate(section: P2OSettings, workload: Workload) -> Cost:
     # An attempt costs B. Half of the hard questions are set aside, and B cannot exceed the others.
     note = f", or up to {budget + late} if fewer than {2 * size - 1} questions are hard"
     calls = budget // size + late
+    hard = workload.questions // _HARD_SHARE
+    likely = int(min(calls, section.calls_for(hard)))
     if limit < calls:
-        return Cost("after an epoch", rollouts, int(limit), ", if all questions are hard")
-    return Cost("after an epoch", rollouts, calls, note)
+        calls, note = int(limit), ", if all questions are hard"
+    return Cost("after an epoch", rollouts, calls, note, likely, _LIKELY_FROM, "after an epoch")
 
 
 def _foresee(section: P2OSettings, workload: Workload) -> Foresight:

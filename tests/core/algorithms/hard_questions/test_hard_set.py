@@ -92,8 +92,8 @@ def test_for_rewards_of_0_and_1_share_and_mean_are_the_same() -> None:
         ),
         (
             lambda n: n / 64,
-            "every one is hard: the highest success of a question is 0.047, below stream.tau = 0.2; success "
-            "is a group's mean deciding reward (stream.hardness is literal), so look at success.reward and",
+            "every one is hard: the highest success of a question is 0.047, below stream.tau = 0.2; "
+            "success is a group's mean deciding reward (stream.hardness is literal), so look at",
         ),
         (lambda n: 0.0, None),  # of this the engine speaks
         (lambda n: float(n % 2), None),

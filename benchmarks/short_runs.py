@@ -1,0 +1,85 @@
+"""The stream under TRL in runs that meet their questions once or twice: accuracy and calls.
+
+    python benchmarks/short_runs.py [--passes 1,2] [--arms stream,no-first-sight] [--seeds 5] [--json FILE]
+
+The demo's world and transformer at its budget of rollouts, on so many questions that they come once, or
+twice. `hard` is the accuracy on held-out questions without any template at the end, `area` its mean over
+the budget. `random` arms have a teacher whose rules are all invented.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from prompt_coevo.demo import train as demo
+from prompt_coevo.demo.arms import ARMS, BUDGET, GROUP_SIZE
+from prompt_coevo.demo.job import Job
+from prompt_coevo.demo.results import area
+from prompt_coevo.demo.teacher import teacher
+from prompt_coevo.doors.patching import swapped
+
+VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "stream": {},
+    "no-first-sight": {"first_sight": False},
+    "random": {},
+    "random-no-first-sight": {"first_sight": False},
+}
+
+
+def run(arm: str, seed: int, passes: int) -> dict[str, Any]:
+    """Train once, on the questions of so many passes."""
+    torch.set_num_threads(1)
+    spec = ARMS["stream"]
+    values = dict(spec.values or {})
+    values["stream"] = {**values["stream"], **VALUES[arm]}
+    error = {"error": 1.0} if arm.startswith("random") else {}
+    questions = BUDGET // (GROUP_SIZE * passes)
+    with tempfile.TemporaryDirectory() as folder, swapped(demo, "QUESTIONS", questions):
+        job = Job(
+            arm,
+            type(spec)(spec.label, values),
+            seed,
+            Path(folder),
+            reflection={"function": teacher(seed=seed, **error)},
+        )
+        result = demo.train(job, lambda spent, hard: None)
+    ends = {f"{kind}": round(result.curve(kind)[-1], 4) for kind in ("hard", "medium", "easy")}
+    return {
+        "passes": passes,
+        "questions": questions,
+        "arm": arm,
+        "seed": seed,
+        **ends,
+        "area": round(area(result.spent, result.curve("hard"), result.budget), 4),
+        "training": result.train_rollouts,
+        "calls": result.calls,
+        "cpu_seconds": round(result.cpu_seconds, 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--passes", default="1,2")
+    parser.add_argument("--arms", default="stream,no-first-sight")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="add the runs to this file")
+    options = parser.parse_args()
+    for passes in map(int, options.passes.split(",")):
+        for seed in range(options.seeds):
+            for arm in options.arms.split(","):
+                found = json.dumps(run(arm, seed, passes))
+                print(found, flush=True)
+                if options.json:
+                    with options.json.open("a", encoding="utf-8") as file:
+                        file.write(f"{found}\n")
+
+
+if __name__ == "__main__":
+    main()
