@@ -62,7 +62,9 @@ def test_a_run_that_may_begin(tmp_path: Path) -> None:
 
 def test_a_dead_model_and_a_run_of_one_episode(tmp_path: Path) -> None:
     with openai_server(404) as server:
-        run = dry_run(tmp_path, server.base, "--train.num_episodes=1")
+        run = dry_run(
+            tmp_path, server.base, "--train.num_episodes=1", "--coevo.stream.first_sight=false"
+        )
     assert run.returncode == 1
     assert "the reflection model 'openai/teacher' does not answer" in words(run)
     assert "no template will ever be used, because the run has one epoch" in words(run)

@@ -85,7 +85,12 @@ def test_a_dead_model_and_a_run_of_one_epoch(
     overrides: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with openai_server(404) as server:
-        assert ended(overrides(server.base, "trainer.total_epochs=1")) == 1
+        assert (
+            ended(
+                overrides(server.base, "trainer.total_epochs=1", "coevo.stream.first_sight=false")
+            )
+            == 1
+        )
     page = words(capsys)
     assert "the reflection model 'openai/teacher' does not answer" in page
     assert "no template will ever be used, because the run has one epoch" in page
