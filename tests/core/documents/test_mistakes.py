@@ -241,8 +241,12 @@ def test_run() -> None:
         return line.text
 
     found = {
-        "one epoch": problem(Workload(100, 8, epochs=1.0, steps=50)),
-        "`max_steps` below an epoch": problem(Workload(100, 8, epochs=0.5, steps=25)),
+        "one epoch with `first_sight` off": problem(
+            Workload(100, 8, epochs=1.0, steps=50), stream={"first_sight": False}
+        ),
+        "`max_steps` below an epoch with `first_sight` off": problem(
+            Workload(100, 8, epochs=0.5, steps=25), stream={"first_sight": False}
+        ),
         "one epoch, and a search between two": problem(
             Workload(100, 8, epochs=1.0, steps=50), algorithms="p2o"
         ),
