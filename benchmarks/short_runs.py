@@ -13,6 +13,7 @@ import argparse
 import json
 import tempfile
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,16 +70,28 @@ def main() -> None:
     parser.add_argument("--passes", default="1,2")
     parser.add_argument("--arms", default="stream,no-first-sight")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="add the runs to this file")
+    parser.add_argument("--json", type=Path, help="add the runs that it lacks to this file")
     options = parser.parse_args()
-    for passes in map(int, options.passes.split(",")):
-        for seed in range(options.seeds):
-            for arm in options.arms.split(","):
-                found = json.dumps(run(arm, seed, passes))
-                print(found, flush=True)
-                if options.json:
-                    with options.json.open("a", encoding="utf-8") as file:
-                        file.write(f"{found}\n")
+    passes, arms = map(int, options.passes.split(",")), options.arms.split(",")
+    done = set(map(_key, _rows(options.json)))
+    for key in product(arms, range(options.seeds), passes):
+        if key in done:
+            continue
+        found = json.dumps(run(*key))
+        print(found, flush=True)
+        if options.json:
+            with options.json.open("a", encoding="utf-8") as file:
+                file.write(f"{found}\n")
+
+
+def _rows(path: Path | None) -> list[dict[str, Any]]:
+    if path is None or not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, int, int]:
+    return row["arm"], row["seed"], row["passes"]
 
 
 if __name__ == "__main__":

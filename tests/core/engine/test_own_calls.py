@@ -44,11 +44,13 @@ class Broken(Policy):
 
 
 def summary(
-    folder: Path | str, *calls: str, rounds: int = 4, reward: float = 0.0
+    folder: Path | str, *calls: str, rounds: int = 4, reward: float = 0.0, **stream: Any
 ) -> dict[str, Any]:
     """The summary of a run that makes these calls and no others."""
     engine, policy = (
-        Coevolution.from_settings(Settings(reflection=REFLECTION), output_dir=folder),
+        Coevolution.from_settings(
+            Settings(reflection=REFLECTION, stream=stream), output_dir=folder
+        ),
         Policy(),
     )
     engine.begin(policy)
@@ -128,7 +130,7 @@ def test_a_resumed_run_that_was_over_has_nothing_to_observe(
 def test_a_question_that_came_again_is_not_said_to_have_come_once(
     rounds: int, once: bool, tmp_path: Path
 ) -> None:
-    text = summary(tmp_path, "observe", rounds=rounds)["text"]
+    text = summary(tmp_path, "observe", rounds=rounds, first_sight=False)["text"]
     assert ("met no question twice" in text) == once
 
 
