@@ -38,7 +38,7 @@ def templated(trainer: Any) -> bool:
 
 
 def first_sight(callback: Any) -> bool:
-    return bool(plugin_states(callback.engine.state_dict())["stream"]["first_sight"])
+    return bool(plugin_states(callback.engine.state_dict())["stream"]["ahead"]["first_sight"])
 
 
 @pytest.mark.parametrize("steps", [15, 20])

@@ -11,15 +11,15 @@ is hard until it is solved without a template.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prompt_coevo import hookspecs, registry
-from prompt_coevo.algorithms.hard_questions.ahead import Ahead
 from prompt_coevo.algorithms.hard_questions.hard_set import HardSet, forget_gone
 from prompt_coevo.algorithms.hard_questions.results import Results
 from prompt_coevo.algorithms.hard_questions.round_numbers import round_numbers
 from prompt_coevo.algorithms.hard_questions.verdict import Verdict
+from prompt_coevo.algorithms.stream.ahead import Ahead
 from prompt_coevo.algorithms.stream.comparison import Comparison
 from prompt_coevo.algorithms.stream.failures import Failures
 from prompt_coevo.algorithms.stream.library import Library, Template
@@ -77,9 +77,7 @@ class Stream:
     def coevo_train_begin(self, policy: Policy) -> None:
         if self._ids and self._saved is None:  # the host trains a second time, and we go on
             self._saved = {**self.coevo_state(), "compared": None}
-        workload = self._context.workload
-        self._first_sight = self._settings.first_sight_in(workload)
-        self._ahead = Ahead(workload)
+        self._ahead = Ahead(self._settings, self._context.workload)
         self._evidence = self._questions.begin(policy, (self._saved or {}).get("compared"))
         self._ids, self._numbers = self._questions.ids, self._questions.numbers
         self._evidence.open(0, ())
@@ -99,7 +97,7 @@ class Stream:
 
     @hookimpl
     def coevo_questions_learned(self, policy: Policy) -> None:
-        if self._questions.learn(policy) and self._first_sight:
+        if self._questions.learn(policy) and self._ahead.first_sight:
             self._epoch += 1
             self._reflection.try_again()
 
@@ -118,7 +116,7 @@ class Stream:
         if number is None:
             return None
         self._ahead.plan(number, self._step)
-        guess = self._first_sight and number not in self._measured
+        guess = self._ahead.first_sight and number not in self._measured
         if not hard and not guess:
             return None
         if self._comparison.compares(number):
@@ -174,7 +172,7 @@ class Stream:
             if not self._library.knows(candidate):
                 template = self._library.add(candidate, shown, self._epoch)
                 self._evidence.open(template.slot, shown)
-        if not last and self._may_use_replies():
+        if not last and self._may_use_replies(hard):
             to_show = {one for one in hard if not self._comparison.unshown(one)}
             self._reflection.ask(self._step, to_show, policy)
         if self._groups_of_this_epoch >= len(self._ids):
@@ -200,7 +198,6 @@ class Stream:
             "results": self._results.to_json(),
             "comparison": self._comparison.to_json(),
             "reflection": self._reflection.to_json(),
-            "first_sight": self._first_sight,
             "ahead": self._ahead.to_json(self._ids),
             "measured": [self._ids[number] for number in sorted(self._measured)],
             "epoch": self._epoch,
@@ -243,7 +240,7 @@ class Stream:
         if self._observed and not self._measured:
             text = "no template was ever used, because no rollout could be judged"
             return Summary(f"{text} (no reward, or a tool that failed)", for_nothing=True)
-        if met_once and not self._first_sight:
+        if met_once and not self._ahead.first_sight:
             text = "no template was ever used, because the run met no question twice"
             return Summary(f"{text} (stream.first_sight is false)", for_nothing=True)
         on_trial = len(self._library.in_state("trial"))
@@ -272,8 +269,6 @@ class Stream:
         self._results.outcomes.forget(self._numbers)
         self._comparison.load(state["comparison"], self._numbers)
         self._reflection.load(state["reflection"], self._numbers)
-        if self._settings.first_sight == "auto":  # decided where the run began
-            self._first_sight = state["first_sight"]
         self._ahead.load(state["ahead"], self._numbers)
         self._measured = {self._numbers[one] for one in state["measured"] if one in self._numbers}
         self._epoch = state["epoch"]
@@ -282,25 +277,14 @@ class Stream:
         self._instruction = state["instruction"]
         self._totals = dict(state["totals"])
 
-    def _may_use_replies(self) -> bool:
-        """Whether a reply to what is asked now may come in time for a group that can have a template."""
-        workload = self._context.workload
-        room = workload is None or self._settings.bare_members < workload.group_size
-        if not (room or self._first_sight):
-            return False
-        return self._ahead.may_use(
+    def _may_use_replies(self, hard: set[int]) -> bool:
+        return self._ahead.may_use_replies(
             self._step,
-            self._step + self._settings.reply_steps,
+            (one for one in hard if not self._comparison.compares(one)),
             len(self._ids),
-            self._may_have_templates(room),
+            self._measured,
             streamed=self._questions.late > 0,
         )
-
-    def _may_have_templates(self, room: bool) -> Iterator[int]:
-        if room:
-            yield from self._hard_numbers
-        if self._first_sight:
-            yield from (one for one in range(len(self._ids)) if one not in self._measured)
 
     @property
     def _hard_numbers(self) -> set[int]:

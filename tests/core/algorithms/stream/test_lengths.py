@@ -73,7 +73,7 @@ def test_first_sight_is_on_where_questions_are_met_twice_at_most(
     engine, policy = engine_with(), Families()
     engine.begin(policy, None if epochs is None else Workload(32, 6, epochs))
     assert templated(list(drive(engine, policy, EPOCH))) > 0 if on else True
-    assert plugin_states(engine.state_dict())["stream"]["first_sight"] is on
+    assert plugin_states(engine.state_dict())["stream"]["ahead"]["first_sight"] is on
     if not on:
         assert not templated(list(drive(engine_begun(epochs), policy, EPOCH)))
 
@@ -89,7 +89,7 @@ def test_a_value_that_is_given_holds_whatever_the_length(value: bool) -> None:
     for epochs in (1.0, 8.0):
         engine = engine_with(stream={"first_sight": value})
         engine.begin(Families(), Workload(32, 6, epochs))
-        assert plugin_states(engine.state_dict())["stream"]["first_sight"] is value
+        assert plugin_states(engine.state_dict())["stream"]["ahead"]["first_sight"] is value
 
 
 @pytest.mark.parametrize(("began", "goes_on"), [(1.0, 8.0), (8.0, 1.0), (1.0, None)])
@@ -100,7 +100,7 @@ def test_a_resumed_run_keeps_what_was_decided(began: float, goes_on: float | Non
     again = engine_with()
     again.load_state_dict(json.loads(json.dumps(engine.state_dict())))
     again.begin(policy, Workload(32, 6, goes_on))
-    assert plugin_states(again.state_dict())["stream"]["first_sight"] is (began == 1.0)
+    assert plugin_states(again.state_dict())["stream"]["ahead"]["first_sight"] is (began == 1.0)
 
 
 def test_a_checkpoint_with_another_value_is_of_another_run() -> None:
