@@ -663,3 +663,40 @@ def test_a_plugin_may_say_what_came_of_it(
     (event,) = summaries(tmp_path)
     assert not event["for_nothing"]
     assert "\x1b" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "length", "likely"),
+    [
+        ({}, {"epochs": 3.0, "steps": 600}, "128 calls in the whole run (one for 4 questions"),
+        ({}, {"epochs": 3.0, "steps": 12}, "40 calls in the whole run"),  # 4 a step, for 10
+        ({}, {"epochs": 3.0, "steps": 1}, "0 calls in the whole run"),
+        ({"stream": {"calls_per_hard": 0.01}}, {"epochs": 2.0, "steps": 600}, "12 calls in the"),
+        (
+            of_p2o(),
+            {"epochs": 3.0},
+            "170 calls after an epoch (if a third of the questions is hard",
+        ),
+        (INSPO, {"steps": 100}, "30 calls in the whole run (by its schedule)"),
+    ],
+)
+def test_what_is_likely_stands_beside_the_bound(
+    settings: dict[str, Any], length: dict[str, Any], likely: str
+) -> None:
+    made = Coevolution.from_settings(Settings(**FUNCTION, **settings))
+    page = made.preflight(None, Workload(512, 8, **length))
+    (told,) = [line.text for line in page.lines if ", likely: " in line.text]
+    assert likely in told
+    assert "questions of 100 tokens, assumed" in told
+
+
+def test_likely_tokens_rest_on_the_questions_that_are_counted(policy: Any) -> None:
+    settings = Settings(**FUNCTION)
+    made = Coevolution.from_settings(settings, encode=lambda prompt: [0] * 30)
+    page = made.preflight(policy, Workload(40, 4, epochs=3.0, steps=60))
+    (told,) = [line.text for line in page.lines if ", likely: " in line.text]
+    # Of each of ten calls: 450 tokens of instructions, and four examples of 30 + 200.
+    assert "10 calls in the whole run" in told
+    assert (
+        "13 700 tokens of prompts and 3 000 of replies (questions of 30 tokens, as counted" in told
+    )

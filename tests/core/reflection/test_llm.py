@@ -28,6 +28,7 @@ from prompt_coevo.settings.reflection import ReflectionSettings
 from standins.openai_server import Dropped, Raw, Server, Slow, Trickle, openai_server
 
 KEY = "sk-very-secret"
+CALL = {"id": "c", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
 
 
 def model(server: Server, name: str = "openai/test", **changes: Any) -> PaidReplies:
@@ -425,3 +426,33 @@ def test_a_budget_in_tokens_is_never_exceeded_by_calls_at_once() -> None:
     assert 5 < sum(answered) < 12
     refused = next(reply.error for reply in replies if reply.error)
     assert "is left of the budget reflection.max_total_tokens = 240" in refused
+
+
+@pytest.mark.parametrize(
+    ("message", "finish", "held"),
+    [
+        ({"content": None, "tool_calls": [CALL]}, "stop", "tool_calls"),
+        ({"content": "", "tool_calls": [CALL]}, "tool_calls", "tool_calls"),
+        ({"content": None, "refusal": "I can't help with that."}, "stop", "refusal"),
+        ({"content": "", "reasoning_content": "what could help"}, "stop", "reasoning"),
+        ({"content": "", "reasoning_content": "what could"}, "length", "length"),
+        ({"content": ""}, "stop", "stop"),
+        ({"content": "text", "reasoning_content": "what could help"}, "stop", "stop"),
+    ],
+)
+def test_a_reply_without_text_says_what_it_holds(
+    message: dict[str, Any], finish: str, held: str
+) -> None:
+    body = {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "test",
+        "choices": [
+            {"index": 0, "finish_reason": finish, "message": {"role": "assistant", **message}}
+        ],
+        "usage": {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12},
+    }
+    with openai_server(Raw(json.dumps(body))) as server:
+        (reply,) = model(server).complete(["a"])
+    assert (reply.text, reply.finish_reason, reply.error) == (message["content"] or "", held, None)
