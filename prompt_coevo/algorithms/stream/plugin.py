@@ -326,7 +326,7 @@ class Stream:
     def _found_hard(self, group: Group) -> bool:
         """Judge a question that was not measured before by as many rollouts as have no template at first
         sight, so that the comparison group is found as the others are."""
-        if not self._settings.first_sight:
+        if not self._ahead.first_sight:
             return group.question_id in self._hard
         half = Group(group.question_id, group.rollouts[: len(group.rollouts) // 2])
         share = half.bare.solved_share(self._settings.solved_at)

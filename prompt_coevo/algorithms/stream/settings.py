@@ -53,11 +53,12 @@ class StreamSettings(HardQuestionSettings):
     one, or `module:attribute`."""
 
     def first_sight_in(self, workload: Workload | None) -> bool:
-        """Return what `first_sight` comes to in a run."""
+        """Return what `first_sight` comes to in a run; None is a host that says nothing of its run."""
         if self.first_sight != "auto":
             return self.first_sight
-        epochs = workload.epochs if workload else None
-        return epochs is None or epochs <= _SELDOM + _ROUNDING
+        if workload is None:
+            return False
+        return workload.epochs is None or workload.epochs <= _SELDOM + _ROUNDING
 
     @property
     def asks_in_background(self) -> bool:
