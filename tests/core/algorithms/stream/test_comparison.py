@@ -115,7 +115,7 @@ def test_with_many_a_tenth_of_the_groups_is_held_out() -> None:
 def test_one_that_leaves_nothing_for_templates_is_given_up(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    policy = Families(count=8, families=1)
+    policy = Families(count=8, families=2)
     for seed in range(20):
         engine = engine_with(seed=seed, stream={"comparison": 0.5})
         run(engine, policy, 2)

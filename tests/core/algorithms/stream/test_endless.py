@@ -10,6 +10,7 @@ from helpers.families import BATCH, GROUP, Families, Teacher, engine_with, resum
 from prompt_coevo import Coevolution
 from prompt_coevo.algorithms.stream import numbered
 from prompt_coevo.engine.state import plugin_states
+from prompt_coevo.settings.method import Workload
 
 LOOK = 16
 FIRST_SIGHT = {"stream": {"first_sight": True}}
@@ -64,7 +65,7 @@ def test_so_many_new_questions_are_an_epoch(
     """Where they may run under templates: else what is on trial waits until questions come again."""
     monkeypatch.setattr(numbered, "_AN_EPOCH", 20)
     policy, engine = Families(count=LOOK), engine_with(stream=section)
-    engine.begin(policy)
+    engine.begin(policy, Workload(LOOK, 6))
     driven(engine, policy, 0, 10)
     assert (
         plugin_states(engine.state_dict())["stream"]["epoch"] == ends

@@ -71,7 +71,7 @@ def test_first_sight_is_on_where_questions_are_met_twice_at_most(
     epochs: float | None, on: bool
 ) -> None:
     engine, policy = engine_with(), Families()
-    engine.begin(policy, None if epochs is None else Workload(32, 6, epochs))
+    engine.begin(policy, Workload(32, 6, epochs))
     assert templated(list(drive(engine, policy, EPOCH))) > 0 if on else True
     assert plugin_states(engine.state_dict())["stream"]["ahead"]["first_sight"] is on
     if not on:
