@@ -90,7 +90,11 @@ def _expected(trainer: Trainer) -> set[str]:
 
 
 def _check_old(trainer: Trainer, output: Batch, distilled: Sequence[bool], logps: Logs) -> None:
-    """Old log-probs are those after the questions, of a few rows, distilled ones first."""
+    """Old log-probs are those after the questions, of a few rows, distilled ones first.
+
+    Unsloth's are as wide as the completions and the longest left padding together, which says nothing of
+    the question.
+    """
     old = output.get("old_per_token_logps", output.get("old_logps"))
     if old is None:
         return
@@ -98,11 +102,24 @@ def _check_old(trainer: Trainer, output: Batch, distilled: Sequence[bool], logps
     few = {name: output[name][order] for name in ("completion_ids", "completion_mask")}
     again = logps(output["prompt_ids"][order], output["prompt_mask"][order], few)
     mask = few["completion_mask"]
+    if again.shape != mask.shape or (old.dim() == 2 and old[order].shape != mask.shape):
+        return
     difference = (
         (old[order] - again) * mask if old.dim() == 2 else old[order] - (again * mask).sum(1)
     )
     if float(difference.abs().sum()) > _FAR * max(1, int(mask.sum())):
         raise _drifted(trainer, "has old log-probs that are not those of the question")
+
+
+def check_width(trainer: Trainer, logps: torch.Tensor, width: int) -> torch.Tensor:
+    """Return log-probs, (B, T). Raise HostError unless there is one for each of so many tokens, T."""
+    if logps.shape[1] != width:
+        raise HostError(
+            f"{type(trainer).__name__} has {logps.shape[1]} log-probs for {width} tokens, which distilled "
+            "rollouts cannot be compared by; leave out distill_forward, and set "
+            "vllm_importance_sampling_correction=False"
+        )
+    return logps
 
 
 def _draws_at_random(model: torch.nn.Module) -> bool:

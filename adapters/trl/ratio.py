@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from prompt_coevo.adapters.trl.contract import check_batch
+from prompt_coevo.adapters.trl.contract import check_batch, check_width
 from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Ids, Logps, Trainer, tokenizer_of
 from prompt_coevo.doors.patching import wrap
 from prompt_coevo.doors.ratio_tensors import (
@@ -99,6 +99,7 @@ class DistilRatio:
         on_question = output.get(_OLD)
         if on_question is None:
             on_question = self._logps(output["prompt_ids"], output["prompt_mask"], output)
+        check_width(self._trainer, on_question, output["completion_ids"].shape[1])
         on_rollout_prompt = None
         if self._forward:
             on_rollout_prompt = seen[1] if seen else self._logps_after(rollout_prompts, output)
@@ -152,6 +153,7 @@ class DistilRatio:
             "completion_ids": input_ids[:, -logits_to_keep:],
             "completion_mask": attention_mask[:, -logits_to_keep:],
         }
+        check_width(self._trainer, on_question, logits_to_keep)
         on_rollout_prompt = self._logps_after(prompts, completions)
         self._seen = on_question, on_rollout_prompt
         rows = torch.tensor(distilled, device=on_question.device)
@@ -160,7 +162,8 @@ class DistilRatio:
     def _logps_after(self, prompts: Ids, output: Batch) -> torch.Tensor:
         device = output["completion_ids"].device
         ids, mask = left_pad(prompts, tokenizer_of(self._trainer).pad_token_id)
-        return self._logps(ids.to(device), mask.to(device), output)
+        logps = self._logps(ids.to(device), mask.to(device), output)
+        return check_width(self._trainer, logps, output["completion_ids"].shape[1])
 
     def _logps(
         self, prompt_ids: torch.Tensor, prompt_mask: torch.Tensor, output: Batch

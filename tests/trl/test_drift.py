@@ -16,7 +16,7 @@ import pytest
 import torch
 from trl import GRPOTrainer, RLOOTrainer
 
-from helpers.trl_world import TASKS, FixedTemplates, right_hint
+from helpers.trl_world import TASKS, FixedTemplates, right_hint, rows
 from prompt_coevo.adapters.trl import attach
 from prompt_coevo.errors import HostError
 from standins.trl_vllm import use_vllm
@@ -157,6 +157,62 @@ def test_old_log_probs_of_something_else(make_trainer: Any, kind: type, vllm: bo
     attach(trainer, settings, plugins={"templates": FixedTemplates(HINTS)})
     with pytest.raises(HostError, match="old log-probs that are not those of the question"):
         trainer.train()
+
+
+class WideLogps(GRPOTrainer):
+    """As Unsloth's: log-probs are as wide as completions and the longest left padding together."""
+
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, **kwargs: Any
+    ) -> Any:
+        result = super()._get_per_token_logps_and_entropies(
+            model, input_ids, attention_mask, logits_to_keep, **kwargs
+        )
+        prompts = attention_mask[:, :-logits_to_keep]
+        left = int((prompts == 0).sum(1).max())
+        wide = torch.nn.functional.pad(result[0], (left, 0))
+        # The real one's loss knows its own width.
+        return (wide if not torch.is_grad_enabled() else result[0], *result[1:])
+
+    def _compute_loss(self, model: Any, inputs: Any) -> Any:
+        width = inputs["completion_ids"].shape[1]
+        old = inputs.get("old_per_token_logps")
+        if old is not None:
+            inputs = {**inputs, "old_per_token_logps": old[:, -width:]}
+        return super()._compute_loss(model, inputs)
+
+
+UNEQUAL = {
+    f"q{n}": [f"{right_hint(task)} " + "note please " * n, ""] for n, task in enumerate(TASKS)
+}
+
+
+def wide(make_trainer: Any, **settings: Any) -> Any:
+    short = [{**row, "prompt": row["prompt"][:1]} for row in rows()]
+    for n, row in enumerate(short):
+        content = "please " * n + row["prompt"][0]["content"]
+        row["prompt"] = [{"role": "user", "content": content}]
+    options = {"steps_per_generation": 2, "num_iterations": 2, "max_steps": 4}
+    trainer = make_trainer(WideLogps, like=GRPOTrainer, dataset=short, **options)
+    attach(
+        trainer,
+        {"algorithms": (), "question_id_column": "id", **settings},
+        plugins={"templates": FixedTemplates(UNEQUAL)},
+    )
+    return trainer
+
+
+def test_log_probs_of_another_width_are_not_compared(make_trainer: Any) -> None:
+    trainer = wide(make_trainer)
+    trainer.train()
+    assert trainer.state.global_step == 4
+
+
+def test_log_probs_of_another_width_cannot_be_corrected(make_trainer: Any) -> None:
+    trainer = wide(make_trainer, distill_forward=True)
+    with pytest.raises(HostError, match=r"WideLogps has \d+ log-probs for \d+ tokens") as raised:
+        trainer.train()
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["_generate", "_calculate_rewards"])
