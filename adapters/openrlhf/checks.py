@@ -44,12 +44,13 @@ def check_arguments(args: Arguments) -> None:
         )
 
 
-def workload(args: Arguments, prompts: int) -> Workload:
+def workload(args: Arguments, prompts: int, questions: int) -> Workload:
     """What a run trains on, with so many prompts in its dataset. A step is one batch of rollouts."""
     steps = prompts // args.rollout.batch_size * args.train.num_episodes
     return Workload(
-        questions=prompts,
+        questions=questions,
         group_size=args.rollout.n_samples_per_prompt,
         epochs=args.train.num_episodes,
         steps=steps or None,
+        rows=prompts,
     )

@@ -45,4 +45,4 @@ def prepare(args: Arguments, settings: Settings) -> Prepared:
     )
     if engine.may_distil:
         check_questions(questions, limit)
-    return Prepared(engine, questions, workload(args, len(dataset)))
+    return Prepared(engine, questions, workload(args, len(dataset), len(questions)))

@@ -146,7 +146,8 @@ class CoevoSamplesGenerator(SamplesGenerator):
     def _begin(self) -> None:
         if not self._has_begun:
             self._policy.weights.begin(self.prompts_dataloader.progress.batches)
-            self.engine.begin(self._policy, workload(self.args, len(self._dataset)))
+            rows, questions = len(self._dataset), len(self._questions)
+            self.engine.begin(self._policy, workload(self.args, rows, questions))
             self._has_begun = True
 
     def _between_steps(self) -> None:

@@ -147,14 +147,15 @@ def prompt_limit(config: DictConfig, tokenizer: Any, dataset: RLHFDataset) -> Pr
     return fixed_limit(tokenizer, template, tokens, "data.max_prompt_length is")
 
 
-def workload(config: DictConfig, rows: int) -> Workload:
+def workload(config: DictConfig, rows: int, questions: int) -> Workload:
     """What a run trains on, with so many rows in its dataset; an epoch has no partial batch."""
     per_epoch = rows // config.data.train_batch_size
     epochs, given = config.trainer.total_epochs, config.trainer.total_training_steps
     steps = per_epoch * epochs if given is None else min(given, per_epoch * epochs)
     return Workload(
-        questions=rows,
+        questions=questions,
         group_size=config.actor_rollout_ref.rollout.n,
         epochs=steps / per_epoch if per_epoch else None,
         steps=steps,
+        rows=rows,
     )

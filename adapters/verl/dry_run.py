@@ -36,4 +36,4 @@ def prepare(config: DictConfig, settings: Settings) -> Prepared:
         model_config=model.hf_config,
         initial_policy=config.actor_rollout_ref.model.path,
     )
-    return Prepared(engine, questions, workload(config, len(dataset)))
+    return Prepared(engine, questions, workload(config, len(dataset), len(questions)))

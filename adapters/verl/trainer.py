@@ -115,7 +115,8 @@ class Coevolving(PPOTrainer):
         )
         self._policy = VerlPolicy(self, self._dispatcher, self._sampled_by, self._success)
         if not self.config.trainer.get("val_only", False):
-            self._engine.begin(self._policy, workload(self.config, len(self.train_dataset)))
+            rows, questions = len(self.train_dataset), len(self._questions)
+            self._engine.begin(self._policy, workload(self.config, rows, questions))
         try:
             super().fit(self._dispatcher)
         except CoevoError:

@@ -100,7 +100,8 @@ def _page(
         return engine.preflight(None)
     epochs, steps, rollouts = length
     policy = Unsampled(questions, PolicyVersion)
-    return engine.preflight(policy, Workload(len(questions), rollouts, epochs, steps))
+    workload = Workload(len(questions), rollouts, epochs, steps, rows=questions.rows)
+    return engine.preflight(policy, workload)
 
 
 def _nested(values: Sequence[str]) -> dict[str, Any]:

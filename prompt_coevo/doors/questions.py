@@ -160,6 +160,11 @@ class QuestionIndex:
     def __contains__(self, question_id: str) -> bool:
         return question_id in self._rows or question_id in self._late
 
+    @property
+    def rows(self) -> int:
+        """How many rows the dataset has, where several may be one question; without late ones."""
+        return len(self._id_at)
+
     def id_of(self, row: Row) -> str:
         """The question id of a dataset row."""
         return self._fingerprint(row) if self._own_id is None else str(self._own_id(row))

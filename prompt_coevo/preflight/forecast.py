@@ -18,6 +18,8 @@ _LIKELY_META: Final = 450
 _LIKELY_QUESTION: Final = 100
 _LIKELY_RESPONSE: Final = 200
 _LIKELY_REPLY: Final = 300
+_ROWS_A_QUESTION: Final = 2
+"""With more, most rows are a question that was there before."""
 
 Price: TypeAlias = Callable[[int, int], float]
 """Dollars for so many tokens of prompts and of replies; 0 is unknown."""
@@ -32,6 +34,11 @@ def forecast(
 ) -> Iterator[Line]:
     """The lines about the length of the run and each method. `price` is None if nobody asked for one, and
     `question_tokens` is the mean length of the questions, if it was counted."""
+    rows = workload.questions if workload.rows is None else workload.rows
+    if same := few_questions(rows, workload.questions, settings.question_id_column):
+        yield Line(
+            "warning", "questions", f"{same}, and by row_columns what methods may read of it"
+        )
     yield Line("ok", _TOPIC, _training(workload))
     for method in methods.values():
         section = settings.section(method.section)
@@ -53,11 +60,24 @@ def forecast(
             yield Line("warning", _TOPIC, f"{method.name}: {remark}")
 
 
-def _training(workload: Workload) -> str:
-    epoch = (
-        f"an epoch is {workload.questions} questions × {workload.group_size} = "
-        f"{workload.rollouts} training rollouts"
+def few_questions(rows: int, questions: int, id_column: str | None) -> str | None:
+    """Say that rows are far fewer questions, and what would tell them apart; None if they are not."""
+    if rows <= _ROWS_A_QUESTION * questions:
+        return None
+    by, other = "prompt and right answer alone tell", "a"
+    if id_column is not None:
+        by, other = f"the column {id_column!r} tells", "another"
+    return (
+        f"{_amount(rows)} rows are {plural(questions, 'question')}, because {by} questions apart; where "
+        f"rows are questions of their own, name {other} column with their ids by question_id_column"
     )
+
+
+def _training(workload: Workload) -> str:
+    each = f"{workload.questions} questions"
+    if workload.rows not in (None, workload.questions):
+        each = f"{workload.rows} rows"
+    epoch = f"an epoch is {each} × {workload.group_size} = {workload.rollouts} training rollouts"
     length = []
     if workload.epochs is not None:
         length.append(f"{workload.epochs:.3g} epoch{'' if workload.epochs == 1 else 's'}")

@@ -26,9 +26,10 @@ Job: TypeAlias = Literal["instruction", "template"]
 class Workload:
     """What the host trains on: `questions` an epoch, `group_size` rollouts of each.
 
-    `epochs` and `steps` say how long the whole run is, in passes over the questions (not always whole
-    ones) and weight updates; None is unknown. `updates_per_round` are the updates that one generation
-    round serves.
+    `rows` are those of the dataset, where several may be one question; None: as many as questions.
+    `epochs` and `steps` say how long the whole run is, in passes over the questions (not always
+    whole ones) and weight updates; None is unknown. `updates_per_round` are the updates that one
+    generation round serves.
     """
 
     questions: int
@@ -36,11 +37,12 @@ class Workload:
     epochs: float | None = None
     steps: int | None = None
     updates_per_round: float = 1.0
+    rows: int | None = None
 
     @property
     def rollouts(self) -> int:
         """Training rollouts an epoch."""
-        return self.questions * self.group_size
+        return (self.questions if self.rows is None else self.rows) * self.group_size
 
     @property
     def in_epochs(self) -> str:

@@ -17,8 +17,8 @@ from standins.openai_server import openai_server
 from worlds.pairs.world import base_policy_path
 
 
-def dry_run(folder: Path, base: str, *flags: str) -> CompletedProcess[str]:
-    write_rows(folder / "train.jsonl", rows())
+def dry_run(folder: Path, base: str, *flags: str, repeated: int = 1) -> CompletedProcess[str]:
+    write_rows(folder / "train.jsonl", rows() * repeated)
     arguments = [
         f"--actor.model_name_or_path={base_policy_path()}",
         *("--reward.remote_url=reward.py", "--vllm.num_engines=1"),
@@ -60,6 +60,13 @@ def test_a_run_that_may_begin(tmp_path: Path) -> None:
     assert not (tmp_path / "checkpoints").exists()
 
 
+def test_rows_that_are_far_fewer_questions(tmp_path: Path) -> None:
+    with openai_server("ready") as server:
+        run = dry_run(tmp_path, server.base, repeated=3)
+    assert "24 rows are 8 questions" in words(run)
+    assert "an epoch is 24 rows × 4 = 96 training rollouts" in words(run)
+
+
 def test_a_dead_model_and_a_run_of_one_episode(tmp_path: Path) -> None:
     with openai_server(404) as server:
         run = dry_run(
@@ -93,6 +100,6 @@ def test_the_workload(prompts: int, steps: Any) -> None:
         rollout=SimpleNamespace(batch_size=4, n_samples_per_prompt=4),
         train=SimpleNamespace(num_episodes=3),
     )
-    assert workload(args, prompts) == Workload(
-        questions=prompts, group_size=4, epochs=3, steps=steps
+    assert workload(args, prompts, 2) == Workload(
+        questions=2, group_size=4, epochs=3, steps=steps, rows=prompts
     )

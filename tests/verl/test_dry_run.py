@@ -112,6 +112,15 @@ def test_what_cannot_be_read_is_one_sentence(overrides: Any, override: str, part
     assert "\n" not in told
 
 
+def test_rows_that_are_far_fewer_questions(
+    overrides: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_rows(tmp_path / "train.parquet", rows()[:1] * 24)
+    with openai_server("ready") as server:
+        ended(overrides(server.base))
+    assert "24 rows are 1 question" in words(capsys)
+
+
 @pytest.mark.parametrize(
     ("override", "epochs", "steps"),
     [
@@ -122,8 +131,8 @@ def test_what_cannot_be_read_is_one_sentence(overrides: Any, override: str, part
 )
 def test_the_workload(overrides: Any, override: str, epochs: float, steps: int) -> None:
     config = compose("ppo_trainer", overrides=overrides("http://127.0.0.1:9/v1", override))
-    expected = Workload(questions=9, group_size=4, epochs=epochs, steps=steps)
-    assert workload(config, 9) == expected  # the ninth row is in no batch
+    expected = Workload(questions=3, group_size=4, epochs=epochs, steps=steps, rows=9)
+    assert workload(config, 9, 3) == expected  # the ninth row is in no batch
 
 
 @pytest.mark.long

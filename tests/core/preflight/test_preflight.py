@@ -459,6 +459,40 @@ def test_a_length_that_would_decide_and_is_not_known_is_asked_for(
         assert f"prompt-coevo check --{unknown}" in note
 
 
+@pytest.mark.parametrize(
+    ("rows", "questions", "told"),
+    [
+        (1000, 1, "1 000 rows are 1 question, because prompt and right answer alone tell"),
+        (2001, 1000, "2 001 rows are 1000 questions, because"),
+        (2000, 1000, None),
+        (None, 1000, None),
+    ],
+)
+def test_rows_that_are_far_fewer_questions(
+    rows: int | None, questions: int, told: str | None, policy: Any, tmp_path: Path, caplog: Any
+) -> None:
+    """On the page of a check, in the log of a run and in its journal."""
+    made = Coevolution.from_settings(Settings(**FUNCTION), output_dir=tmp_path)
+    with caplog.at_level(logging.WARNING):
+        made.begin(policy, Workload(questions, 8, epochs=3.0, steps=24, rows=rows))
+    (event,) = events(tmp_path, "preflight")
+    found = [one["text"] for one in event["lines"] if one["status"] == "warning"]
+    if told is None:
+        assert not found
+        return
+    assert any(told in one and "question_id_column" in one for one in found)
+    assert told in caplog.text
+    assert f"an epoch is {rows} rows × 8 = {8 * (rows or 0)} training rollouts" in str(event)
+
+
+def test_rows_that_an_id_makes_few_questions() -> None:
+    made = Coevolution.from_settings(Settings(**FUNCTION, question_id_column="level"))
+    page = made.preflight(None, Workload(3, 8, rows=900))
+    (warning,) = page.of("warning")
+    assert "900 rows are 3 questions, because the column 'level' tells" in warning.text
+    assert "another column" in warning.text
+
+
 def test_the_default_budget_next_to_the_dataset() -> None:
     made = Coevolution.from_settings(Settings(**FUNCTION, **of_p2o()))
     page = made.preflight(None, Workload(16, 8, epochs=3.0, steps=24))
