@@ -15,6 +15,7 @@ import torch
 
 from prompt_coevo.adapters.trl.contract import check_names
 from prompt_coevo.adapters.trl.distil import PromptExchange
+from prompt_coevo.adapters.trl.environments import Environments
 from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Generated, Ids, Trainer
 from prompt_coevo.adapters.trl.policy import Answered, TrlPolicy
 from prompt_coevo.adapters.trl.ratio import DistilRatio
@@ -48,6 +49,7 @@ class GenerationDoor:
         policy: TrlPolicy,
         read_chat: ChatReader,
         decides: int | None,
+        environments: Environments,
     ) -> None:
         """`decides` is the number of the reward function that decides on success, None for their sum."""
         self._trainer = trainer
@@ -60,6 +62,9 @@ class GenerationDoor:
         self._ratio = DistilRatio(trainer, settings)
         self._success = settings.success
         self._decides = decides
+        self._environments = environments
+        self._rows: Sequence[Row] = []
+        """The rows of the round that the trainer is in."""
         self._round: RankedPlan | None = None
         self._assigned: Sequence[Assignment] = []
         """What the rows run under that the trainer is generating for right now."""
@@ -93,24 +98,35 @@ class GenerationDoor:
             with swapped(self, "_assigned", [best] * len(inputs)):
                 return original(inputs)
         self.rounds += 1
-        ids, size = self._questions.ids_of(inputs), self._trainer.num_generations
-        self._late_rows.meet(inputs)
-        current = self._engine.plan(ids, size, "num_generations")
-        with swapped(self, "_round", current), swapped(self, "_assigned", current.mine):
-            self._reached.clear()
+        self._reached.clear()
+        with (
+            swapped(self, "_rows", inputs),
+            swapped(self, "_round", None),
+            swapped(self, "_assigned", []),
+        ):
+            if not self._environments.name_questions:
+                self._plan(inputs)
             try:
                 output = original(inputs)
-                self._check_reached(current)
-                if current.distilled_somewhere:
-                    distilled = [assignment.distilled for assignment in current.mine]
+                if self._round_gone_through().distilled_somewhere:
+                    distilled = [assignment.distilled for assignment in self._assigned]
                     self._ratio.apply(output, self._rolled_out, self._trained, distilled)
             finally:
                 self._ratio.forget()
         return output
 
+    def _plan(self, rows: Sequence[Row]) -> None:
+        """Plan what this round's rows run under."""
+        ids, size = self._questions.ids_of(rows), self._trainer.num_generations
+        self._late_rows.meet(rows)
+        self._round = self._engine.plan(ids, size, "num_generations")
+        self._assigned = self._round.mine
+
     def _around_generate(
         self, original: Callable[[list[Prompt]], Generated], prompts: list[Prompt]
     ) -> Generated:
+        if self._rows and self._round is None:  # until here nobody knew what is asked
+            self._plan(self._environments.named(self._rows, prompts))
         if not self._assigned:
             return original(prompts)  # somebody's own call, outside a round
         read = [
@@ -119,6 +135,8 @@ class GenerationDoor:
         ]
 
         def place() -> list[Prompt]:
+            if self._policy.active is not None:
+                self._environments.check_asked([one.question_id for one in self._assigned])
             pairs = zip(self._assigned, read, strict=True)
             return [assignment.rollout_prompt(prompt) for assignment, prompt in pairs]
 
@@ -184,16 +202,20 @@ class GenerationDoor:
 
     # Their parts
 
-    def _check_reached(self, current: RankedPlan) -> None:
-        """Raise HostError if the round went past a wrapped method: nothing of ours was in it then."""
-        needed = {"_generate", "_calculate_rewards"}
-        if self._trainer.use_vllm and current.mixed_somewhere and not _own_rollouts(self._trainer):
+    def _round_gone_through(self) -> RankedPlan:
+        """Return the round's plan. Raise HostError if the round went past a wrapped method: nothing of
+        ours was in it then."""
+        needed, current = {"_generate", "_calculate_rewards"}, self._round
+        mixed = current is not None and current.mixed_somewhere
+        if self._trainer.use_vllm and mixed and not _own_rollouts(self._trainer):
             needed.add("_generate_single_turn")
-        if past := sorted(needed - self._reached):
+        past = sorted(needed - self._reached)
+        if past or current is None:
             raise HostError(
                 f"the trainer generated a batch without calling {', '.join(past)}, so the plan of "
                 f"prompt_coevo was not in it; a subclass or a patch has replaced it, or {VERSIONS}"
             )
+        return current
 
     def _deciding(self, per_function: torch.Tensor) -> list[float]:
         """The rewards that decide on success, of all ranks' rows; NaN where there is none."""

@@ -57,6 +57,7 @@ class Trainer(Protocol):
     callback_handler: CallbackHandler
     state: TrainerState
     reward_func_names: list[str]
+    environments: Sequence[object] | None
     _metrics: dict[str, dict[str, list[float]]]
 
     def add_callback(self, callback: TrainerCallback) -> None: ...

@@ -17,26 +17,24 @@ from prompt_coevo.adapters.trl.checks import (
     prompt_limit,
     warn_of_cut_rounds,
 )
+from prompt_coevo.adapters.trl.environments import Environments
 from prompt_coevo.adapters.trl.epochs import Epochs
 from prompt_coevo.adapters.trl.generation import GenerationDoor
 from prompt_coevo.adapters.trl.host import Trainer
 from prompt_coevo.adapters.trl.policy import TrlPolicy
 from prompt_coevo.adapters.trl.seat import Seat
 from prompt_coevo.adapters.trl.trackers import open_trackers
-from prompt_coevo.doors.columns import index_columns
 from prompt_coevo.doors.due import Due
 from prompt_coevo.doors.given_settings import GivenSettings, settings_of
 from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.ranked_engine import RankedEngine
 from prompt_coevo.doors.ranks import Ranks
-from prompt_coevo.doors.streams import index_stream, is_stream
 from prompt_coevo.doors.success import deciding_function
 from prompt_coevo.doors.trackers.texts import Texts, Writing
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
 from prompt_coevo.rendered import ChatReader
-from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import Workload
 
 
@@ -68,15 +66,15 @@ class CoevoCallback(TrainerCallback):
         decides = deciding_function(trainer.reward_func_names, settings.success)
         self._trainer = trainer
         self._settings = settings
-        ranks = Ranks(
+        ranks = self._ranks = Ranks(
             trainer.accelerator.process_index,
             trainer.accelerator.num_processes,
             timedelta(seconds=trainer.args.ddp_timeout),
             "ddp_timeout",
         )
         self._read_chat = ChatReader(trainer.processing_class)
-        questions = _index(trainer, settings, ranks, self._read_chat)
-        self._questions = questions
+        self._environments = Environments(trainer, settings)
+        questions = self._questions = self._index()
         self._dataset = trainer.train_dataset
         self.engine: Coevolution | None = None
         """The engine, on rank 0; None on the other ranks."""
@@ -97,11 +95,17 @@ class CoevoCallback(TrainerCallback):
         engine = RankedEngine(self.engine, ranks)
         self.policy = TrlPolicy(trainer, questions, engine, settings.seed)
         self._door = GenerationDoor(
-            trainer, settings, engine, questions, self.policy, self._read_chat, decides
+            trainer,
+            settings,
+            engine,
+            questions,
+            self.policy,
+            self._read_chat,
+            decides,
+            self._environments,
         )
         self._epochs = Epochs(questions)
         self._is_open = False
-        self._ranks = ranks
         if (seat := Seat.taken(trainer)) is not None:
             seat.leave()
         # The trainer loads a checkpoint before on_train_begin, so this cannot wait for it.
@@ -206,12 +210,18 @@ class CoevoCallback(TrainerCallback):
         if dataset is self._dataset:
             return
         check_trainer(self._trainer)
-        questions = _index(self._trainer, self._settings, self._ranks, self._read_chat)
+        questions = self._index()
         changed = questions.identity != self._questions.identity
         self._questions.become(questions)
         self._dataset = dataset
         if changed and self.engine is not None:
             self.engine.dataset_replaced(questions.identity)
+
+    def _index(self) -> QuestionIndex:
+        dataset = self._trainer.train_dataset
+        questions = self._environments.index(dataset, self._ranks, self._read_chat)
+        check_prompts(self._trainer, questions)
+        return questions
 
     def _workload(self, state: TrainerState, loader: object) -> Workload:
         """What the trainer trains on, in this `train()` and those before it. A stream has no length, and so
@@ -230,6 +240,7 @@ class CoevoCallback(TrainerCallback):
             epochs,
             steps,
             updates / args.gradient_accumulation_steps,
+            self._questions.rows,
         )
 
     def _end_dry(self, workload: Workload) -> NoReturn:
@@ -237,18 +248,6 @@ class CoevoCallback(TrainerCallback):
         found: list[int] = []
         self.policy.lead(lambda engine: found.append(engine.dry_run(self.policy, workload)))
         raise SystemExit(self._ranks.broadcast(found[0] if found else None))
-
-
-def _index(
-    trainer: Trainer, settings: Settings, ranks: Ranks, read_chat: ChatReader
-) -> QuestionIndex:
-    dataset = trainer.train_dataset
-    if is_stream(dataset):
-        questions = index_stream(dataset, settings, ranks, read_chat)
-    else:
-        questions = index_columns(dataset, settings, read_chat=read_chat)
-    check_prompts(trainer, questions)
-    return questions
 
 
 def attach(

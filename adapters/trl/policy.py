@@ -9,6 +9,7 @@ from functools import partial
 
 import torch
 
+from prompt_coevo.adapters.trl.environments import row_of
 from prompt_coevo.adapters.trl.host import Logps, Trainer
 from prompt_coevo.adapters.trl.in_step import InStep
 from prompt_coevo.doors.patching import swapped
@@ -69,7 +70,7 @@ class TrlPolicy(RankedPolicy):
         self.active = requests
         try:
             self._trainer._generate_and_score_completions(
-                [self._questions.row(request.assignment.question_id) for request in requests]
+                [row_of(self._questions.row(one.assignment.question_id)) for one in requests]
             )
             raise HostError(
                 "the trainer generated completions without calling _calculate_rewards, so policy "

@@ -30,6 +30,7 @@ def index_columns(
     *,
     prompt: Callable[[Row], Prompt] | None = None,
     content: Callable[[Row], object] | None = None,
+    no_prompt: Prompt | None = None,
     read_chat: Callable[[Prompt], Prompt] = lambda prompt: prompt,
     streamed: bool = False,
 ) -> QuestionIndex:
@@ -38,7 +39,8 @@ def index_columns(
     `dataset` is a Dataset or a list of rows. `prompt` reads a row's prompt, which is otherwise in the
     column `prompt`; `content` tells questions apart where the settings name no column with an id. By
     default it is prompt and truth, or where there is no truth, prompt and all other columns that can be
-    written as JSON: a reward may read them. `read_chat` finds the parts of a prompt that is a rendered
+    written as JSON: a reward may read them. `no_prompt` stands where a dataset needs no column `prompt`,
+    because something else says what is asked. `read_chat` finds the parts of a prompt that is a rendered
     chat (`rendered.ChatReader`). `streamed` is QuestionIndex's.
 
     Raises DatasetError if the dataset is empty, lacks a column,
@@ -51,9 +53,10 @@ def index_columns(
             "datasets.Dataset, or a list of dictionaries"
         )
     columns = list(getattr(dataset, "column_names", None) or dataset[0])
-    if prompt is None:
+    if prompt is None and no_prompt is None:
         require_column("prompt", columns, " (what the policy is trained on)")
-    read = prompt or (lambda row: read_chat(row["prompt"]))
+    own_column = prompt is None and "prompt" in columns
+    read = prompt or (lambda row: read_chat(row.get("prompt", no_prompt)))
     id_column = settings.question_id_column
     if id_column is not None:
         require_column(id_column, columns, " (question_id_column)")
@@ -69,7 +72,7 @@ def index_columns(
             return content_id(read(row), None, {k: v for k, v in written.items() if v is not None})
 
     own = () if id_column is None else (id_column,)
-    needed = {*(() if prompt else ("prompt",)), *own, *read_too}
+    needed = {*(("prompt",) if own_column else ()), *own, *read_too}
 
     def check(row: Row, number: int) -> None:
         if not isinstance(row, Mapping) or not needed <= row.keys():

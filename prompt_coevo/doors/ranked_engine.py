@@ -84,6 +84,6 @@ def _one_per_group(ids: list[str], size: int, size_name: str) -> list[str]:
             raise HostError(
                 f"rows {first} to {first + size - 1} of a generation batch should be {size} rollouts "
                 "of one question, but are not; a custom sampler must repeat every question "
-                f"{size_name} times"
+                f"{size_name} times, and an environment's reset() must ask one question of equal rows"
             )
     return ids[::size]

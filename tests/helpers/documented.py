@@ -61,6 +61,7 @@ TESTED_FILES: Final = (
     "prompt_coevo/algorithms/hints/plugin.py",
     "prompt_coevo/algorithms/hints/settings.py",
     "tests/laws/trl/test_door.py",
+    "tests/trl/test_environments.py",
 )
 SHELL: Final = ("bash", "console")
 DATA: Final = ("toml", "yaml", "json")
