@@ -11,6 +11,7 @@ from typing import Any
 
 from prompt_coevo import hookspecs
 from prompt_coevo.candidates.gates import rough_token_count
+from prompt_coevo.engine import run_lock
 from prompt_coevo.engine.before import clear_for_training, look_before
 from prompt_coevo.engine.desk import Desk
 from prompt_coevo.engine.early_signs import EarlySigns
@@ -146,9 +147,12 @@ class Coevolution:
         """
         if self.settings.preflight.dry_run:
             raise SystemExit(self.dry_run(policy, workload))
+        if self.desk.folder is not None:
+            run_lock.begin_in(self.desk.folder, self)
         if not self._under_way:
             self._open_ledger()
             self._note_run("run_begins")
+            self._say_what_was_there()
         elif self._ended:  # the host trains a second time
             digest = self.desk.identity.digest
             self.desk.ledger.go_on(digest, continues=digest)
@@ -184,8 +188,11 @@ class Coevolution:
         """What the rollouts of the next generation round run under.
 
         One id per group; returns `len(question_ids) * group_size` assignments, group after group.
-        Raises PluginError if two plugins plan the same part of a rollout.
+        Raises PluginError if two plugins plan the same part of a rollout, and HostError if another engine
+        of this process has begun in the same folder since.
         """
+        if self.desk.folder is not None:
+            run_lock.check_alone(self.desk.folder, self)
         number, self._round = self._round, self._round + 1
         plan: list[Assignment] = []
         for group, question_id in enumerate(question_ids):
@@ -346,6 +353,16 @@ class Coevolution:
                 "the most that they can have cost; %d lines of the ledger of calls are damaged",
                 ledger.lost,
                 ledger.damaged,
+            )
+
+    def _say_what_was_there(self) -> None:
+        """Warn of a folder that another experiment has written into: its lines stay in the files."""
+        if self.desk.ledger.after_another_run:
+            self.desk.note("folder_of_another_run")
+            logger.warning(
+                "%s has the files of an earlier run with another dataset, method or seed, and this one is "
+                "written behind it; give the trainer another output directory to keep them apart",
+                self.desk.folder,
             )
 
     def _note_run(self, event: str, **fields: Any) -> None:

@@ -7,8 +7,9 @@ import time
 from io import FileIO
 from pathlib import Path
 from typing import Final
+from weakref import WeakValueDictionary
 
-from prompt_coevo.errors import SettingsError
+from prompt_coevo.errors import HostError, SettingsError
 from prompt_coevo.file_lock import holder, locked, sign
 
 # A run that is restarted at once may find the killed one still dying.
@@ -17,6 +18,8 @@ _PAUSE_S: Final = 0.1
 
 _held: dict[tuple[int, int], FileIO] = {}
 """The lock files of this process, by device and inode, kept open until it ends."""
+_training: WeakValueDictionary[Path, object] = WeakValueDictionary()
+"""The latest run of this process that began to train, by its folder."""
 
 
 def hold(folder: Path) -> None:
@@ -51,6 +54,20 @@ def hold(folder: Path) -> None:
         time.sleep(_PAUSE_S)
     sign(file)
     _held[place] = file
+
+
+def begin_in(folder: Path, run: object) -> None:
+    """Note that a run of this process trains in the folder from now on, in place of an earlier one."""
+    _training[folder.resolve()] = run
+
+
+def check_alone(folder: Path, run: object) -> None:
+    """Raise HostError if another run of this process has begun in the folder since this one did."""
+    if _training.get(folder.resolve(), run) is not run:
+        raise HostError(
+            f"another trainer of this process has begun to train in {folder} since, and two runs cannot "
+            "share a folder; give each trainer an output directory of its own"
+        )
 
 
 def _leave_to_parent() -> None:

@@ -67,6 +67,8 @@ class Ledger:
         self.is_open = False
         """Whether `open` was called."""
         self._has_ended = False
+        self.after_another_run = False
+        """Whether a run that began anew found the calls of another one."""
         self.damaged = 0
         """Lines that `open` could not read."""
         self._account = _Account()
@@ -92,6 +94,7 @@ class Ledger:
         """
         with self._lock:
             accounts, latest = self._read()
+            self.after_another_run = continues is None and latest not in (None, run)
             known = self._continued(accounts, run if continues is None else continues)
             if continues is None and known is not None and (known.ended or run not in accounts):
                 known = None

@@ -14,7 +14,7 @@ import pytest
 from helpers.searches import SMALL_SEARCH
 from prompt_coevo import Coevolution, Settings
 from prompt_coevo.engine.identity import Dataset
-from prompt_coevo.errors import SettingsError, StateError
+from prompt_coevo.errors import HostError, SettingsError, StateError
 
 SIX = Dataset.of([f"q{n}" for n in range(6)])
 
@@ -222,6 +222,57 @@ def test_a_forked_process_that_lives_on_holds_no_lock(tmp_path: Path) -> None:
 def test_a_process_may_build_its_trainer_twice(tmp_path: Path) -> None:
     first, second = engine(tmp_path), engine(tmp_path)
     assert first.settings == second.settings
+
+
+def test_two_runs_of_a_process_cannot_share_a_folder(tmp_path: Path, policy: Any) -> None:
+    """Whoever began first ends; a run whose trainer is built anew after an interruption goes on."""
+    first, second, elsewhere = (engine(one) for one in (tmp_path, tmp_path, tmp_path / "other"))
+    question = policy.question_ids()[0]
+    for run in (first, elsewhere, second):
+        run.begin(policy)
+        run.plan([question], 4)
+    elsewhere.plan([question], 4)
+    with pytest.raises(HostError, match="another trainer of this process has begun") as refused:
+        first.plan([question], 4)
+    assert "\n" not in str(refused.value)
+    second.plan([question], 4)
+    second.end(policy)
+    first.begin(policy)
+    first.plan([question], 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, False),
+        ({"seed": 7}, True),
+        ({"dataset": Dataset.of(["another"])}, True),
+        ({"reflection": {"function": str, "max_calls": 9}}, False),
+    ],
+)
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_new_experiment_in_an_old_folder_is_said(
+    tmp_path: Path, policy: Any, caplog: Any, change: dict[str, Any], said: bool, ended: bool
+) -> None:
+    old = engine(tmp_path)
+    old.begin(policy)
+    if ended:
+        old.end(policy)
+    caplog.clear()
+    engine(tmp_path, **change).begin(policy)
+    assert ("has the files of an earlier run" in caplog.text) is said
+    assert len(events(tmp_path, "folder_of_another_run")) == said
+
+
+def test_a_resumed_run_says_nothing_of_its_own_folder(
+    tmp_path: Path, policy: Any, caplog: Any
+) -> None:
+    old = engine(tmp_path)
+    old.begin(policy)
+    again = engine(tmp_path, seed=7, resume="force")
+    again.load_state_dict(old.state_dict())
+    again.begin(policy)
+    assert "has the files of an earlier run" not in caplog.text
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
