@@ -19,6 +19,7 @@ from prompt_coevo.adapters.trl.environments import Environments
 from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Generated, Ids, Trainer
 from prompt_coevo.adapters.trl.policy import Answered, TrlPolicy
 from prompt_coevo.adapters.trl.ratio import DistilRatio
+from prompt_coevo.adapters.trl.search_rewards import told_of_search
 from prompt_coevo.doors.late_rows import LateRows
 from prompt_coevo.doors.patching import swapped, wrap
 from prompt_coevo.doors.questions import QuestionIndex
@@ -184,7 +185,9 @@ class GenerationDoor:
             return original(inputs, prompts, completions, completion_ids_list)
 
         if self._policy.active is not None:
-            per_function = self._policy.in_step.rewards(calculate, len(prompts))
+            functions = told_of_search(self._trainer.reward_funcs)
+            with swapped(self._trainer, "reward_funcs", functions):
+                per_function = self._policy.in_step.rewards(calculate, len(prompts))
         else:
             per_function = calculate()
         if self._policy.active is not None or self._round is not None:
