@@ -39,6 +39,7 @@ def check(
         help="A setting, such as stream.tau=0.1; may be repeated.",
     ),
     data: Path | None = typer.Option(None, help="The training questions, one JSON object a line."),
+    prompt_column: str = typer.Option("prompt", help="The column of --data with the question."),
     epochs: float | None = typer.Option(None, min=0.0, help="Passes over the questions."),
     steps: int | None = typer.Option(None, min=1, help="Weight updates of the whole run."),
     rollouts: int = typer.Option(8, min=2, help="Rollouts per question (the host's setting)."),
@@ -60,7 +61,7 @@ def check(
     sources = {**_nested(values), **{k: v for k, v in given.items() if v is not None}}
     rows = None if data is None else _rows(data)
     encoder = None if tokenizer is None else _encoder(tokenizer)
-    page = _page(sources, rows, encoder, (epochs, steps, rollouts))
+    page = _page(sources, rows, encoder, (epochs, steps, rollouts), prompt_column)
     typer.echo(json.dumps(page.to_json(), indent=2) if as_json else page.text())
     raise typer.Exit(page.exit_status)
 
@@ -70,10 +71,11 @@ def _page(
     rows: list[Any] | None,
     encoder: Encode | None,
     length: tuple[float | None, int | None, int],
+    prompt_column: str,
 ) -> Page:
     """What keeps a run from being built is on the page as well."""
     # Other commands begin sooner without the engine.
-    from prompt_coevo.doors.columns import index_columns
+    from prompt_coevo.doors.columns import index_columns, require_column
     from prompt_coevo.doors.dry_run import Unsampled
     from prompt_coevo.engine.coevolution import Coevolution
     from prompt_coevo.preflight.page import Line, Page
@@ -86,6 +88,9 @@ def _page(
         settings = Settings(**sources)
         if rows is not None:
             topic = "questions"
+            if rows and isinstance(rows[0], dict):
+                require_column(prompt_column, rows[0], " (--prompt-column)")
+                rows = [_with_prompt(row, prompt_column) for row in rows]
             questions = index_columns(rows, settings)
             topic = "settings"
         engine = Coevolution.from_settings(
@@ -102,6 +107,10 @@ def _page(
     policy = Unsampled(questions, PolicyVersion)
     workload = Workload(len(questions), rollouts, epochs, steps, rows=questions.rows)
     return engine.preflight(policy, workload)
+
+
+def _with_prompt(row: Any, column: str) -> Any:
+    return {**row, "prompt": row[column]} if isinstance(row, dict) and column in row else row
 
 
 def _nested(values: Sequence[str]) -> dict[str, Any]:

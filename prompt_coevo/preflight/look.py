@@ -41,6 +41,10 @@ class Looking:
                 self.encode,
                 distill=may_distil(self.settings),
             )
+            for method in self.methods.values():
+                told = method.refuses(self.settings.section(method.section), policy)
+                if told is not None:
+                    yield Line("problem", "questions", f"{method.name}: {told}")
         if self.settings.preflight.reflection == "off":
             yield Line("note", "reflection", "not asked (preflight.reflection = off)")
         else:

@@ -15,6 +15,7 @@ from prompt_coevo.settings.section import Section
 if TYPE_CHECKING:
     from prompt_coevo.algorithms.all_settings import Settings
     from prompt_coevo.context import Context
+    from prompt_coevo.policy import Policy
 
 logger = logging.getLogger(PROJECT)
 
@@ -93,7 +94,8 @@ class Method:
     method runs. `provides` are the parts of a plan that it gives; two methods of a run must not give the
     same. `may_distil`: a prompt that is trained on may differ from the one rolled out. `columns` are those
     of the dataset that it reads, by the setting that names each. `estimate` says what it costs, `foresee`
-    what will become of it. `interface` is the version of the interface that it was written for.
+    what will become of it; `refuses` why a run would not begin with these questions, in a sentence.
+    `interface` is the version of the interface that it was written for.
     """
 
     name: str
@@ -104,6 +106,7 @@ class Method:
     columns: Callable[[Any], Mapping[str, str]] = lambda section: {}
     estimate: Callable[[Any, Workload], Cost | None] = lambda section, workload: None
     foresee: Callable[[Any, Workload], Foresight] = lambda section, workload: Foresight()
+    refuses: Callable[[Any, Policy], str | None] = lambda section, policy: None
     interface: int = INTERFACE
 
     def build(self, context: Context) -> object:

@@ -3,11 +3,18 @@
 from typing import Final
 
 from prompt_coevo.algorithms.hints.settings import HintSettings
+from prompt_coevo.policy import Policy
 from prompt_coevo.settings.method import Cost, Method, Workload
 
 
 def _estimate(section: HintSettings, workload: Workload) -> Cost:
     return Cost("in the whole run", 0, 0)
+
+
+def _refuses(section: HintSettings, policy: Policy) -> str | None:
+    from prompt_coevo.algorithms.hints.column import unusable  # settings are read before all else
+
+    return unusable(section, policy)
 
 
 METHOD: Final = Method(
@@ -18,4 +25,5 @@ METHOD: Final = Method(
     may_distil=True,
     columns=lambda section: {"hints.column": section.column},
     estimate=_estimate,
+    refuses=_refuses,
 )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from prompt_coevo.algorithms.hints.column import hint_of, is_answer, named, unusable
 from prompt_coevo.algorithms.hints.settings import HintSettings
 from prompt_coevo.algorithms.hints.staircase import Staircase
 from prompt_coevo.candidates.leaks import some_questions
@@ -26,7 +27,6 @@ from prompt_coevo.types import (
     Group,
     MemberPlan,
     OfRound,
-    Question,
 )
 
 logger = logging.getLogger(PROJECT)
@@ -49,26 +49,16 @@ class Hints:
     def coevo_train_begin(self, policy: Policy) -> None:
         """Raise DatasetError if the hints cannot help; look at 512 questions at most."""
         self._policy = policy
+        if (reason := unusable(self._settings, policy)) is not None:
+            raise DatasetError(reason)
         questions = some_questions(policy)
-        hints = [self._text(question) for question in questions]
-        where = f"the column {self._settings.column!r} (hints.column)"
-        if questions and not any(hints):
-            raise DatasetError(
-                f"{where} is empty in all {len(questions)} rows that were looked at; name a column with "
-                "solutions or hints"
-            )
-        told = [self._is_answer(*pair) for pair in zip(questions, hints, strict=True) if pair[1]]
-        if told and all(told):
-            raise DatasetError(
-                f"{where} holds the right answers themselves in all {len(told)} rows that were looked at, "
-                "so rollouts would copy them; name a column with solutions or hints"
-            )
-        if any(told):
+        told = sum(is_answer(one, hint_of(one, self._settings.column)) for one in questions)
+        if told:
             logger.warning(
                 "%s is the right answer itself in %d of %d rows; these questions get no hint",
-                where,
-                sum(told),
-                len(told),
+                named(self._settings.column),
+                told,
+                len(questions),
             )
 
     @hookimpl
@@ -96,22 +86,8 @@ class Hints:
         if self._policy is None:
             raise HostError("a round was planned before training began; call begin(policy) first")
         question = self._policy.question(question_id)
-        text = self._text(question)
-        return "" if self._is_answer(question, text) else text
-
-    def _text(self, question: Question) -> str:
-        text = question.columns.get(self._settings.column)
-        if not isinstance(text, str | None):
-            raise DatasetError(
-                f"the column {self._settings.column!r} of question {question.id!r} holds a "
-                f"{type(text).__name__}; hints.column must name one with texts"
-            )
-        return (text or "").strip()
-
-    @staticmethod
-    def _is_answer(question: Question, text: str) -> bool:
-        """Compare without case, further blanks and a last full stop: `Paris.` is `paris`."""
-        return _plain(text) == _plain(question.ground_truth or "")
+        text = hint_of(question, self._settings.column)
+        return "" if is_answer(question, text) else text
 
     @hookimpl
     def coevo_observe(self, groups: Sequence[Group]) -> None:

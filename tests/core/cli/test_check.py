@@ -185,3 +185,47 @@ def test_a_tokenizer_needs_its_package(data: Path) -> None:
     status, _, error = run("--data", data, "--tokenizer", "a-name")
     assert status != 0
     assert "pip install 'prompt-coevo[trl]'" in error or not error
+
+
+def quickstart_command(folder: Path) -> list[str]:
+    """The quick start's own line, for its own file, without asking a model."""
+    page = (PAGE.parent / "quickstart.md").read_text("utf-8")
+    (line,) = re.findall(r"^prompt-coevo check (.*)$", page, re.MULTILINE)
+    (row,) = set(re.findall(r'a line `(\{"question".*?\})`', page))
+    path = folder / "questions.jsonl"
+    path.write_text("".join(row.replace("...", f"{n}") + "\n" for n in range(3)))
+    return [
+        *line.replace("questions.jsonl", str(path)).split(),
+        *("--set", "preflight.reflection=off"),
+    ]
+
+
+def test_the_quick_starts_own_file(tmp_path: Path) -> None:
+    command = quickstart_command(tmp_path)
+    status, page, _ = run(*command)
+    assert status == 0, page
+    assert "3 questions in 1 shape" in page
+    command.remove("--prompt-column")
+    command.remove("question")
+    status, page, _ = run(*command)
+    assert status == 1
+    assert "no column 'prompt' (--prompt-column); it has: question, answer" in " ".join(
+        page.split()
+    )
+
+
+@pytest.mark.parametrize(
+    ("hint", "said"),
+    [("", "is empty in all 3 rows"), ("4.", "holds the right answers themselves"), (7, "an int")],
+)
+def test_a_column_of_hints_that_a_run_would_refuse(tmp_path: Path, hint: Any, said: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    rows = [{"prompt": f"{n}?", "answer": "4", "solution": hint} for n in range(3)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    status, page, _ = run("--data", path, "--set", "algorithms=hints")
+    assert status == 1
+    assert said.replace("an int", "holds a int") in " ".join(page.split())
+    path.write_text(
+        path.read_text().replace(f'"solution": {json.dumps(hint)}', '"solution": "2+2"')
+    )
+    assert run("--data", path, "--set", "algorithms=hints")[0] == 0
