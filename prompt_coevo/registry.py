@@ -129,6 +129,8 @@ def unknown(kind: Kind, chosen: Iterable[str], setting: str) -> Iterator[str]:
 def _no_such(kind: Kind, name: str, where: str) -> str:
     if (place := f"{kind}.{name}") in removed.NAMES:
         return f"{where}: {name} was removed: {removed.NAMES[place]}"
+    if kind == "methods" and name in METHOD_SETS:
+        return f'{where} stands for several in a flag; here, write "{",".join(METHOD_SETS[name])}"'
     known = names(kind)
     all_of_them = f"; known: {', '.join(known)}, or a place, module:attribute"
     return f"{where}: there is no such {_singular(kind)}{nearest(name, known, all_of_them)}"

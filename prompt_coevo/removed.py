@@ -64,7 +64,11 @@ HOOKS: Final[Mapping[str, str]] = {
 """By the hook's name."""
 
 NAMES: Final[Mapping[str, str]] = {
-    "retrievers.hybrid": "build an index with --kind hybrid, or copy docs/examples/hybrid_retriever.py"
+    "retrievers.hybrid": "build an index with --kind hybrid, or copy docs/examples/hybrid_retriever.py",
+    **dict.fromkeys(
+        ("likenesses.column", "likenesses.encoder"),
+        "name a function of yours as module:attribute, which compares questions by their texts and columns",
+    ),
 }
 """By the kind of component and its name, such as `retrievers.hybrid`."""
 
@@ -74,6 +78,11 @@ ENTRY_POINTS: Final[Mapping[str, str]] = {
 """By the group's name."""
 
 COMMANDS: Final[Mapping[str, str]] = {
-    "evolve": "to search for a prompt without training, hand the same task to gepa.optimize (docs/gepa.md)"
+    "evolve": "to search for a prompt without training, hand the same task to gepa.optimize (docs/gepa.md)",
+    "retrieval serve --max-head-kb": "put a proxy in front of the server (docs/retrieval.md)",
+    "retrieval build --option": (
+        "write a retriever of your own, which `retrieval serve --retriever NAME --option` serves"
+    ),
+    "demo --full": "name arms and seeds by --arms and --seeds",
 }
-"""By what follows `prompt-coevo`."""
+"""By what follows `prompt-coevo`: a command, or a command and its option."""

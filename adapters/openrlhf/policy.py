@@ -85,11 +85,10 @@ class OpenRLHFPolicy(DoorPolicy):
         if response is None or given is None:
             return aborted(assignment, version)
         text = late or self._decoded(response)
-        extra = response.get("extra_logs") or {}
+        extra, scores = response.get("extra_logs") or {}, response.get("scores")
         if self._reported is not None:
-            reward = self._reported.read(extra)
+            reward = self._reported.read({"reward": given, "scores": scores, **extra})
         else:
-            scores = response.get("scores")
             reward = _number(given if scores is None else scores)
         failed = float(extra.get(TOOL_ERROR, 0.0)) > 0
         return Rollout.scored(

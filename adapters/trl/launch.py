@@ -30,7 +30,7 @@ from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.doors.ranked_engine import RankedEngine
 from prompt_coevo.doors.ranks import Ranks
-from prompt_coevo.doors.success import deciding_function
+from prompt_coevo.doors.success import deciding_function, tell_choice
 from prompt_coevo.doors.trackers.texts import Texts, Writing
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
@@ -55,12 +55,17 @@ class CoevoCallback(TrainerCallback):
 
     def __init__(
         self,
-        trainer: Trainer,
+        trainer: Trainer | None = None,
         settings: GivenSettings = None,
         *,
         plugins: Mapping[str, object] | None = None,
         **values: object,
     ) -> None:
+        if trainer is None:
+            raise HostError(
+                "a CoevoCallback needs the trainer, so it cannot be among the trainer's own "
+                "callbacks=[...]; build the trainer first, then call attach(trainer, ...)"
+            )
         check_trainer(trainer)
         settings = settings_of(settings, values)
         decides = deciding_function(trainer.reward_func_names, settings.success)
@@ -90,6 +95,8 @@ class CoevoCallback(TrainerCallback):
                 initial_policy=getattr(trainer.model.config, "_name_or_path", ""),
                 plugins=plugins,
             )
+            names = trainer.reward_func_names
+            tell_choice(names, decides, settings.success, self.engine.desk.note)
         self._texts = Texts(self.engine) if self.engine is not None else None
         self._writing = Writing()
         engine = RankedEngine(self.engine, ranks)

@@ -32,7 +32,10 @@ OVER: Final = ("finished", "failure")
 
 
 class Success:
-    """The reward that decides, by the settings: VeRL's own, or a key of the reward's dictionary."""
+    """The reward that decides, by the settings: VeRL's own, or a key of the reward's dictionary.
+
+    `reward` is VeRL's own where the dictionary has no such key.
+    """
 
     def __init__(self, settings: SuccessSettings) -> None:
         self._settings = settings
@@ -41,7 +44,11 @@ class Success:
 
     def of(self, reward: float, extra: Mapping[str, Any] | None) -> float:
         """Return a rollout's deciding reward, from 0 to 1. Raises HostError, see `Reported`."""
-        found = reward if self._reported is None else self._reported.read(extra)
+        found = (
+            reward
+            if self._reported is None
+            else self._reported.read({"reward": reward, **(extra or {})})
+        )
         return scaled(found, self._settings)
 
 

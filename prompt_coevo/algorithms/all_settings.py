@@ -6,10 +6,9 @@ Sources, strongest first: constructor arguments, environment variables (`PROMPT_
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, TypeVar, cast
+from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
 from pydantic import (
     BaseModel,
@@ -28,13 +27,12 @@ from prompt_coevo.algorithms.inspo.settings import InspoSettings
 from prompt_coevo.algorithms.p2o.settings import P2OSettings
 from prompt_coevo.algorithms.stream.settings import StreamSettings
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.redact import looks_like_a_key
 from prompt_coevo.settings.gates import GateSettings
 from prompt_coevo.settings.method import Method, installed_methods, load_method, methods_of
 from prompt_coevo.settings.mistakes import Source, mistakes_of
 from prompt_coevo.settings.placement import PlacementSettings
 from prompt_coevo.settings.preflight import PreflightSettings
-from prompt_coevo.settings.reflection import ReflectionSettings
+from prompt_coevo.settings.reflection import ReflectionSettings, is_model_name
 from prompt_coevo.settings.section import Contradictions, Section, refuse_switch, tell
 from prompt_coevo.settings.sources import (
     ENV_PREFIX,
@@ -45,8 +43,6 @@ from prompt_coevo.settings.sources import (
 )
 from prompt_coevo.settings.success import SuccessSettings
 
-_MODEL_NAME: Final = re.compile(r"self|[a-z][a-z0-9_.-]{1,30}/\S+")
-_LIKE_A_KEY: Final = re.compile(r"(?=.*\d)[A-Za-z0-9]{20,}")
 S = TypeVar("S", bound=Section)
 M = TypeVar("M", bound=BaseModel)
 
@@ -364,16 +360,9 @@ def _read(read: Callable[[Any], dict[str, Any]], where: Any, found: list[str]) -
 
 
 def _with_sections(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Take a model's name in the place of the section `reflection` for its model: PROVIDER/NAME, or self.
-
-    Another text there may be a key, which must not be printed as a name.
-    """
+    """Take a model's name in the place of the section `reflection` for its model."""
     name = values.get("reflection")
-    if not isinstance(name, str) or not _MODEL_NAME.fullmatch(name):
-        return values
-    if looks_like_a_key(name) or any(_LIKE_A_KEY.fullmatch(part) for part in name.split("/")):
-        return values
-    return {**values, "reflection": {"model": name}}
+    return {**values, "reflection": {"model": name}} if is_model_name(name) else values
 
 
 def _first(name: str, *sources: Mapping[str, Any]) -> Any:

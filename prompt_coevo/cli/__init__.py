@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import typer
 
@@ -47,11 +48,22 @@ def _options(
 ) -> None: ...
 
 
+def _removed(arguments: Sequence[str]) -> str | None:
+    """Return which command, or option of one, of `removed.COMMANDS` is called."""
+    given = [one.partition("=")[0] for one in arguments]
+    for name in removed.COMMANDS:
+        *command, last = name.split()
+        rest = given[len(command) :]
+        if given[: len(command)] == command and last in (rest if last[0] == "-" else rest[:1]):
+            return name
+    return None
+
+
 def main() -> None:
     """Run the command line; a known error is one sentence and exit status 2."""
     try:
-        if (command := " ".join(sys.argv[1:2])) in removed.COMMANDS:
-            raise CoevoError(f"prompt-coevo {command} was removed: {removed.COMMANDS[command]}")
+        if (left := _removed(sys.argv[1:])) is not None:
+            raise CoevoError(f"prompt-coevo {left} was removed: {removed.COMMANDS[left]}")
         app()
     except CoevoError as error:
         # Late, for most commands need none of it. Servers and rewards are quoted: no key, no terminal code.

@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import Settings
+from prompt_coevo.settings.reflection import is_model_name
+from prompt_coevo.settings.sources import SUFFIXES
 
 GivenSettings: TypeAlias = Settings | Mapping[str, object] | str | Path | None
 
@@ -25,6 +27,12 @@ def settings_of(given: GivenSettings, values: Mapping[str, object]) -> Settings:
                 "give all settings as keywords"
             )
         return given
+    if isinstance(given, str) and Path(given).suffix not in SUFFIXES and not Path(given).exists():
+        name = given if is_model_name(given) else "openai/gpt-5"
+        raise SettingsError(
+            f"the settings are a text that is no file of them ({', '.join(SUFFIXES)}); to name the "
+            f'reflection model, write reflection="{name}"'
+        )
     if isinstance(given, str | Path):
         return Settings(**{"config_file": given, **values})
     if given is not None and not isinstance(given, Mapping):

@@ -6,7 +6,7 @@ import difflib
 import logging
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from prompt_coevo.errors import HostError, SettingsError
@@ -27,7 +27,7 @@ _OBVIOUS: Final = re.compile(
 def deciding_function(names: Sequence[str], settings: SuccessSettings) -> int | None:
     """Return which of a trainer's reward functions decides; None stands for their weighted sum.
 
-    Of several, with none named by `success.reward`, the one with an obvious name, which is logged. Raises
+    Of several, with none named by `success.reward`, the one with an obvious name (`tell_choice`). Raises
     SettingsError, with the names that there are, where none or several are it.
     """
     wanted = settings.reward
@@ -39,12 +39,6 @@ def deciding_function(names: Sequence[str], settings: SuccessSettings) -> int | 
     if wanted is None:
         found = [n for n, name in enumerate(names) if _OBVIOUS.fullmatch(_in_words(name))]
         if len(found) == 1:
-            logger.warning(
-                "of the reward functions %s, %s decides whether a rollout succeeded; to say so, or to "
-                "choose another, set success.reward",
-                listed,
-                names[found[0]],
-            )
             return found[0]
         if len(set(names)) < len(names):
             raise SettingsError(
@@ -67,6 +61,21 @@ def deciding_function(names: Sequence[str], settings: SuccessSettings) -> int | 
     hint = f"; did you mean {near[0]}?" if near else ""
     raise SettingsError(
         f"success.reward = {wanted!r} names no reward function; there are {listed}{hint}"
+    )
+
+
+def tell_choice(
+    names: Sequence[str], decides: int | None, settings: SuccessSettings, note: Callable[..., None]
+) -> None:
+    """Log which of several reward functions `deciding_function` chose by its name, and journal it."""
+    if settings.reward is not None or decides is None or len(names) == 1:
+        return
+    note("reward_chosen", reward=names[decides], among=list(names))
+    logger.warning(
+        "of the reward functions %s, %s decides whether a rollout succeeded; to say so, or to choose "
+        "another, set success.reward",
+        ", ".join(names),
+        names[decides],
     )
 
 

@@ -139,6 +139,8 @@ def _sentence(
     if first["type"] in ("model_type", "model_attributes_type", "dict_type") and len(problems) == 1:
         given = first["input"]
         got = f" (got {given!r})" if _is_showable(name, given) else ""
+        if name == "reflection" and isinstance(given, str):
+            got = ', or a model with its provider: reflection = "openai/gpt-5"'
         return f"{name} is a section: give it names and values{got}", []
     messages = [problem["msg"].removeprefix("Value error, ") for problem in problems]
     message = messages[0]

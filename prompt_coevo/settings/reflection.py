@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import Field, ImportString, SecretStr
 
@@ -12,8 +13,21 @@ from prompt_coevo.redact import looks_like_a_key, redact
 from prompt_coevo.registry import unknown
 from prompt_coevo.settings.section import Section
 
+_MODEL_NAME: Final = re.compile(r"self|[a-z][a-z0-9_.-]{1,30}/\S+")
+_LIKE_A_KEY: Final = re.compile(r"(?=.*\d)[A-Za-z0-9]{20,}")
 _OF_A_MODEL = {"temperature", "max_tokens"}
 _OF_A_REMOTE_MODEL = {"api_base", "api_key", "timeout_s", "total_timeout_s"}
+
+
+def is_model_name(text: object) -> bool:
+    """Whether a text in the place of settings names a model, PROVIDER/NAME or self.
+
+    Another one may be a key, which must not be printed as a name.
+    """
+    if not isinstance(text, str) or not _MODEL_NAME.fullmatch(text):
+        return False
+    parts = text.split("/")
+    return not looks_like_a_key(text) and not any(map(_LIKE_A_KEY.fullmatch, parts))
 
 
 class ReflectionSettings(Section):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -18,10 +19,13 @@ from prompt_coevo.registry import DISABLE_PLUGINS_VARIABLE, RETRIEVAL_TOKEN_VARI
 from prompt_coevo.removed import SETTINGS
 from prompt_coevo.settings.mistakes import did_you_mean, near_names
 from prompt_coevo.settings.presets import preset_text
+from prompt_coevo.settings.reflection import is_model_name
 
 ENV_PREFIX: Final = "PROMPT_COEVO_"
 AGENT_SECTION: Final = "search_agent"
 """What a preset or a settings file may say to the search agent, which has settings of its own."""
+SUFFIXES: Final = (".toml", ".yaml", ".yml")
+"""Of a settings file."""
 # These are read elsewhere.
 _NO_SETTINGS: Final = {DISABLE_PLUGINS_VARIABLE, RETRIEVAL_TOKEN_VARIABLE}
 
@@ -43,7 +47,7 @@ def read_agent(place: str | Path) -> dict[str, Any]:
     """
     if not isinstance(place, str | Path):
         raise SettingsError(f"preset must be a name or a path, but is a {type(place).__name__}")
-    is_file = Path(place).suffix in (".toml", ".yaml", ".yml")
+    is_file = Path(place).suffix in SUFFIXES
     values = _read_file(place) if is_file else tomllib.loads(preset_text(str(place)))
     section = values.get(AGENT_SECTION)
     if not isinstance(section, dict):
@@ -100,6 +104,8 @@ def read_environment(model: type[BaseSettings], found: list[str]) -> dict[str, A
     for name, value in source.env_vars.items():
         if not name.upper().startswith(ENV_PREFIX):
             continue
+        if name.upper() == f"{ENV_PREFIX}REFLECTION" and is_model_name(value):
+            value = json.dumps({"model": value})
         # One at a time, because the source stops at the first that it cannot read.
         source.env_vars = {name: value}
         try:

@@ -14,8 +14,9 @@ class SuccessSettings(Section):
 
     reward: str | None = None
     """TRL: the name of a reward function, or `sum` for the weighted sum. VeRL: a key of the reward's
-    dictionary, such as `acc`. OpenRLHF: a key of `extra_logs`. Default: the only reward function, or of
-    several the one with a name such as `accuracy_reward`; VeRL's reward; OpenRLHF's `scores`."""
+    dictionary, such as `acc`, or `reward`. OpenRLHF: a key of `extra_logs`, `scores` or `reward`.
+    Default: the only reward function, or of several the one with a name such as `accuracy_reward`;
+    VeRL's reward; OpenRLHF's `scores`."""
     low: float = Field(default=0.0)
     """The deciding reward of an answer that is wrong."""
     high: float = Field(default=1.0)

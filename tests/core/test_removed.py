@@ -58,9 +58,14 @@ def test_a_name(name: str) -> None:
 def test_a_command(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["prompt-coevo", name])
-    with pytest.raises(SystemExit):
-        main()
-    assert capsys.readouterr().err == (
-        f"error: prompt-coevo {name} was removed: {removed.COMMANDS[name]}\n"
-    )
+    *command, last = name.split()
+    calls = [[*command, last]]
+    if last.startswith("-"):
+        calls += [[*command, "FOLDER", f"{last}=3"], [*command, "--port", "9", last, "3"]]
+    for arguments in calls:
+        monkeypatch.setattr("sys.argv", ["prompt-coevo", *arguments])
+        with pytest.raises(SystemExit):
+            main()
+        assert capsys.readouterr().err == (
+            f"error: prompt-coevo {name} was removed: {removed.COMMANDS[name]}\n"
+        )

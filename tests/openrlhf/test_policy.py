@@ -30,11 +30,12 @@ def answer(reward: float | None) -> list[dict[str, Any]]:
 class Policy(policy.OpenRLHFPolicy):
     """What comes back follows from the question."""
 
-    def __init__(self) -> None:
+    def __init__(self, success: SuccessSettings | None = None) -> None:
         host = SimpleNamespace(args=SimpleNamespace(vllm=SimpleNamespace(enable_sleep=False)))
         engine = SimpleNamespace(policy_version=PolicyVersion(0, 3))
         dataset = SimpleNamespace(tokenizer=TOKENIZER)
-        super().__init__(host, dataset, None, weights.Weights(engine), None, SuccessSettings())
+        success = success or SuccessSettings()
+        super().__init__(host, dataset, None, weights.Weights(engine), None, success)
 
     def _sent(self, requests: Any, sampling: Any) -> list[Any]:
         return [(one.assignment, one.assignment.question_id) for one in requests]
@@ -63,3 +64,20 @@ def test_what_fails_or_has_no_reward_is_aborted_with_one_warning(
 def test_where_all_of_them_fail_the_search_ends() -> None:
     with pytest.raises(RolloutsFailed, match="none of 2 rollouts came back"):
         Policy().rollout(ASKED[:2])
+
+
+@pytest.mark.parametrize(
+    ("name", "extra", "found"),
+    [
+        (None, {}, 1.0),
+        ("scores", {}, 1.0),
+        ("reward", {}, 0.25),
+        ("acc", {"acc": 0.5}, 0.5),
+        ("reward", {"reward": 0.75}, 0.75),  # a key of extra_logs stays one
+    ],
+)
+def test_which_reward_decides(name: str | None, extra: dict[str, float], found: float) -> None:
+    (response,) = answer(0.25)
+    response |= {"scores": 1.0, "extra_logs": extra}
+    mine = Policy(SuccessSettings(reward=name))
+    assert mine.scored(Assignment("q"), response).reward == found

@@ -50,6 +50,10 @@ def test_a_path_is_a_file_of_settings(make_trainer: Any, tmp_path: Path, kind: A
         (None, {"method": "p2o"}, "unknown setting method; did you mean algorithms?"),
         (None, {"model": "openai/gpt-5"}, "unknown setting model; did you mean reflection.model?"),
         (None, {"reflection": "sk-abcdefgh1234567890abcd"}, "reflection is a section"),
+        ("openai/gpt-5", {}, 'write reflection="openai/gpt-5"'),
+        ("sk-abcdefgh1234567890abcd", {}, 'write reflection="openai/gpt-5"'),
+        (None, {"reflection": "gpt-5"}, 'with its provider: reflection = "openai/gpt-5"'),
+        (None, {"algorithms": "both"}, 'here, write "inspo,stream"'),
         (None, {"reflection": "0f9e8d7c6b5a49382716f5e4d3c2b1a0"}, "reflection is a section"),
     ],
 )
@@ -60,6 +64,14 @@ def test_what_is_wrong_is_one_sentence(
         attach(make_trainer(), given, **values)
     assert said in str(refused.value)
     assert "sk-abc" not in str(refused.value)
+
+
+def test_a_callback_among_the_trainers_own(make_trainer: Any) -> None:
+    """Made before the trainer, or by the trainer."""
+    with pytest.raises(HostError, match=r"cannot be among the trainer's own callbacks=\[\.\.\.\]"):
+        make_trainer(trainer_arguments={"callbacks": [CoevoCallback(reflection="openai/gpt-5")]})
+    with pytest.raises(HostError, match="build the trainer first, then call attach"):
+        make_trainer(trainer_arguments={"callbacks": [CoevoCallback]})
 
 
 def test_another_librarys_class_is_named_with_its_module(make_trainer: Any) -> None:

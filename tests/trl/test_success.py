@@ -55,8 +55,11 @@ def test_questions_are_hard_by_the_right_answer(
     trainer = make_trainer(**{**EPOCHS, **options, "num_train_epochs": 2})
     with caplog.at_level(logging.INFO, logger="prompt_coevo"):
         attach(trainer, OWN)
-    assert "decides whether a rollout succeeded" in caplog.text
+    assert caplog.text.count("decides whether a rollout succeeded") == 1
     trainer.train()
+    (chosen,) = [one for one in events(trainer) if one["event"] == "reward_chosen"]
+    assert chosen["reward"] in ("accuracy_reward", "correctness")
+    assert chosen["among"] == trainer.reward_func_names
     assert last(trainer, "hard_samples") > 0
     assert last(trainer, "reflection_calls") > 0
     assert last(trainer, "reward_untemplated") < 0.5  # the sum is 0.5 at least

@@ -11,6 +11,7 @@ from transfer_queue import KVBatchMeta
 
 from prompt_coevo.adapters.verl import harvest, policy
 from prompt_coevo.doors.policy import RolloutsFailed
+from prompt_coevo.settings.success import SuccessSettings
 from prompt_coevo.types import Assignment, PolicyVersion, RolloutRequest, Sampling
 
 
@@ -122,3 +123,17 @@ def test_rollouts_of_others_in_the_same_partition_are_left_alone(
     assert rows.keys == ["mine_0_0"]
     assert partition.cleared == ["mine", "failed"]
     assert looked == ["who lives?"]
+
+
+@pytest.mark.parametrize(
+    ("name", "extra", "found"),
+    [
+        (None, {"acc": 1.0}, 0.25),
+        ("reward", {"acc": 1.0}, 0.25),
+        ("reward", None, 0.25),
+        ("acc", {"acc": 1.0}, 1.0),
+        ("reward", {"reward": 0.75}, 0.75),
+    ],
+)
+def test_which_reward_decides(name: str | None, extra: Any, found: float) -> None:
+    assert harvest.Success(SuccessSettings(reward=name)).of(0.25, extra) == found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from prompt_coevo.algorithms.hard_questions.settings import Hardness, HardQuestionSettings
 from prompt_coevo.registry import unknown
@@ -63,16 +63,6 @@ class StreamSettings(HardQuestionSettings):
     @property
     def asks_in_background(self) -> bool:
         return True
-
-    @field_validator("likeness")
-    @classmethod
-    def _removed(cls, name: str) -> str:
-        if name in ("column", "encoder"):
-            raise ValueError(
-                f'"{name}" was removed: name a function of yours as module:attribute, which compares '
-                "questions by their texts and columns"
-            )
-        return name
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

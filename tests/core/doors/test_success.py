@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from prompt_coevo.doors.success import Reported, deciding_function, scaled
+from prompt_coevo.doors.success import Reported, deciding_function, scaled, tell_choice
 from prompt_coevo.errors import HostError, SettingsError
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.success import SuccessSettings
@@ -31,9 +31,22 @@ def test_the_only_function_decides_whatever_it_is_called() -> None:
     ],
 )
 def test_an_obvious_name_decides_and_is_logged(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    names, noted = ["think_format_reward", name], []
+
+    def note(event: str, **fields: object) -> None:
+        noted.append((event, fields))
+
     with caplog.at_level(logging.INFO, logger="prompt_coevo"):
-        assert deciding(["think_format_reward", name]) == 1
-    assert f"{name} decides whether a rollout succeeded" in caplog.text
+        assert deciding(names) == 1
+        tell_choice(names, 1, SuccessSettings(), note)
+        for told in (
+            (names, 1, SuccessSettings(reward=name)),
+            (names, None, SuccessSettings(reward="sum")),
+            ([name], 0, SuccessSettings()),
+        ):
+            tell_choice(*told, note)
+    assert caplog.text.count(f"{name} decides whether a rollout succeeded") == 1
+    assert noted == [("reward_chosen", {"reward": name, "among": names})]
 
 
 @pytest.mark.parametrize(

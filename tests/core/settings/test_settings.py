@@ -14,6 +14,35 @@ from prompt_coevo.settings import Settings, parse_section
 from prompt_coevo.settings.method import load_method
 
 
+@pytest.mark.parametrize(
+    ("value", "others", "found"),
+    [
+        ("openai/gpt-5", {}, {"model": "openai/gpt-5"}),
+        ("self", {}, {"model": "self"}),
+        ('{"model": "openai/gpt-5"}', {}, {"model": "openai/gpt-5"}),
+        ("openai/gpt-5", {"MAX_CALLS": "7"}, {"model": "openai/gpt-5", "max_calls": 7}),
+    ],
+)
+def test_a_model_in_the_place_of_a_sections_variable(
+    monkeypatch: pytest.MonkeyPatch, value: str, others: dict[str, str], found: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("PROMPT_COEVO_REFLECTION", value)
+    for name, one in others.items():
+        monkeypatch.setenv(f"PROMPT_COEVO_REFLECTION__{name}", one)
+    reflection = Settings().reflection
+    assert {name: getattr(reflection, name) for name in found} == found
+
+
+@pytest.mark.parametrize("value", ["gpt-5", "sk-abcdefgh1234567890abcd"])
+def test_a_variable_that_names_no_model_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("PROMPT_COEVO_REFLECTION", value)
+    with pytest.raises(SettingsError, match="PROMPT_COEVO_REFLECTION cannot be read") as refused:
+        Settings()
+    assert value not in str(refused.value)
+
+
 def test_the_default_method_is_the_stream_whose_questions_are_hard_until_solved_bare() -> None:
     settings = Settings()
     assert settings.algorithms == ("stream",)
@@ -91,7 +120,7 @@ def test_algorithms_can_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"stream": {"beam_width": 3}}, "unknown setting stream.beam_width; did you mean p2o.beam"),
         (
             {"stream": {"likeness": "column"}},
-            'stream.likeness "column" was removed: name a function',
+            "stream.likeness = 'column': column was removed: name a function",
         ),
         ({"stream": {"likeness": "wrods"}}, "there is no such likeness"),
         (
