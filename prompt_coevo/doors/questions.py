@@ -261,10 +261,11 @@ def _is_message(message: object) -> bool:
     if not isinstance(message, Mapping):
         return False
     content = message.get("content")
-    return content is None or isinstance(content, str) or _is_parts(content)
+    return content is None or isinstance(content, str) or is_parts(content)
 
 
-def _is_parts(content: object) -> bool:
+def is_parts(content: object) -> bool:
+    """Check that a message's content is a list of parts, such as texts and images."""
     if not isinstance(content, list):
         return False
     return all(

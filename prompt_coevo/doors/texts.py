@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from prompt_coevo.doors.questions import is_parts
 from prompt_coevo.placement import Message, question_text
 
 Completion: TypeAlias = str | Sequence[Message]
@@ -20,6 +21,10 @@ def completion_text(completion: Completion) -> str:
 
 
 def _content(message: Message) -> str:
-    if message.get("content") is None:
-        return ""
-    return question_text([{"role": "user", "content": message["content"]}])
+    """A message's text. A tool may have given any list, such as rows of a table: it is written as it prints."""
+    content = message.get("content")
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not is_parts(content):
+        return str(content)
+    return question_text([{"role": "user", "content": content}])

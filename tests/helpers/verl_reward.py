@@ -59,6 +59,19 @@ def distinct_words(
     return {"score": score, "acc": reward(solution_str, ground_truth)}
 
 
+def dapo(
+    data_source: str,
+    solution_str: str,
+    ground_truth: str,
+    extra_info: dict[str, Any] | None = None,
+    **_: Any,
+) -> dict[str, Any]:
+    """As VeRL's reward for DAPO: a score from -1 to 1 with a penalty for words, whether it is right, a text."""
+    right = reward(solution_str, ground_truth) == 1
+    words = len(set(solution_str.split()))
+    return {"score": (1 if right else -1) - words / 100, "acc": right, "pred": solution_str[:20]}
+
+
 def says_yes(
     data_source: str,
     solution_str: str,
