@@ -206,6 +206,13 @@ def openrlhf_vllm(session: nox.Session) -> None:
 
 
 @nox.session
+def unsloth(session: nox.Session) -> None:
+    """Scripts on the trainer that Unsloth writes: 2.5 GB, so it is no part of the test command."""
+    install(session, "unsloth")
+    session.run("pytest", "tests/unsloth", *session.posargs, env={"OMP_NUM_THREADS": "1"})
+
+
+@nox.session
 def package(session: nox.Session) -> None:
     """Wheel and source distribution, in dist/: built, looked into, and the wheel installed alone."""
     hashed(session, "package")

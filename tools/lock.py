@@ -25,7 +25,7 @@ OPTIONS = (
     *("--python-version", "3.11", "--generate-hashes", "--quiet"),
     *("--no-annotate", "--no-header", "--no-emit-index-url", "--no-emit-find-links"),
 )
-# What only builds of torch for CUDA need; the environments have the CPU's.
+# What only builds of torch for CUDA need, unless an environment asks for it; the environments have the CPU's.
 UNWANTED = re.compile(r"(torch|triton|nvidia-.*|cuda-.*)==")
 
 
@@ -42,7 +42,8 @@ def main(names: list[str], *, upgrade: bool) -> None:
         found = compiled(packages, extras, known, *where, without=without)
         alone = environment.get("without_requirements", [])
         found += compiled(alone, [], known, *where, "--no-deps")
-        old.write_text(MADE + "".join(wanted(found)), "utf-8", newline="\n")
+        asked = {*packages, *alone} - {"torch"}
+        old.write_text(MADE + "".join(wanted(found, asked)), "utf-8", newline="\n")
         print(f"{old.relative_to(ROOT)}: {len(found)} packages")
 
 
@@ -76,8 +77,10 @@ def run(command: list[Any]) -> None:
         subprocess.run([*command, "--torch-backend", "cpu"], check=True)
 
 
-def wanted(found: list[str]) -> list[str]:
-    return sorted(text for text in found if not UNWANTED.match(text))
+def wanted(found: list[str], asked: set[str]) -> list[str]:
+    return sorted(
+        text for text in found if text.partition("==")[0] in asked or not UNWANTED.match(text)
+    )
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ def _for_a_small_machine(init: Callable[..., None]) -> Callable[..., None]:
 @contextmanager
 def _scripted(said: Said, ran: Ran) -> Iterator[None]:
     calls = iter(range(sys.maxsize))
-    train = Trainer.train
+    init = Trainer.__init__
 
     def generate(model: Any, input_ids: torch.Tensor, **_: Any) -> torch.Tensor:
         tokenizer, call = ran.trainer.processing_class, next(calls)
@@ -146,13 +146,13 @@ def _scripted(said: Said, ran: Ran) -> Iterator[None]:
         completions = tokenizer(texts, padding=True, padding_side="right", return_tensors="pt")
         return torch.cat([input_ids, completions["input_ids"]], dim=1)
 
-    def recorded(trainer: Any, *args: Any, **kwargs: Any) -> Any:
+    def recorded(trainer: Any, *args: Any, **kwargs: Any) -> None:
         ran.trainer = trainer
-        return train(trainer, *args, **kwargs)
+        init(trainer, *args, **kwargs)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(GenerationMixin, "generate", generate)
-        patch.setattr(Trainer, "train", recorded)
+        patch.setattr(Trainer, "__init__", recorded)
         yield
 
 

@@ -1,0 +1,9 @@
+"""For the tests of Unsloth's trainer, in an environment of their own."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+collect_ignore_glob: list[str] = []
+if find_spec("unsloth_zoo") is None:
+    collect_ignore_glob = ["test_*.py"]
