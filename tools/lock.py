@@ -25,7 +25,7 @@ OPTIONS = (
     *("--python-version", "3.11", "--generate-hashes", "--quiet"),
     *("--no-annotate", "--no-header", "--no-emit-index-url", "--no-emit-find-links"),
 )
-# What only builds of torch for CUDA need, unless an environment asks for it; the environments have the CPU's.
+# What only builds of torch for CUDA need; the environments have the CPU's, triton where they ask for it.
 UNWANTED = re.compile(r"(torch|triton|nvidia-.*|cuda-.*)==")
 
 

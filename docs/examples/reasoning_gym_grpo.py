@@ -6,8 +6,8 @@
     python docs/examples/reasoning_gym_grpo.py --families chain_sum game_of_life --questions 500 \
         --model Qwen/Qwen3-0.6B --reflection_model openai/gpt-5 --output_dir out --num_train_epochs 5
 
-All options of TRL's GRPOConfig can follow. Most verifiers give partial credit; only a score of 1 is a success
-(`stream.solved_at`), so a family where any answer gets .9 has hard questions, too.
+All options of TRL's GRPOConfig can follow. Most verifiers give partial credit. Only a score of 1 is a
+success (`stream.solved_at`), so a family where any answer gets .9 has hard questions, too.
 """
 
 from dataclasses import dataclass, field

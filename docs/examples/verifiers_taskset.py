@@ -6,8 +6,8 @@
     python docs/examples/verifiers_taskset.py --taskset addition_v1 --truth answer \
         --model Qwen/Qwen3-0.6B --reflection_model openai/gpt-5 --output_dir out --num_train_epochs 5
 
-All options of TRL's GRPOConfig can follow. `taskset` is an installed package or a module that Python finds. It is
-for tasks of a single turn whose rewards need no container; multi-turn ones need verifiers' own harness.
+All options of TRL's GRPOConfig can follow. `taskset` is an installed package or a module that Python finds.
+This is for tasks of a single turn whose rewards need no container; others need verifiers' own harness.
 """
 
 from dataclasses import dataclass

@@ -21,7 +21,7 @@ def completion_text(completion: Completion) -> str:
 
 
 def _content(message: Message) -> str:
-    """A message's text. A tool may have given any list, such as rows of a table: it is written as it prints."""
+    """A message's text. A list that a tool gave, such as rows of a table, is written as it prints."""
     content = message.get("content")
     if content is None or isinstance(content, str):
         return content or ""

@@ -150,7 +150,7 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 INSTALLING = (
     *("sbom", "core", "trl", "verl", "openrlhf", "vllm", "verl_vllm", "openrlhf_vllm"),
-    *("package", "extras", "demo", "bench"),
+    *("package", "extras", "demo", "bench", "unsloth"),
 )
 
 

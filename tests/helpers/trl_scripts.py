@@ -1,9 +1,9 @@
 """Scripts as people have them, run in this process on a CPU: as they are, and with a line of ours added.
 
 The folder that they run in is laid out like the hub, so that names of models and datasets are paths. The
-trainers' configs get values for a small machine where a script gives none. What is sampled is scripted and does
-not depend on the prompt: so a run with templates ends with the weights of the bare script, or its loss is
-not the trainer's own.
+trainers' configs get values for a small machine where a script gives none. What is sampled is scripted and
+does not depend on the prompt: so a run with templates ends with the weights of the bare script, or its loss
+is not the trainer's own.
 """
 
 from __future__ import annotations
@@ -157,8 +157,8 @@ def _scripted(said: Said, ran: Ran) -> Iterator[None]:
 
 
 def check_that_it_works(without: str, with_ours: str, **options: Any) -> Ran:
-    """Questions are hard, the model is asked, templates are placed where a message has them, and the weights at
-    the end are those of the script as it was."""
+    """Questions are hard, the model is asked, templates are placed where a message has them, and the
+    weights at the end are those of the script as it was."""
     bare, ran = run_script(without, **options), run_script(with_ours, **options)
     assert max(ran.metric("hard_samples")) > 0
     assert ran.metric("reflection_calls")[-1] > 0

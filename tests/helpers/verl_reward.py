@@ -66,7 +66,7 @@ def dapo(
     extra_info: dict[str, Any] | None = None,
     **_: Any,
 ) -> dict[str, Any]:
-    """As VeRL's reward for DAPO: a score from -1 to 1 with a penalty for words, whether it is right, a text."""
+    """As VeRL's reward for DAPO: a score from -1 to 1 less a penalty, whether it is right, a text."""
     right = reward(solution_str, ground_truth) == 1
     words = len(set(solution_str.split()))
     return {"score": (1 if right else -1) - words / 100, "acc": right, "pred": solution_str[:20]}

@@ -1,4 +1,4 @@
-"""A script as people have it: a reward file with a shaped reward, and whether the answer is right in `extra_logs`.
+"""A reward file as people have it: a shaped reward, and whether the answer is right in `extra_logs`.
 
 Stand-ins: vLLM, flash-attn, the device, and the reflection model's HTTP server.
 """

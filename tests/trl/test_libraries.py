@@ -1,4 +1,4 @@
-"""Libraries that people bring questions from: docs/examples for reasoning-gym and verifiers, as they stand."""
+"""Libraries that questions come from: docs/examples for reasoning-gym and verifiers, as they stand."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 import reasoning_gym
 
 from helpers.documented import ROOT
-from helpers.trl_scripts import SMALL, Ran, Said, check_that_it_works, run_script
+from helpers.trl_scripts import SMALL, Ran, Said, check_that_it_works
 
 EXAMPLES = ROOT / "docs" / "examples"
 QUESTIONS = 8
 SEED = 42  # the trainer's default
-TASKSET = '''
+TASKSET = """
 import verifiers.v1 as vf
 
 class Data(vf.TaskData):
@@ -39,7 +39,7 @@ class Sums(vf.Taskset[Task, Config]):
             yield Task(Data(prompt=f"What is {n} and {7 - n}?", answer=7), self.config.task)
 
 __all__ = ["Sums"]
-'''
+"""
 
 pytestmark = pytest.mark.usefixtures("as_on_the_hub")
 
@@ -64,7 +64,9 @@ def run_example(name: str, arguments: dict[str, object], said: Said) -> Ran:
 
 def another_answer(family: str) -> Said:
     """The answer to another question of the family, or none: partial credit, and never a success."""
-    answer = reasoning_gym.create_dataset(family, size=QUESTIONS + 1, seed=SEED)[QUESTIONS]["answer"]
+    answer = reasoning_gym.create_dataset(family, size=QUESTIONS + 1, seed=SEED)[QUESTIONS][
+        "answer"
+    ]
     return lambda call, row: "I do not know" if row % 4 == 3 else f"<answer>{answer}</answer>"
 
 

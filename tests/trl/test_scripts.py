@@ -1,7 +1,7 @@
 """TRL's documented scripts with one line added: they work as meant, or say in a sentence what to do.
 
-The scripts are in `tests/trl/scripts`, in the shape of TRL's pages and examples; two come with its wheel. See
-`helpers.trl_scripts` for what is local and what is scripted.
+The scripts are in `tests/trl/scripts`, in the shape of TRL's pages and examples; two come with its wheel.
+See `helpers.trl_scripts` for what is local and what is scripted.
 """
 
 from __future__ import annotations

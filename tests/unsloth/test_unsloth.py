@@ -1,7 +1,8 @@
-"""A script on the trainer that Unsloth writes: `python dev.py nox -s unsloth`, which is no part of the test command.
+"""A script on the trainer that Unsloth writes: `python dev.py nox -s unsloth`, no part of the test command.
 
-Unsloth's models and kernels need a GPU. On a CPU its import works, and so does the trainer that it generates from
-TRL's, on a plain model; what switches the model between training and inference has nothing to do there.
+Unsloth's models and kernels need a GPU. On a CPU its import works, and so does the trainer that it
+generates from TRL's, on a plain model; what switches a model between training and inference does nothing
+there.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A script as people have it: DAPO's settings, and a reward that is a dictionary with `acc` beside a score from
--1 to 1 that counts words.
+"""A run as people have it: DAPO's settings, and a reward that is a dictionary with `acc` beside a score
+from -1 to 1 that counts words.
 
 Stand-ins: platform, rollout server, and the reflection model's HTTP server.
 """

@@ -1,4 +1,4 @@
-"""In the shape of TRL's examples/scripts/grpo_agent.py: a tool, and three rewards of which one goes from -1 to .6."""
+"""In the shape of TRL's examples/scripts/grpo_agent.py: a tool, and a reward from -1 to .6 beside two."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""In the shape of TRL's examples/scripts/openenv/wordle.py: many rows of one prompt, the game is in `reset`."""
+"""In the shape of TRL's examples/scripts/openenv/wordle.py: rows of one prompt, the game is in `reset`."""
 
 import random
 

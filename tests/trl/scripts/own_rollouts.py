@@ -11,7 +11,10 @@ def rollout_func(prompts, trainer):
     prompt_ids, completion_ids = [], []
     for prompt in prompts:
         ids = tokenizer.apply_chat_template(
-            prompt, add_generation_prompt=True, return_dict=False, chat_template=trainer.chat_template
+            prompt,
+            add_generation_prompt=True,
+            return_dict=False,
+            chat_template=trainer.chat_template,
         )
         with torch.no_grad():
             whole = trainer.model.generate(

@@ -1,5 +1,5 @@
-"""In the shape of "Reward completions based on a reference" and "Logging extra columns and metrics" on TRL's
-page "GRPO Trainer": prompts are texts."""
+"""In the shape of "Reward completions based on a reference" and "Logging extra columns and metrics" on
+TRL's page "GRPO Trainer": prompts are texts."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""In the shape of TRL's examples/scripts/rloo.py and gspo.py: a system message, two rewards, LoRA, an evaluation."""
+"""In the shape of TRL's examples/scripts/rloo.py and gspo.py: two rewards, LoRA, an evaluation."""
 
 from datasets import load_dataset
 from peft import LoraConfig

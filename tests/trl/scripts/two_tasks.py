@@ -1,4 +1,4 @@
-"""In the shape of "Multi-task reward functions" on TRL's page "GRPO Trainer": each reward is for some rows."""
+"""In the shape of "Multi-task reward functions" on TRL's page "GRPO Trainer": a reward for some rows."""
 
 from datasets import Dataset
 from trl import GRPOTrainer
