@@ -16,6 +16,7 @@ os.environ.update(
     UNSLOTH_DISABLE_STATISTICS="1",
     UNSLOTH_COMPILE_LOCATION=tempfile.mkdtemp(prefix="unsloth"),
     UNSLOTH_ALLOW_CPU="1",
+    TORCHDYNAMO_DISABLE="1",  # minutes of compiling for a model of one layer
 )
 
 from prompt_coevo.adapters.trl import attach  # isort: skip  # before Unsloth: the order must not matter

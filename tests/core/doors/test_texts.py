@@ -7,6 +7,7 @@ import pytest
 from prompt_coevo.doors.texts import completion_text
 
 CALL = {"role": "assistant", "content": None}
+CALLED = "assistant: \ntool: ["
 PARTS = {
     "role": "tool",
     "content": [{"type": "text", "text": "found"}, {"type": "text", "text": "it"}],
@@ -19,6 +20,9 @@ PARTS = {
         ("plain", "plain"),
         ([{"role": "assistant", "content": "one"}], "one"),
         ([CALL], ""),
+        ([CALL, {"role": "tool", "content": [("a", 1)]}], "assistant: \ntool: [('a', 1)]"),
+        ([CALL, {"role": "tool", "content": [{"type": "gene"}, 2]}], CALLED + "{'type': 'gene'}, 2]"),
+        ([CALL, {"role": "tool", "content": [{"type": "text"}]}], CALLED + "{'type': 'text'}]"),
         (
             [CALL, PARTS, {"role": "assistant", "content": "42"}],
             "assistant: \ntool: found\nit\nassistant: 42",
