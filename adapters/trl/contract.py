@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import torch
+import trl
 from trl import GRPOTrainer
 
 from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Ids, Trainer
@@ -128,7 +129,8 @@ def _draws_at_random(model: torch.nn.Module) -> bool:
 
 
 def _is_grpo(trainer: Trainer) -> bool:
-    return isinstance(trainer, GRPOTrainer)
+    # As in `check_trainer`: Unsloth puts a class of its own into `trl`.
+    return isinstance(trainer, (GRPOTrainer, trl.GRPOTrainer))
 
 
 def _drifted(trainer: Trainer, what: str) -> HostError:

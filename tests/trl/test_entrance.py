@@ -12,6 +12,7 @@ import trl
 from helpers.trl_runs import EPOCHS, know_all
 from helpers.trl_world import score
 from prompt_coevo.adapters.trl import CoevoCallback, attach
+from prompt_coevo.adapters.trl.contract import check_names
 from prompt_coevo.errors import HostError, SettingsError
 from prompt_coevo.settings import Settings
 
@@ -93,6 +94,10 @@ def test_a_class_that_took_trls_place_since_is_trls(
     monkeypatch.setattr(trl, "GRPOTrainer", copy)
     trainer.__class__ = copy
     attach(trainer, reflection="openai/gpt-5", **OWN)
+    check_names(trainer)
+    del trainer.rollout_func  # which RLOOTrainer has not
+    with pytest.raises(HostError, match="has no rollout_func"):
+        check_names(trainer)
 
 
 def test_totals_in_the_log_are_totals(make_trainer: Any) -> None:
