@@ -24,6 +24,7 @@ pytestmark = [
 ]
 NO_TRUTH = f"{LINE}, ground_truth_column=None"
 SIX_TENTHS = f'{LINE}, success={{"low": -1.0, "high": 0.6}}'
+UNKNOWN = "what an environment asks is known after its reset\\(\\) alone"
 CALL = '<tool_call>\n{"name": "look_up", "arguments": {"sql_command": "SELECT 1"}}\n</tool_call>'
 
 
@@ -79,6 +80,9 @@ def test_the_scripts_of_the_wheel_work(module: Any) -> None:
     [
         ("longer", "set ground_truth_column to the one with the right answer, or to null"),
         ("two_tasks", r"\(math_reward_func, coding_reward_func\), and none is named"),
+        ("environment", UNKNOWN),
+        ("one_prompt", UNKNOWN),
+        ("routing", UNKNOWN),
     ],
 )
 def test_is_refused_before_training(name: str, said: str) -> None:
