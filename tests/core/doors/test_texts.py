@@ -21,7 +21,10 @@ PARTS = {
         ([{"role": "assistant", "content": "one"}], "one"),
         ([CALL], ""),
         ([CALL, {"role": "tool", "content": [("a", 1)]}], "assistant: \ntool: [('a', 1)]"),
-        ([CALL, {"role": "tool", "content": [{"type": "gene"}, 2]}], CALLED + "{'type': 'gene'}, 2]"),
+        (
+            [CALL, {"role": "tool", "content": [{"type": "gene"}, 2]}],
+            CALLED + "{'type': 'gene'}, 2]",
+        ),
         ([CALL, {"role": "tool", "content": [{"type": "text"}]}], CALLED + "{'type': 'text'}]"),
         (
             [CALL, PARTS, {"role": "assistant", "content": "42"}],
