@@ -107,12 +107,21 @@ def one_run(case: str, seed: int) -> dict[str, Any]:
         "seed": seed,
         "verdict": _word(effect),
         "effect": effect,
+        "groups": _groups(engine),
         "truth": _mean(_right(policy, world) - _right(alone, world), words),
         "truth_all_hard": _mean(_right(policy, world) - _right(alone, world), world.kinds == 2),
         "hard": metrics.get("coevo/hard_so_far"),
         "solved": metrics.get("coevo/hard_solved_since"),
         "cpu_seconds": round(time.process_time() - began, 1),
     }
+
+
+def _groups(engine: Coevolution | None) -> list[list[float]] | None:
+    """Of the questions that may have templates, and of the comparison group: mean success and groups."""
+    plugin: Any = engine.desk.plugins._manager.get_plugin("stream") if engine else None
+    compared = plugin._verdict.compared if plugin else None
+    sides = (compared.used, compared.never) if compared else ()
+    return [list(one) for one in sides if one] or None
 
 
 def _word(effect: Sequence[float | None]) -> str:

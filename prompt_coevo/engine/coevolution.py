@@ -18,6 +18,7 @@ from prompt_coevo.engine.early_signs import EarlySigns
 from prompt_coevo.engine.identity import Dataset, RunIdentity, digest_of
 from prompt_coevo.engine.journal import FORMAT
 from prompt_coevo.engine.metrics import Metrics
+from prompt_coevo.engine.opening import say_what_was_lost, say_what_was_there
 from prompt_coevo.engine.planning import Planner, check_claims
 from prompt_coevo.engine.reply_signs import ReplySigns
 from prompt_coevo.engine.rounds import OpenRounds
@@ -152,7 +153,7 @@ class Coevolution:
         if not self._under_way:
             self._open_ledger()
             self._note_run("run_begins")
-            self._say_what_was_there()
+            say_what_was_there(self.desk)
         elif self._ended:  # the host trains a second time
             digest = self.desk.identity.digest
             self.desk.ledger.go_on(digest, continues=digest)
@@ -346,24 +347,7 @@ class Coevolution:
     ) -> None:
         ledger, run = self.desk.ledger, self.desk.identity.digest
         ledger.open(run, continues=continues, since=since, under_way=under_way)
-        if ledger.lost or ledger.damaged:
-            self.desk.note("ledger_opened", lost=ledger.lost, damaged=ledger.damaged)
-            logger.warning(
-                "%d calls to the reflection model were under way when this run ended last, and count as "
-                "the most that they can have cost; %d lines of the ledger of calls are damaged",
-                ledger.lost,
-                ledger.damaged,
-            )
-
-    def _say_what_was_there(self) -> None:
-        """Warn of a folder that another experiment has written into: its lines stay in the files."""
-        if self.desk.ledger.after_another_run:
-            self.desk.note("folder_of_another_run")
-            logger.warning(
-                "%s has the files of an earlier run with another dataset, method or seed, and this one is "
-                "written behind it; give the trainer another output directory to keep them apart",
-                self.desk.folder,
-            )
+        say_what_was_lost(self.desk)
 
     def _note_run(self, event: str, **fields: Any) -> None:
         run = self.desk.identity

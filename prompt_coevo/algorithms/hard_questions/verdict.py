@@ -13,20 +13,21 @@ from prompt_coevo.types import Summary
 
 Word: TypeAlias = Literal["helped", "cannot be told", "did harm"]
 
-_Z: Final = NormalDist().inv_cdf(0.975)
+_Z: Final = NormalDist().inv_cdf(0.99)
+"""Of 98 %: with 95 % one in eleven runs with a teacher of random words got a verdict."""
 _TEMPLATES: Final = 3
 _LONGEST: Final = 120
 
 
 class Interval(NamedTuple):
-    """A number with the ends of its 95 % interval."""
+    """A number with the ends of its 98 % interval."""
 
     value: float
     low: float
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:+.2f} (95 %: {self.low:+.2f} to {self.high:+.2f})"
+        return f"{self.value:+.2f} (98 %: {self.low:+.2f} to {self.high:+.2f})"
 
 
 class Shares(NamedTuple):

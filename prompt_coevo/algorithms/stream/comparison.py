@@ -17,7 +17,7 @@ from prompt_coevo.rng import counter_rng
 
 logger = logging.getLogger(PROJECT)
 
-LEAST_GROUPS: Final = 300
+LEAST_GROUPS: Final = 400
 """Groups of like hard questions from which `auto` keeps a comparison group (docs/report.md says why)."""
 _SHARE: Final = 0.1
 _ALIKE: Final = 0.5

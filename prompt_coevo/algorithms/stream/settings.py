@@ -45,7 +45,7 @@ class StreamSettings(HardQuestionSettings):
     learns nothing from templates without it, one of two epochs little."""
     comparison: float | Literal["auto"] = "auto"
     """The share of the groups of like hard questions that never have a template, so that the run's end can
-    say whether templates helped; 0 is none. `auto` is 0.1 from 300 such groups on, else 0."""
+    say whether templates helped; 0 is none. `auto` is 0.1 from 400 such groups on, else 0."""
     library_size: int = Field(default=256, ge=1)
     """Templates in use, at most."""
     likeness: str = "words"

@@ -37,7 +37,8 @@ def test_a_run_that_may_come_to_something(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_one_that_will_not(capsys: pytest.CaptureFixture[str]) -> None:
-    found = prepared(Workload(questions=4, group_size=4, epochs=1.0, steps=4))
+    one_epoch = Workload(questions=4, group_size=4, epochs=1.0, steps=4)
+    found = prepared(one_epoch, stream={"first_sight": False})
     assert status(lambda: found) == 1
     assert "no template will ever be used, because" in " ".join(capsys.readouterr().out.split())
 

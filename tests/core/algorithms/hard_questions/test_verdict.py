@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from prompt_coevo.algorithms.hard_questions import verdict as verdicts
 from prompt_coevo.algorithms.hard_questions.outcomes import Outcomes
 from prompt_coevo.algorithms.hard_questions.repeated_answers import RepeatedAnswers
 from prompt_coevo.algorithms.hard_questions.verdict import (
@@ -43,8 +44,13 @@ def group(name: str, bare: Sequence[float], templated: Sequence[float] = ()) -> 
     ],
 )
 def test_the_interval_is_newcombes(
-    one: tuple[int, int], other: tuple[int, int], low: float, high: float
+    one: tuple[int, int],
+    other: tuple[int, int],
+    low: float,
+    high: float,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(verdicts, "_Z", 1.959964)  # his are of 95 %
     found = difference(Shares(one[0] / one[1], one[1]), Shares(other[0] / other[1], other[1]))
     assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
 
