@@ -61,6 +61,8 @@ class Desk:
         self.ledger = Ledger(folder / "calls.jsonl" if folder else None)
         self.policy_version = PolicyVersion()
         self.workload: Workload | None = None
+        self.early_said: list[str] = []
+        """Early signs, which the last lines say again."""
         self.early_end: str | None = None
         """The first early sign of a run that such signs end."""
         self.resumed_step: int | None = None
@@ -135,6 +137,7 @@ class Desk:
     def warn_early(self, sign: str, sentence: str) -> None:
         logger.warning("%s", sentence)
         self.note("early_sign", sign=sign, reason=sentence)
+        self.early_said.append(sentence)
         if self.settings.early_signs == "stop" and self.early_end is None:
             self.early_end = sentence
 

@@ -29,7 +29,9 @@ def tell_what_came_of_it(desk: Desk, rounds: OpenRounds) -> None:
     forgotten = _never_called(desk, rounds)
     text = "; ".join([*forgotten, *(f"{name}: {one.text}" for name, one in told), *failures])
     for_nothing = bool(forgotten) or any(one.for_nothing for _, one in told)
-    lines = [*(line for _, one in told for line in one.lines), *_cost(desk)]
+    lines = [*(line for _, one in told for line in one.lines), *desk.early_said, *_cost(desk)]
+    if desk.folder is not None:
+        lines.append(f"see more: prompt-coevo report {desk.folder.parent}")
     findings = {name: dict(one.findings) for name, one in told if one.findings is not None}
     desk.note("summary", text=text, for_nothing=for_nothing, lines=lines, findings=findings)
     _say([in_a_line(one, _LONGEST) for one in (text, *lines)], for_nothing=for_nothing)
@@ -62,7 +64,8 @@ def _cost(desk: Desk) -> list[str]:
     told = f"the reflection model took {int(totals['calls'])} calls"
     tokens_in, tokens_out = int(totals["prompt_tokens"]), int(totals["completion_tokens"])
     if tokens_in:  # nobody counts those of a function
-        told += f", {tokens_in} tokens in and {tokens_out} out, ${totals['usd']:.4f}"
+        price = f"${totals['usd']:.4f}" if totals["usd"] else "at an unknown price"
+        told += f", {tokens_in} tokens in and {tokens_out} out, {price}"
     return [told]
 
 

@@ -22,12 +22,17 @@ class Fold(Lineage):
     """Takes all events; those that nothing here knows are noted as they stand."""
 
     def result(self) -> Run:
-        """Return the run. Raises RunError if nothing was readable."""
+        """Return the run, or the one before it if no step of it has ended: a start may be refused.
+
+        Raises RunError if nothing was readable.
+        """
         if not self.run.events:
             raise RunError(
                 f"the journal in {self.run.folder} holds no event that can be read "
                 f"({self.run.damaged} damaged lines); was the run killed as it began?"
             )
+        if not self.run.steps and self.before is not None:
+            return self.before
         return self.run
 
     def _on_training_ended(self, event: Fields) -> None:

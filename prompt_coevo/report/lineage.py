@@ -7,6 +7,7 @@ adds the rest for the report.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from prompt_coevo.engine.journal import FORMAT
@@ -30,7 +31,7 @@ from prompt_coevo.types import EMPTY_TEMPLATE
 
 _KEPT: Final = "begun", "last", "attempts", "events", "damaged", "lost", "calls", "requests"
 """Of a run when another one begins in its folder."""
-_UNDATED: Final = frozenset({"gap", "text"})
+_UNDATED: Final = frozenset({"gap", "text", "reward_chosen"})
 
 
 class _Dated(Protocol):
@@ -47,6 +48,8 @@ class Lineage:
 
     def __init__(self, folder: object = "") -> None:
         self.run = Run(str(folder))
+        self.before: Run | None = None
+        """The latest run in the folder that trained, where another one began in it."""
         self._texts: dict[str, str] = {}
         self._saved: dict[int, int] = {}
         """Which event says that a step's state was saved."""
@@ -62,8 +65,11 @@ class Lineage:
             return False
         self.run.events += 1
         fields = Fields(event, self.run.events)
+        last = self.run.last
         if name not in _UNDATED:
             self.run.last = fields.at
+        if name == "run_begins" and self.run.steps:
+            self.before = replace(self.run, last=last)
         handle = getattr(self, f"_on_{name}", self._on_other)
         try:
             handle(fields)

@@ -15,8 +15,10 @@ Word: TypeAlias = Literal["helped", "cannot be told", "did harm"]
 
 _Z: Final = NormalDist().inv_cdf(0.99)
 """Of 98 %: with 95 % one in eleven runs with a teacher of random words got a verdict."""
+_FEWEST: Final = 10
 _TEMPLATES: Final = 3
 _LONGEST: Final = 120
+_BOUND: Final = "; a lower bound, because what is learned on one question serves those like it"
 
 
 class Interval(NamedTuple):
@@ -61,10 +63,10 @@ def difference(one: Shares, other: Shares) -> Interval:
 
 
 def mean_gain(gains: Sequence[float]) -> Interval | None:
-    """Return the mean over questions with a normal interval; None of fewer than two."""
-    if len(gains) < 2:
+    """Return the mean over questions with a normal interval; None of few, or where all are the same."""
+    if len(gains) < _FEWEST or not (spread := stdev(gains)):
         return None
-    mean, half = fmean(gains), _Z * stdev(gains) / math.sqrt(len(gains))
+    mean, half = fmean(gains), _Z * spread / math.sqrt(len(gains))
     return Interval(mean, mean - half, mean + half)
 
 
@@ -120,17 +122,17 @@ class Verdict:
         return (
             f"{told}: without a template hard questions succeed at {used.mean:.2f} now, those of the "
             f"comparison group, which never had one, at {never.mean:.2f}: {effect}, over {used.groups} and "
-            f"{never.groups} groups of like questions; a lower bound, because what is learned on one "
-            "question serves those like it"
+            f"{never.groups} groups of like questions{_BOUND if self.word == 'helped' else ''}"
         )
 
     def lines(self) -> Iterator[str]:
         """Yield the numbers, a sentence each."""
         solved = self.outcomes.solved()
         held = self.outcomes.held_for(solved, self.step)
+        since = f" (for {held:.0f} updates, in the median)" if solved else ""
         yield (
-            f"{self.outcomes.found_hard} questions were hard; {len(solved)} of them are solved without a "
-            f"template now" + (f", for {held:.0f} weight updates in the median" if solved else "")
+            f"questions that were hard at some time: {self.outcomes.found_hard}; solved without a template "
+            f"now: {len(solved)}{since}"
         )
         under, without = self.outcomes.shares()
         gain = mean_gain(self.outcomes.gains())
@@ -141,7 +143,7 @@ class Verdict:
                 f"of those without one in the same groups{mean}"
             )
         for text, count in self.outcomes.solvers()[:_TEMPLATES]:
-            yield f"the template that solved {count} of these: {_brief(text)}"
+            yield f"template that solved {count} of these before: {_brief(text)}"
         yield from self.signs
 
     def told(self, came: Summary) -> Summary:

@@ -230,3 +230,25 @@ def test_a_folder_without_a_journal_is_left_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="holds no journal"):
         read_run(tmp_path / "none")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_start_that_was_refused_hides_no_finished_run(tmp_path: Path) -> None:
+    folder = run_in(tmp_path, STREAM)
+    before = read_run(folder)
+    began = next(one for one in events(folder) if one["event"] == "run_begins")
+    again = {**began, "attempt": began["attempt"] + 1, "step": 0}
+    with (folder / "events.jsonl").open("a") as file:
+        file.write(json.dumps(again) + "\n")
+        file.write(json.dumps({**again, "event": "preflight"}) + "\n")
+    after = read_run(folder)
+    assert (after.ended, after.last, after.ending) == (True, before.last, before.ending)
+    assert after.candidates.keys() == before.candidates.keys()
+
+
+def test_a_callback_that_is_only_made_changes_no_report(tmp_path: Path) -> None:
+    folder = run_in(tmp_path, STREAM)
+    before = read_run(folder)
+    with (folder / "events.jsonl").open("a") as file:
+        chosen = {"time": before.last.time, "event": "reward_chosen", "attempt": 5, "step": 0}
+        file.write(json.dumps(chosen) + "\n")
+    assert read_run(folder).last == before.last
