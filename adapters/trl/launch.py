@@ -35,6 +35,7 @@ from prompt_coevo.doors.trackers.texts import Texts, Writing
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
 from prompt_coevo.rendered import ChatReader
+from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import Workload
 
 
@@ -61,7 +62,7 @@ class CoevoCallback(TrainerCallback):
         plugins: Mapping[str, object] | None = None,
         **values: object,
     ) -> None:
-        if trainer is None:
+        if trainer is None or isinstance(trainer, Mapping | str | Path | Settings):
             raise HostError(
                 "a CoevoCallback needs the trainer, so it cannot be among the trainer's own "
                 "callbacks=[...]; build the trainer first, then call attach(trainer, ...)"

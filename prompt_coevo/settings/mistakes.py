@@ -141,6 +141,8 @@ def _sentence(
         got = f" (got {given!r})" if _is_showable(name, given) else ""
         if name == "reflection" and isinstance(given, str):
             got = ', or a model with its provider: reflection = "openai/gpt-5"'
+        elif name == "reflection" and callable(given):
+            got = ", for example {'function': that function}"
         return f"{name} is a section: give it names and values{got}", []
     messages = [problem["msg"].removeprefix("Value error, ") for problem in problems]
     message = messages[0]

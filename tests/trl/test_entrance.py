@@ -54,6 +54,7 @@ def test_a_path_is_a_file_of_settings(make_trainer: Any, tmp_path: Path, kind: A
         ("openai/gpt-5", {}, 'write reflection="openai/gpt-5"'),
         ("sk-abcdefgh1234567890abcd", {}, 'write reflection="openai/gpt-5"'),
         (None, {"reflection": "gpt-5"}, 'with its provider: reflection = "openai/gpt-5"'),
+        (None, {"reflection": str.upper}, "for example {'function': that function}"),
         (None, {"algorithms": "both"}, 'here, write "inspo,stream"'),
         (None, {"reflection": "0f9e8d7c6b5a49382716f5e4d3c2b1a0"}, "reflection is a section"),
     ],
@@ -71,6 +72,8 @@ def test_a_callback_among_the_trainers_own(make_trainer: Any) -> None:
     """Made before the trainer, or by the trainer."""
     with pytest.raises(HostError, match=r"cannot be among the trainer's own callbacks=\[\.\.\.\]"):
         make_trainer(trainer_arguments={"callbacks": [CoevoCallback(reflection="openai/gpt-5")]})
+    with pytest.raises(HostError, match="build the trainer first, then call attach"):
+        CoevoCallback({"reflection": "openai/gpt-5"})
     with pytest.raises(HostError, match="build the trainer first, then call attach"):
         make_trainer(trainer_arguments={"callbacks": [CoevoCallback]})
 
