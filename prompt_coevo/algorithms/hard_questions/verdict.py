@@ -33,15 +33,19 @@ class Interval(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """The mean success of some groups of like questions, between 0 and 1, and how many groups."""
+    """The mean success of some groups of like questions, between 0 and 1, and how many groups: with weights as
+    many as tell as much without."""
 
     mean: float
     groups: int
 
     @classmethod
-    def of(cls, successes: Sequence[float]) -> Shares | None:
+    def of(cls, successes: Sequence[float], weights: Sequence[float]) -> Shares | None:
         """Average over groups; None of none."""
-        return cls(fmean(successes), len(successes)) if successes else None
+        if not successes:
+            return None
+        as_many = sum(weights) ** 2 / sum(one * one for one in weights)
+        return cls(fmean(successes, weights), max(1, int(as_many + 1e-9)))
 
     @property
     def interval(self) -> tuple[float, float]:

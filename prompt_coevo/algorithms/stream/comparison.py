@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Final
@@ -94,7 +95,7 @@ class Comparison:
             return False
         found = self._unshown.get(question)
         if found is None:
-            found = self._draw("unshown", question) < min(2 * self._share, (1 - self._share) / 2)
+            found = self._draw("unshown", question) < self._share_unshown
             self._unshown[question] = found
         return found
 
@@ -119,16 +120,26 @@ class Comparison:
             return None
         used: dict[int, list[float]] = {}
         never: dict[int, list[float]] = {}
+        sizes: Counter[int] = Counter()
         for name, outcome in outcomes:
             if outcome.latest is None:
                 continue
             question = numbers[name]
+            group = self.group(question)
             if self.compares(question):
                 if not outcome.templated:
-                    never.setdefault(self.group(question), []).append(outcome.latest)
-            elif self.unshown(question):
-                used.setdefault(self.group(question), []).append(outcome.latest)
-        return Compared(*(Shares.of([*map(fmean, one.values())]) for one in (used, never)))
+                    never.setdefault(group, []).append(outcome.latest)
+                continue
+            sizes[group] += 1
+            if self.unshown(question):
+                used.setdefault(group, []).append(outcome.latest)
+        # A large group has a question that is never shown more often than a small one, and may learn more:
+        # by weight there are as many groups of each size as in the comparison group.
+        weights = [1 / (1 - (1 - self._share_unshown) ** sizes[group]) for group in used]
+        return Compared(
+            Shares.of([*map(fmean, used.values())], weights),
+            Shares.of([*map(fmean, never.values())], [1.0] * len(never)),
+        )
 
     @property
     def why_not(self) -> str:
@@ -170,6 +181,10 @@ class Comparison:
     @property
     def _share(self) -> float:
         return _SHARE if self._setting == "auto" else self._setting
+
+    @property
+    def _share_unshown(self) -> float:
+        return min(2 * self._share, (1 - self._share) / 2)
 
     def _drawn(self, group: int) -> bool:
         return self.in_force and self._draw("comparison", group) < self._share
