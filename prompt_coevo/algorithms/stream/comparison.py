@@ -43,14 +43,13 @@ class Comparison:
         self._compared: dict[int, bool] = {}
         """By group."""
         self._unshown: dict[int, bool] = {}
-        self._released = self._setting == 0
+        self.why_not = self._without(len(ids), "begins with", "questions")
+        """Why there is no comparison group; empty if there may be one."""
 
     @property
     def in_force(self) -> bool:
         """Whether there may be a comparison group."""
-        if self._released:
-            return False
-        return self._setting != "auto" or len(self._ids) >= LEAST_GROUPS
+        return not self.why_not
 
     @property
     def groups(self) -> int:
@@ -101,16 +100,15 @@ class Comparison:
 
     def close_first_epoch(self, hard: Collection[int]) -> None:
         """Every question was measured once: there is no comparison group where it could tell nothing."""
-        if self._released:
+        if not self.in_force:
             return
-        if self._setting == "auto" and self.groups < LEAST_GROUPS:
-            self._released = True
-        elif hard and all(self.compares(question) for question in hard):
-            self._released = True
+        self.why_not = self._without(self.groups, "had", "in its first pass")
+        if self.in_force and hard and all(self.compares(q) or self.unshown(q) for q in hard):
             reason = (
                 f"stream.comparison = {self._setting} would leave no hard question for templates"
             )
-            logger.warning("%s, so there is no comparison group", reason)
+            self.why_not = f"{reason}, so there is no comparison group"
+            logger.warning("%s", self.why_not)
             self._context.note("no_comparison", reason=reason)
 
     def compared(self, outcomes: Outcomes, numbers: Mapping[str, int]) -> Compared | None:
@@ -141,19 +139,6 @@ class Comparison:
             Shares.of([*map(fmean, never.values())], [1.0] * len(never)),
         )
 
-    @property
-    def why_not(self) -> str:
-        """Why there is no comparison group."""
-        if self._setting == 0:
-            return "stream.comparison is 0, so no hard question was kept without templates to compare with"
-        if self._setting != "auto":
-            return "no group of like hard questions was left to compare with"
-        return (
-            f"a comparison group takes {LEAST_GROUPS} groups of like hard questions, and this run has "
-            "fewer; compare with a run without templates on held-out questions, or, from about 200 groups "
-            "on, set stream.comparison = 0.2"
-        )
-
     def to_json(self) -> dict[str, Any]:
         """The members, by the id of the first question of each group."""
         groups: dict[int, list[str]] = {group: [] for group in self._compared}
@@ -164,7 +149,7 @@ class Comparison:
                 [self._ids[group], self._compared[group], members]
                 for group, members in groups.items()
             ],
-            "released": self._released,
+            "why_not": self.why_not,
         }
 
     def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
@@ -174,9 +159,21 @@ class Comparison:
                 continue
             self._compared[group] = compared
             self._group_of.update((numbers[one], group) for one in members if one in numbers)
-        self._released = state["released"]
+        self.why_not = self.why_not if self._setting == 0 else state["why_not"]
 
     # Inside
+
+    def _without(self, count: int, had: str, where: str) -> str:
+        """Why there is no comparison group with so many questions, or groups of them."""
+        if self._setting == 0:
+            return "stream.comparison is 0, so no hard question was kept without templates to compare with"
+        if self._setting != "auto" or count >= LEAST_GROUPS:
+            return ""
+        return (
+            f"a comparison group takes {LEAST_GROUPS} groups of like hard questions, and this run {had} "
+            f"{count} {where}; compare with a run without templates on held-out questions, or, from about "
+            "200 groups on, begin one with stream.comparison = 0.2"
+        )
 
     @property
     def _share(self) -> float:

@@ -280,7 +280,7 @@ class Stream:
     def _may_use_replies(self, hard: set[int]) -> bool:
         return self._ahead.may_use_replies(
             self._step,
-            (one for one in hard if not self._comparison.compares(one)),
+            hard,
             len(self._ids),
             self._measured,
             streamed=self._questions.late > 0,
