@@ -158,6 +158,7 @@ class Coevolution:
             digest = self.desk.identity.digest
             self.desk.ledger.go_on(digest, continues=digest)
         self._under_way, self._ended = True, False
+        self.desk.early_end = None
         clear_for_training(self.settings, self.preflight(policy, workload))
         self.desk.workload = workload
         self._plugins.each(hookspecs.coevo_train_begin, policy=policy)

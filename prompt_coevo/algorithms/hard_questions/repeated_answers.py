@@ -53,8 +53,9 @@ class RepeatedAnswers:
             return
         counts = Counter(answer for _, answer, _ in self._latest)
         answer, count = counts.most_common(1)[0]
-        truths = {question: _truth(policy, question) for question, _, _ in self._latest}
-        of_it = {truths[question] for question, one, _ in self._latest if one == answer}
+        found = {question: _truth(policy, question) for question, _, _ in self._latest}
+        truths = {question: truth for question, truth in found.items() if truth is not None}
+        of_it = {truths[one] for one, said, _ in self._latest if said == answer and one in truths}
         if count >= _MOST * _WINDOW and len(of_it) >= _FEWEST_TRUTHS:
             yield (
                 f"the reward may be hacked: one and the same answer is {count} of the last {_WINDOW} "
@@ -79,6 +80,7 @@ class RepeatedAnswers:
         return {"latest": [list(one) for one in self._latest], "first": self._first}
 
     def load(self, state: Mapping[str, Any]) -> None:
+        self._latest.clear()
         self._latest.extend(
             (question, answer, share) for question, answer, share in state["latest"]
         )
@@ -90,13 +92,12 @@ class RepeatedAnswers:
         return _Window(different, sum(one for *_, one in self._latest) / len(self._latest))
 
 
-def _truth(policy: Policy, question_id: str) -> str:
-    """Return the ground truth. Where none is known each question counts as one of its own."""
+def _truth(policy: Policy, question_id: str) -> str | None:
+    """Return the ground truth. Where none is known, equal answers may all be right."""
     try:
-        truth = policy.question(question_id).ground_truth
+        return policy.question(question_id).ground_truth
     except KeyError:  # a stream's, which the host has forgotten
-        truth = None
-    return question_id if truth is None else truth
+        return None
 
 
 def _digest(completion: str) -> str:

@@ -154,7 +154,7 @@ class Verdict:
         """Return what came of the run with the verdict, which is in front where there is one."""
         if not self.outcomes.found_hard:
             return came
-        if came.for_nothing:
+        if came.for_nothing and self.word == "cannot be told":
             text = came.text
         elif self.word == "cannot be told":
             text = f"{came.text}; {self.sentence}"

@@ -242,7 +242,8 @@ class Stream:
             return Summary(f"{text} (no reward, or a tool that failed)", for_nothing=True)
         if met_once and not self._ahead.first_sight:
             text = "no template was ever used, because the run met no question twice"
-            return Summary(f"{text} (stream.first_sight is false)", for_nothing=True)
+            why = "is false" if self._settings.first_sight is False else "came to false"
+            return Summary(f"{text} (stream.first_sight {why})", for_nothing=True)
         on_trial = len(self._library.in_state("trial"))
         text = f"0 templates came into use: {dropped} were dropped, {on_trial} are on trial"
         return Summary(f"{text}, {len(self._hard)} questions are hard", for_nothing=True)
