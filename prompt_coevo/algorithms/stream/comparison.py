@@ -153,12 +153,12 @@ class Comparison:
         }
 
     def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
-        """Take up what `to_json` gave; a group whose first question is gone is left out."""
+        """Take up what `to_json` gave. Of a group whose first question is gone another one is the first."""
         for first, compared, members in state["groups"]:
-            if (group := numbers.get(first)) is None:
-                continue
-            self._compared[group] = compared
-            self._group_of.update((numbers[one], group) for one in members if one in numbers)
+            known = [numbers[one] for one in (first, *members) if one in numbers]
+            if known:
+                self._compared[known[0]] = compared
+                self._group_of.update(dict.fromkeys(known, known[0]))
         self.why_not = self.why_not if self._setting == 0 else state["why_not"]
 
     # Inside
