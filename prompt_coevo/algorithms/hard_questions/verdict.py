@@ -33,8 +33,8 @@ class Interval(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """The mean success of some groups of like questions, between 0 and 1, and how many groups: with weights as
-    many as tell as much without."""
+    """The mean success of some groups of like questions, between 0 and 1, and how many groups:
+    with weights, as many as tell as much without."""
 
     mean: float
     groups: int
@@ -45,7 +45,7 @@ class Shares(NamedTuple):
         if not successes:
             return None
         as_many = sum(weights) ** 2 / sum(one * one for one in weights)
-        return cls(fmean(successes, weights), max(1, int(as_many + 1e-9)))
+        return cls(min(1.0, fmean(successes, weights)), max(1, int(as_many + 1e-9)))
 
     @property
     def interval(self) -> tuple[float, float]:
