@@ -40,12 +40,15 @@ class HardSet:
         self._signs = signs
         self._ids: dict[str, None] = {}  # in the order of their verdicts, as a set has none
 
+    def success(self, group: Group) -> float | None:
+        """Return what is compared with `tau`; None of a group that measures nothing."""
+        if self._hardness == "literal":
+            return group.mean_reward
+        return group.bare.solved_share(self._solved_at)
+
     def observe(self, group: Group) -> None:
         """Judge the group's question anew."""
-        if self._hardness == "literal":
-            success = group.mean_reward
-        else:
-            success = group.bare.solved_share(self._solved_at)
+        success = self.success(group)
         if success is None:
             return
         if self._signs is not None:

@@ -48,19 +48,29 @@ class Outcomes:
     def __iter__(self) -> Iterator[tuple[str, Outcome]]:
         return iter(self._by_question.items())
 
-    def observe(self, group: Group, step: int, *, enters: bool, follows: bool = False) -> None:
-        """Take in a group. `enters`: its question is hard; `follows`: it is like one that was hard before.
+    def observe(
+        self,
+        group: Group,
+        step: int,
+        *,
+        enters: bool,
+        follows: bool = False,
+        hard: bool | None = None,
+    ) -> None:
+        """Take in a group. `enters`: its question is found hard; `follows`: it is like one that was hard
+        before. `hard` says whether it counts as hard, where that is another question.
 
         The group by which a question enters is no outcome.
         """
+        hard = enters if hard is None else hard
         outcome = self._by_question.get(group.question_id)
         if outcome is None:
             if enters and not follows:
-                self._by_question[group.question_id] = Outcome()
+                self._by_question[group.question_id] = Outcome(hard=hard)
                 return
             if not follows:
                 return
-            outcome = self._by_question[group.question_id] = Outcome(hard=enters)
+            outcome = self._by_question[group.question_id] = Outcome(hard=hard)
         share = group.bare.solved_share(self._solved_at)
         if share is not None:
             outcome.latest = share

@@ -42,6 +42,8 @@ class Comparison:
         """Of a hard question, and of one like it that was met, the first question of its group."""
         self._compared: dict[int, bool] = {}
         """By group."""
+        self._draws: dict[int, bool] = {}
+        """By question, whether a group that it begins is compared with."""
         self._unshown: dict[int, bool] = {}
         self.why_not = self._without(len(ids), "begins with", "questions")
         """Why there is no comparison group; empty if there may be one."""
@@ -184,7 +186,12 @@ class Comparison:
         return min(2 * self._share, (1 - self._share) / 2)
 
     def _drawn(self, group: int) -> bool:
-        return self.in_force and self._draw("comparison", group) < self._share
+        if not self.in_force:
+            return False
+        found = self._draws.get(group)
+        if found is None:
+            found = self._draws[group] = self._draw("comparison", group) < self._share
+        return found
 
     def _draw(self, what: str, question: int) -> float:
         return float(counter_rng(self._seed, f"stream/{what}", self._ids[question]).random())

@@ -322,7 +322,8 @@ class Stream:
             enters = self._found_hard(group) if first else name in self._hard
             if enters and not follows:
                 self._comparison.enter(number)
-        self._results.outcomes.observe(group, self._step, enters=enters, follows=follows)
+        hard = name in self._hard
+        self._results.outcomes.observe(group, self._step, enters=enters, follows=follows, hard=hard)
 
     def _found_hard(self, group: Group) -> bool:
         """Judge a question that was not measured before by as many rollouts as have no template at first
@@ -330,8 +331,8 @@ class Stream:
         if not self._ahead.first_sight:
             return group.question_id in self._hard
         half = Group(group.question_id, group.rollouts[: len(group.rollouts) // 2])
-        share = half.bare.solved_share(self._settings.solved_at)
-        return share is not None and share < self._settings.tau
+        success = self._hard.success(half)
+        return success is not None and success < self._settings.tau
 
     def _note_outcome(self, template: Template, rollout: Rollout) -> None:
         """For reflection, and for the template's trial."""

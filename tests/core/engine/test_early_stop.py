@@ -149,6 +149,8 @@ def test_each_sign_ends_the_run_and_its_files_are_complete(
     assert state["step"] == steps
     assert len(events(tmp_path, "training_ended")) == 1
     asked = len(teacher.prompts)
+    engine.begin(policy, Workload(32, 4, 8.0, 32))  # what was wrong is mended: it trains
+    engine.step_end(policy)
     again = Coevolution.from_settings(engine.settings, output_dir=tmp_path / "again")
     again.load_state_dict(engine.state_dict())  # what is left can be gone on from
     assert len(teacher.prompts) == asked

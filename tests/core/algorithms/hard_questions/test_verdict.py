@@ -193,3 +193,31 @@ def test_few_successes_say_nothing() -> None:
     answers = RepeatedAnswers(1.0)
     answers.observe([answered(str(n), "yes", 0.5) for n in range(63)])
     assert list(answers.signs(Truths(20))) == []
+
+
+class Unknown(Truths):
+    """A policy of a dataset without ground truths."""
+
+    def question(self, question_id: str) -> Question:
+        return Question(question_id, "yes or no?")
+
+
+def test_without_known_truths_equal_answers_may_all_be_right() -> None:
+    answers = RepeatedAnswers(1.0)
+    for n in range(64):
+        answers.observe([answered(str(n), "yes", 0.5)])
+    assert list(answers.signs(Unknown(1))) == []
+
+
+def test_answers_that_are_loaded_take_the_place_of_those_there() -> None:
+    answers = RepeatedAnswers(1.0)
+    answers.observe([answered(str(n), f"answer {n}", 0.5) for n in range(40)])
+    state = json.loads(json.dumps(answers.to_json()))
+    answers.load(state)
+    assert answers.to_json()["latest"] == state["latest"]
+
+
+def test_weighted_groups_tell_no_more_than_their_weights() -> None:
+    assert Shares.of([1.0, 0.0, 0.0], [1.0] * 3) == Shares(pytest.approx(1 / 3), 3)
+    weighted = Shares.of([1.0, 0.0], [3.0, 1.0])
+    assert weighted == Shares(0.75, 1)

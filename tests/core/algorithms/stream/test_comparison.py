@@ -10,6 +10,8 @@ import pytest
 from helpers.families import Families, Teacher, engine_with, epoch, resumed, run
 from prompt_coevo import Coevolution, Settings
 from prompt_coevo.algorithms.stream.comparison import Comparison
+from prompt_coevo.settings.method import Workload
+from prompt_coevo.types import Question, Rollout
 
 
 def comparison_of(engine: Coevolution) -> Comparison:
@@ -132,3 +134,81 @@ def test_one_that_leaves_nothing_for_templates_is_given_up(
 def test_a_share_that_cannot_be_is_refused(share: float) -> None:
     with pytest.raises(ValueError, match=r"stream\.comparison must be"):
         Settings(stream={"comparison": share}, reflection={"model": "openai/x"})
+
+
+class Unequal(Families):
+    """150 questions alone, which nobody learns, and 150 families of six that are learned in any case."""
+
+    def question(self, question_id: str) -> Question:
+        number = int(question_id[1:])
+        family = f"alone{number}" if number < 150 else f"fam{(number - 150) // 6}"
+        return Question(question_id, f"a question of {family}, number n{number}", "answer")
+
+
+def test_large_groups_count_no_more_than_small_ones() -> None:
+    """A large one has a question that is never shown more often; its success is no merit of templates."""
+    policy = Unequal(count=1050)
+    engine = engine_with(lambda prompt: "<template>Think .</template>", stream={"comparison": 0.2})
+    run(engine, policy, 1)
+    policy.known = {f"q{n}" for n in range(150, 1050)}
+    list(epoch(engine, policy))
+    assert abs(engine.metrics()["coevo/effect"]) < 0.12
+
+
+def test_whether_there_is_one_is_decided_when_training_begins() -> None:
+    """Else the early questions of a stream would be on one side, and late ones on both."""
+    policy = Families(count=10, families=10)
+    engine = engine_with()
+    engine.begin(policy, Workload(10, 6))
+    policy.count = 900
+    engine.questions_learned(policy)
+    assert not comparison_of(engine).in_force
+    assert "this run begins with 10 questions" in comparison_of(engine).why_not
+
+
+def test_a_group_survives_its_first_question() -> None:
+    policy = Families(count=48, families=6)
+    engine = seeds_with_both(policy)
+    before = held_out(engine, policy)
+    state = comparison_of(engine).to_json()
+    first = {line[0] for line in state["groups"]}
+    numbers = {f"q{n}": n for n in range(48) if f"q{n}" not in first}
+    again = comparison_of(
+        resumed(engine, policy, seed=engine.settings.seed, stream={"comparison": 0.4})
+    )
+    again._compared.clear()
+    again._group_of.clear()
+    again.load(state, numbers)
+    assert {name for name, number in numbers.items() if again.compares(number)} == before - first
+
+
+def test_a_resume_without_a_comparison_group_has_none() -> None:
+    policy = Families(count=48, families=6)
+    engine = seeds_with_both(policy)
+    again = resumed(
+        engine, policy, seed=engine.settings.seed, stream={"comparison": 0}, resume="force"
+    )
+    assert held_out(again, policy) == set()
+
+
+def test_one_that_leaves_nothing_to_show_is_given_up() -> None:
+    """Every hard question is compared with or never shown: the reflection model would never be asked."""
+    asked = []
+    for seed in range(20):
+        teacher = Teacher()
+        run(engine_with(teacher, seed=seed, stream={"comparison": 0.3}), Families(1, 1), 3)
+        asked.append(len(teacher.prompts))
+    assert all(asked)
+
+
+def test_at_first_sight_a_question_counts_as_hard_as_the_run_measures_it() -> None:
+    """With `literal`, partial credit of .5 is not hard."""
+
+    class Half(Families):
+        def trained(self, plan: Any, version: Any) -> list[Rollout]:
+            return [Rollout(one, "half", 0.5, policy_version=version) for one in plan]
+
+    engine = engine_with(stream={"hardness": "literal", "first_sight": True, "comparison": 0.3})
+    run(engine, Half(count=32), 2)
+    metrics = engine.metrics()
+    assert (metrics["coevo/hard_so_far"], metrics["coevo/hard_samples"]) == (0, 0)
