@@ -18,7 +18,7 @@ from hydra.errors import ConfigCompositionException
 from verl.trainer.ppo.v1 import get_trainer_cls
 
 from helpers.verl_launch import launch
-from prompt_coevo import Method, registry
+from prompt_coevo import Method, Section, registry
 from prompt_coevo.adapters.verl import checks
 from prompt_coevo.adapters.verl.launch import TRAINERS, LaunchCheck
 from prompt_coevo.adapters.verl.questions import index_questions
@@ -96,9 +96,22 @@ def test_what_is_left_alone_comes_from_other_sources(monkeypatch: pytest.MonkeyP
     assert (settings.seed, settings.p2o.tau) == (7, 0.1)
 
 
-def test_a_plugins_own_settings() -> None:
-    block = composed("+coevo.plugins.mine.weight=2").coevo
+class Mine(Section):
+    """Of a method outside the package."""
+
+    weight: int = 1
+
+
+def test_a_plugins_own_settings(offer: Any) -> None:
+    offer("methods", "mine", Method("mine", lambda _: object(), section=Mine))
+    block = composed("coevo.algorithms=[mine]", "+coevo.plugins.mine.weight=2").coevo
     assert read_settings(block).plugins == {"mine": {"weight": 2}}
+
+
+def test_settings_of_a_plugin_that_does_not_run_are_told() -> None:
+    block = composed("+coevo.plugins.mine.weight=2").coevo
+    with pytest.raises(SettingsError, match=r"plugins\.mine sets nothing"):
+        read_settings(block)
 
 
 def test_all_unknown_keys_are_told_at_once_and_not_by_hydra() -> None:
