@@ -18,6 +18,7 @@ import torch
 
 import standins.openrlhf
 from prompt_coevo import hookimpl
+from prompt_coevo.algorithms.hard_questions.results import Results
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Group, PolicyVersion, Rollout, RolloutRequest, Sampling
 
@@ -130,6 +131,9 @@ def test_texts_are_decoded_where_a_method_reads_them(
         return decoded(texts, names)
 
     monkeypatch.setattr(BatchTexts, "_decoded", counted)
+    # Else the method of the run reads one success of each group with templates.
+    monkeypatch.setattr(Results, "read", lambda results, groups: [])
+    monkeypatch.setattr(Results, "observe", lambda results, groups: None)
     made: Any = generator(tmp_path, actors, QUESTIONS, SIZE, TOKENS)
     made.engine.desk.plugins.register(reads, "reads")
     samples, *_ = made.generate_samples(n_samples_per_prompt=SIZE, max_new_tokens=TOKENS)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from prompt_coevo.policy import Policy
-from prompt_coevo.types import Group, bring_texts
+from prompt_coevo.types import Group, Rollout, bring_texts
 
 _WINDOW: Final = 64
 """Successes that are looked at together, one of a group at most."""
@@ -34,18 +34,23 @@ class RepeatedAnswers:
 
     def observe(self, groups: Sequence[Group]) -> None:
         """Take in a round."""
-        found = []
-        for group in groups:
-            under = [one for one in group.rollouts if one.fit and one.assignment.templated]
-            solved = [one for one in under if one.reward >= self._solved_at]
-            if solved:
-                found.append((solved[0], len(solved) / len(under)))
+        found = self.successes(groups)
         bring_texts([rollout for rollout, _ in found])
         for rollout, success in found:
             answer = _digest(rollout.completion)
             self._latest.append((rollout.assignment.question_id, answer, success))
         if self._first is None and len(self._latest) == _WINDOW:
             self._first = self._now
+
+    def successes(self, groups: Sequence[Group]) -> list[tuple[Rollout, float]]:
+        """Choose the rollouts that are looked at, with the success of their groups' templated rollouts."""
+        found = []
+        for group in groups:
+            under = [one for one in group.rollouts if one.fit and one.assignment.templated]
+            solved = [one for one in under if one.reward >= self._solved_at]
+            if solved:
+                found.append((solved[0], len(solved) / len(under)))
+        return found
 
     def signs(self, policy: Policy) -> Iterator[str]:
         """Say what looks like a hack: fewer different answers than right ones."""

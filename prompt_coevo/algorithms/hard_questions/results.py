@@ -10,7 +10,7 @@ from prompt_coevo.algorithms.hard_questions.repeated_answers import RepeatedAnsw
 from prompt_coevo.algorithms.hard_questions.settings import HardQuestionSettings
 from prompt_coevo.algorithms.hard_questions.verdict import Compared, Verdict
 from prompt_coevo.policy import Policy
-from prompt_coevo.types import Group
+from prompt_coevo.types import Group, Rollout
 
 
 class Results:
@@ -20,6 +20,10 @@ class Results:
         self.outcomes = Outcomes(settings.tau, settings.solved_at)
         self._answers = RepeatedAnswers(settings.solved_at)
         self._signs: tuple[str, ...] = ()
+
+    def read(self, groups: Sequence[Group]) -> list[Rollout]:
+        """Return the rollouts whose completions `observe` reads; they may come with others in one call."""
+        return [rollout for rollout, _ in self._answers.successes(groups)]
 
     def observe(self, groups: Sequence[Group]) -> None:
         """Look at the answers of a round."""

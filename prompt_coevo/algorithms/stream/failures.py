@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from prompt_coevo.types import EMPTY_TEMPLATE, Rollout, bring_texts
@@ -58,14 +58,14 @@ class Failures:
         if not known:
             self._by_question.pop(question, None)
 
-    def settle(self) -> None:
-        """Read the completions of what was added and is still there, all in one call."""
+    def settle(self, also: Iterable[Rollout] = ()) -> None:
+        """Read the completions of what was added and is still there, all in one call with `also`."""
         there = {
             (question, name): rollout
             for (question, name), rollout in self._new.items()
             if name in self._by_question.get(question, {})
         }
-        bring_texts(there.values())
+        bring_texts([*there.values(), *also])
         for (question, name), rollout in there.items():
             failure = Failure(_shortened(rollout.completion), rollout.reward)
             self._by_question[question][name] = failure

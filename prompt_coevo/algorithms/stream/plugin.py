@@ -152,7 +152,7 @@ class Stream:
         self._last_round = round_numbers(rollouts, hard, self._settings.solved_at)
         for group in groups:
             self._learn_from([rollout for rollout in group.rollouts if rollout.fit])
-        self._failures.settle()
+        self._failures.settle(self._results.read(groups))
         self._results.observe(groups)
         for group in groups:
             self._follow_up(group)
