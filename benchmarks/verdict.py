@@ -34,7 +34,7 @@ sys.path[:0] = [str(HERE / "methods"), str(HERE)]
 from tabular_world import Knobs, TabularPolicy, Teacher, World  # noqa: E402
 
 from prompt_coevo import Coevolution, Settings  # noqa: E402
-from prompt_coevo.algorithms.hard_questions.verdict import Shares, difference  # noqa: E402
+from prompt_coevo.algorithms.hard_questions.verdict import Shares, difference, wilson  # noqa: E402
 
 _DRAWS: Final = 20_000
 RESULTS: Final = HERE / "results" / "verdict.jsonl"
@@ -276,11 +276,8 @@ def _false(runs: Sequence[Mapping[str, Any]]) -> str:
         or (one["verdict"] == "did harm" and (one["truth"] or 0.0) >= 0)
         for one in runs
     )
-    n, z2 = len(runs), 1.96**2
-    share = wrong / n
-    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = 1.96 / (1 + z2 / n) * (share * (1 - share) / n + z2 / (4 * n * n)) ** 0.5
-    return f"{wrong} ({max(0.0, middle - half):.1%} to {middle + half:.1%})"
+    low, high = wilson(wrong / len(runs), len(runs), 1.96)
+    return f"{wrong} ({low:.1%} to {high:.1%})"
 
 
 def power() -> Iterator[str]:

@@ -79,6 +79,7 @@ ENTRY_POINTS: Final[Mapping[str, str]] = {
 
 COMMANDS: Final[Mapping[str, str]] = {
     "evolve": "to search for a prompt without training, hand the same task to gepa.optimize (docs/gepa.md)",
+    "best --json": "`prompt-coevo export` writes it",
     "retrieval serve --max-head-kb": "put a proxy in front of the server (docs/retrieval.md)",
     "retrieval build --option": (
         "write a retriever of your own, which `retrieval serve --retriever NAME --option` serves"

@@ -158,7 +158,7 @@ class Coevolution:
             digest = self.desk.identity.digest
             self.desk.ledger.go_on(digest, continues=digest)
         self._under_way, self._ended = True, False
-        self.desk.early_end = None
+        self.desk.early_said.clear()
         clear_for_training(self.settings, self.preflight(policy, workload))
         self.desk.workload = workload
         self._plugins.each(hookspecs.coevo_train_begin, policy=policy)
@@ -308,12 +308,13 @@ class Coevolution:
 
     def _end_early(self) -> None:
         """Close the run's files if an early sign is to end it. Raises EarlySignError then."""
-        if (sign := self.desk.early_end) is None:
+        if self.settings.early_signs != "stop" or not self.desk.early_said:
             return
         self.desk.note("training_ended", metrics=self.metrics())
         self._write_view()
         self.desk.abandon()
         self._ended = True
+        sign = self.desk.early_said[0]
         raise EarlySignError(f'{sign} (to train all the same: early_signs = "warn")')
 
     def _check_names(self, saved: Mapping[str, Any], where: str) -> None:

@@ -62,9 +62,7 @@ class Desk:
         self.policy_version = PolicyVersion()
         self.workload: Workload | None = None
         self.early_said: list[str] = []
-        """Early signs, which the last lines say again."""
-        self.early_end: str | None = None
-        """The first early sign of a run that such signs end."""
+        """Early signs of this training, which its last lines say again."""
         self.resumed_step: int | None = None
         """The step of the state that the run goes on from; None if it began here."""
         self.plugins = Plugins(on_error=self._report, secrets=self._secrets)
@@ -138,8 +136,6 @@ class Desk:
         logger.warning("%s", sentence)
         self.note("early_sign", sign=sign, reason=sentence)
         self.early_said.append(sentence)
-        if self.settings.early_signs == "stop" and self.early_end is None:
-            self.early_end = sentence
 
     def count_tokens(self, text: str) -> int:
         # Proposers count in the background, and a tokenizer may not be thread-safe.

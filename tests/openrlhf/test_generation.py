@@ -132,8 +132,7 @@ def test_texts_are_decoded_where_a_method_reads_them(
 
     monkeypatch.setattr(BatchTexts, "_decoded", counted)
     # Else the method of the run reads one success of each group with templates.
-    monkeypatch.setattr(Results, "read", lambda results, groups: [])
-    monkeypatch.setattr(Results, "observe", lambda results, groups: None)
+    monkeypatch.setattr(Results, "observe", lambda results, groups: [])
     made: Any = generator(tmp_path, actors, QUESTIONS, SIZE, TOKENS)
     made.engine.desk.plugins.register(reads, "reads")
     samples, *_ = made.generate_samples(n_samples_per_prompt=SIZE, max_new_tokens=TOKENS)

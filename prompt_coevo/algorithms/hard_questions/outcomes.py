@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -90,9 +90,9 @@ class Outcomes:
     def found_hard(self) -> int:
         return sum(one.hard for _, one in self)
 
-    def solved(self, but: Callable[[str], bool] = lambda question_id: False) -> list[Outcome]:
-        """Those found hard that are solved without a template now, without those that `but` names."""
-        return [one for name, one in self if one.hard and one.since is not None and not but(name)]
+    def solved(self) -> list[Outcome]:
+        """Those found hard that are solved without a template now."""
+        return [one for _, one in self if one.hard and one.since is not None]
 
     @staticmethod
     def held_for(solved: Sequence[Outcome], step: int) -> float:

@@ -31,26 +31,27 @@ class RepeatedAnswers:
         self._latest: deque[tuple[str, str, float]] = deque(maxlen=_WINDOW)
         """Question, a digest of the answer, and the success of the group's templated rollouts."""
         self._first: _Window | None = None
+        self._chosen: list[tuple[Rollout, float]] = []
 
-    def observe(self, groups: Sequence[Group]) -> None:
-        """Take in a round."""
-        found = self.successes(groups)
-        bring_texts([rollout for rollout, _ in found])
-        for rollout, success in found:
-            answer = _digest(rollout.completion)
-            self._latest.append((rollout.assignment.question_id, answer, success))
-        if self._first is None and len(self._latest) == _WINDOW:
-            self._first = self._now
-
-    def successes(self, groups: Sequence[Group]) -> list[tuple[Rollout, float]]:
-        """Choose the rollouts that are looked at, with the success of their groups' templated rollouts."""
-        found = []
+    def observe(self, groups: Sequence[Group]) -> list[Rollout]:
+        """Choose rollouts of a round, and return them: `settle` reads their completions."""
+        self._chosen = []
         for group in groups:
             under = [one for one in group.rollouts if one.fit and one.assignment.templated]
             solved = [one for one in under if one.reward >= self._solved_at]
             if solved:
-                found.append((solved[0], len(solved) / len(under)))
-        return found
+                self._chosen.append((solved[0], len(solved) / len(under)))
+        return [rollout for rollout, _ in self._chosen]
+
+    def settle(self) -> None:
+        """Read the completions of what was chosen."""
+        bring_texts(rollout for rollout, _ in self._chosen)
+        for rollout, success in self._chosen:
+            answer = _digest(rollout.completion)
+            self._latest.append((rollout.assignment.question_id, answer, success))
+        self._chosen = []
+        if self._first is None and len(self._latest) == _WINDOW:
+            self._first = self._now
 
     def signs(self, policy: Policy) -> Iterator[str]:
         """Say what looks like a hack: fewer different answers than right ones."""

@@ -21,13 +21,14 @@ class Results:
         self._answers = RepeatedAnswers(settings.solved_at)
         self._signs: tuple[str, ...] = ()
 
-    def read(self, groups: Sequence[Group]) -> list[Rollout]:
-        """Return the rollouts whose completions `observe` reads; they may come with others in one call."""
-        return [rollout for rollout, _ in self._answers.successes(groups)]
+    def observe(self, groups: Sequence[Group]) -> list[Rollout]:
+        """Choose answers of a round, and return their rollouts: `settle` reads their completions, which may
+        be brought with others in one call before."""
+        return self._answers.observe(groups)
 
-    def observe(self, groups: Sequence[Group]) -> None:
-        """Look at the answers of a round."""
-        self._answers.observe(groups)
+    def settle(self) -> None:
+        """Look at the answers that were chosen."""
+        self._answers.settle()
 
     def end(self, policy: Policy) -> None:
         """Training is over."""

@@ -14,7 +14,7 @@ from prompt_coevo.types import Summary
 Word: TypeAlias = Literal["helped", "cannot be told", "did harm"]
 
 _Z: Final = NormalDist().inv_cdf(0.99)
-"""Of 98 %: with 95 % one in eleven runs with a teacher of random words got a verdict."""
+"""Of 98 %, so that a run without an effect seldom gets a verdict (benchmarks/verdict.py)."""
 _FEWEST: Final = 10
 _TEMPLATES: Final = 3
 _LONGEST: Final = 120
@@ -30,6 +30,15 @@ class Interval(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.value:+.2f} (98 %: {self.low:+.2f} to {self.high:+.2f})"
+
+
+def wilson(share: float, trials: int, z: float) -> tuple[float, float]:
+    """Return Wilson's score interval of a share of so many trials, `z` standard deviations wide."""
+    z2 = z * z
+    middle = (share + z2 / (2 * trials)) / (1 + z2 / trials)
+    spread = math.sqrt(share * (1 - share) / trials + z2 / (4 * trials * trials))
+    half = z / (1 + z2 / trials) * spread
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 class Shares(NamedTuple):
@@ -51,10 +60,7 @@ class Shares(NamedTuple):
     def interval(self) -> tuple[float, float]:
         """Wilson's, with the groups as trials. A success between 0 and 1 varies less than one of 0 or 1,
         so it is not too narrow."""
-        n, z2 = self.groups, _Z**2
-        middle = (self.mean + z2 / (2 * n)) / (1 + z2 / n)
-        half = _Z / (1 + z2 / n) * math.sqrt(self.mean * (1 - self.mean) / n + z2 / (4 * n * n))
-        return max(0.0, middle - half), min(1.0, middle + half)
+        return wilson(self.mean, self.groups, _Z)
 
 
 def difference(one: Shares, other: Shares) -> Interval:

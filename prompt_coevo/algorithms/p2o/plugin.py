@@ -91,6 +91,7 @@ class P2O:
         hard = {group.question_id for group in groups if group.question_id in self._hard}
         self._hard.observe_all(groups)
         self._results.observe(groups)
+        self._results.settle()
         for group in groups:
             enters = group.question_id in self._hard
             self._results.outcomes.observe(group, self._context.policy_version.step, enters=enters)

@@ -152,8 +152,8 @@ class Stream:
         self._last_round = round_numbers(rollouts, hard, self._settings.solved_at)
         for group in groups:
             self._learn_from([rollout for rollout in group.rollouts if rollout.fit])
-        self._failures.settle(self._results.read(groups))
-        self._results.observe(groups)
+        self._failures.settle(self._results.observe(groups))
+        self._results.settle()
         for group in groups:
             self._follow_up(group)
         judged = [group for group in groups if group.mean_reward is not None]

@@ -173,3 +173,13 @@ def test_by_default_nothing_ends(tmp_path: Path) -> None:
     engine, _ = built(tmp_path)
     trained(engine, Families(), 3)
     assert len(events(tmp_path, "early_sign")) == 2  # rewards, and replies
+
+
+def test_a_second_training_says_no_sign_of_the_first(tmp_path: Path) -> None:
+    engine, _ = built(tmp_path)
+    policy = Families()
+    trained(engine, policy)
+    assert engine.desk.early_said
+    engine.end(policy)
+    engine.begin(policy, Workload(policy.count, GROUP, 1.0, 4))
+    assert engine.desk.early_said == []

@@ -170,6 +170,7 @@ def test_one_answer_to_all_questions_is_a_sign() -> None:
     answers = RepeatedAnswers(1.0)
     for n in range(64):
         answers.observe([answered(str(n), "The answer is  YES!", 0.5)])
+        answers.settle()
     (sign,) = answers.signs(Truths(20))
     assert "one and the same answer is 64 of the last 64" in sign
     assert list(answers.signs(Truths(2))) == []  # two right answers: yes and no
@@ -179,11 +180,13 @@ def test_fewer_answers_while_success_rises_are_a_sign() -> None:
     answers = RepeatedAnswers(1.0)
     for n in range(64):
         answers.observe([answered(str(n), f"answer {n}", 0.25)])
+        answers.settle()
     assert list(answers.signs(Truths(64))) == []
     kept = RepeatedAnswers(1.0)
     kept.load(json.loads(json.dumps(answers.to_json())))
     for n in range(64, 128):
         kept.observe([answered(str(n), f"answer {n % 8}", 0.75)])
+        kept.settle()
     (sign,) = kept.signs(Truths(64))
     assert "went from 0.25 to 0.75" in sign
     assert list(kept.signs(Truths(10))) == []  # as many answers as right ones
@@ -192,6 +195,7 @@ def test_fewer_answers_while_success_rises_are_a_sign() -> None:
 def test_few_successes_say_nothing() -> None:
     answers = RepeatedAnswers(1.0)
     answers.observe([answered(str(n), "yes", 0.5) for n in range(63)])
+    answers.settle()
     assert list(answers.signs(Truths(20))) == []
 
 
@@ -206,12 +210,14 @@ def test_without_known_truths_equal_answers_may_all_be_right() -> None:
     answers = RepeatedAnswers(1.0)
     for n in range(64):
         answers.observe([answered(str(n), "yes", 0.5)])
+        answers.settle()
     assert list(answers.signs(Unknown(1))) == []
 
 
 def test_answers_that_are_loaded_take_the_place_of_those_there() -> None:
     answers = RepeatedAnswers(1.0)
     answers.observe([answered(str(n), f"answer {n}", 0.5) for n in range(40)])
+    answers.settle()
     state = json.loads(json.dumps(answers.to_json()))
     answers.load(state)
     assert answers.to_json()["latest"] == state["latest"]

@@ -212,3 +212,13 @@ def test_at_first_sight_a_question_counts_as_hard_as_the_run_measures_it() -> No
     run(engine, Half(count=32), 2)
     metrics = engine.metrics()
     assert (metrics["coevo/hard_so_far"], metrics["coevo/hard_samples"]) == (0, 0)
+
+
+def test_a_run_of_one_epoch_has_a_verdict_where_questions_are_alike() -> None:
+    policy = Families(count=480, families=40)
+    engine = engine_with(stream={"comparison": 0.4, "first_sight": True})
+    engine.begin(policy, Workload(480, 6, 1.0, 60))
+    for number, _ in enumerate(epoch(engine, policy)):
+        if number == 30:
+            policy.known = {f"q{n}" for n in range(480)} - held_out(engine, policy)
+    assert engine.metrics()["coevo/effect_low"] > 0
