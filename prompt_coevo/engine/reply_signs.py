@@ -58,7 +58,7 @@ class ReplySigns:
 
 
 def _held(reply: Reply) -> str:
-    """What a reply without a candidate holds."""
+    """Say what a reply without a candidate holds."""
     text = reply.text or ""
     if not text.strip():
         return _WITHOUT_TEXT.get(reply.finish_reason or "", "empty")

@@ -91,21 +91,21 @@ class Outcomes:
         return sum(one.hard for _, one in self)
 
     def solved(self) -> list[Outcome]:
-        """Those found hard that are solved without a template now."""
+        """Return those found hard that are solved without a template now."""
         return [one for _, one in self if one.hard and one.since is not None]
 
     @staticmethod
     def held_for(solved: Sequence[Outcome], step: int) -> float:
-        """Weight updates since they are solved, in the median."""
+        """Return for how many weight updates they have been solved, in the median."""
         return median(step - (one.since or 0) for one in solved) if solved else 0.0
 
     def solvers(self) -> list[tuple[str, int]]:
-        """The texts of the templates that solved those that are solved now, with how many: most first."""
+        """Return the texts of the templates that solved those that are solved now, with how many."""
         counts = Counter(one.solver for one in self.solved() if one.solver is not None)
         return [(self._texts[name], count) for name, count in counts.most_common()]
 
     def gains(self) -> list[float]:
-        """By question, how much more of the rollouts with a template succeeded than of those without, in
+        """Return by question how much more of the rollouts with a template succeeded than of those without, in
         the same groups."""
         return [
             one.templated_solved / one.templated - one.bare_solved / one.bare
@@ -114,7 +114,7 @@ class Outcomes:
         ]
 
     def shares(self) -> tuple[float | None, float | None]:
-        """The shares of rollouts that succeeded with and without a template, in groups that had both."""
+        """Return the shares of rollouts that succeeded with and without a template, of groups with both."""
         both = [one for _, one in self if one.templated and one.bare]
         templated, bare = sum(one.templated for one in both), sum(one.bare for one in both)
         if not both:

@@ -50,23 +50,23 @@ class Comparison:
 
     @property
     def in_force(self) -> bool:
-        """Whether there may be a comparison group."""
+        """Say whether there may be a comparison group."""
         return not self.why_not
 
     @property
     def groups(self) -> int:
-        """How many groups of like hard questions are known."""
+        """Count the groups of like hard questions that are known."""
         return len(self._compared)
 
     def enter(self, question: int) -> None:
-        """The question is hard: it joins a group, or begins one."""
+        """Have a hard question join a group, or begin one."""
         if question not in self._group_of:
             group = self.group(question)
             self._group_of[question] = group
             self._compared.setdefault(group, self._drawn(group))
 
     def group(self, question: int) -> int:
-        """The first question of the group; the question itself if it is in none."""
+        """Return the first question of the group; the question itself if it is in none."""
         if (known := self._group_of.get(question)) is not None:
             return known
         alike = self._evidence.near(question)
@@ -76,7 +76,7 @@ class Comparison:
         return question
 
     def follows(self, question: int) -> bool:
-        """Whether the question is in a group that another one began, and joins it."""
+        """Have the question join a group that another one began. Return whether there is one."""
         group = self.group(question)
         if group == question:
             return False
@@ -84,14 +84,14 @@ class Comparison:
         return True
 
     def compares(self, question: int) -> bool:
-        """Whether the question must not have a template."""
+        """Say whether the question must not have a template."""
         if not self.in_force:
             return False
         group = self.group(question)
         return self._compared[group] if group in self._compared else self._drawn(group)
 
     def unshown(self, question: int) -> bool:
-        """Whether the question must not be shown to the reflection model although it may have templates."""
+        """Say whether the reflection model must not see the question although it may have templates."""
         if not self.in_force:
             return False
         found = self._unshown.get(question)
@@ -101,7 +101,7 @@ class Comparison:
         return found
 
     def close_first_epoch(self, hard: Collection[int]) -> None:
-        """Every question was measured once: there is no comparison group where it could tell nothing."""
+        """Give the comparison group up where it could tell nothing, now that each question was measured."""
         if not self.in_force:
             return
         self.why_not = self._without(self.groups, "had", "in its first pass")
@@ -142,7 +142,7 @@ class Comparison:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The members, by the id of the first question of each group."""
+        """Return the members, by the id of the first question of each group."""
         groups: dict[int, list[str]] = {group: [] for group in self._compared}
         for question, group in self._group_of.items():
             groups[group].append(self._ids[question])
@@ -166,7 +166,7 @@ class Comparison:
     # Inside
 
     def _without(self, count: int, had: str, where: str) -> str:
-        """Why there is no comparison group with so many questions, or groups of them."""
+        """Say why there is no comparison group with so many questions, or groups of them; else nothing."""
         if self._setting == 0:
             return "stream.comparison is 0, so no hard question was kept without templates to compare with"
         if self._setting != "auto" or count >= LEAST_GROUPS:

@@ -313,7 +313,7 @@ class Stream:
             self._evidence.add(number, slots, rewards, ages, self._step)
 
     def _follow_up(self, group: Group) -> None:
-        """What comes of questions that are hard, or like one that is."""
+        """Note what comes of a question that is hard, or like one that is."""
         name, enters, follows = group.question_id, False, False
         if name not in self._results.outcomes:
             number = self._numbers[name]
