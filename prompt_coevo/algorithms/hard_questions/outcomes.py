@@ -105,8 +105,8 @@ class Outcomes:
         return [(self._texts[name], count) for name, count in counts.most_common()]
 
     def gains(self) -> list[float]:
-        """Return by question how much more of the rollouts with a template succeeded than of those without, in
-        the same groups."""
+        """Return by question how much more of the rollouts with a template succeeded than of those without
+        one in the same groups."""
         return [
             one.templated_solved / one.templated - one.bare_solved / one.bare
             for _, one in self
