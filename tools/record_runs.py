@@ -71,7 +71,8 @@ def record(beginning: str, out: Path, seed: int) -> int:
     for name in names:
         with tempfile.TemporaryDirectory() as folder, logged() as log:
             seen: dict[str, list[Any]] = runs.record(name, Path(folder), seed)
-            seen = normalised({**written(Path(folder)), **seen, "log": log}, replaced)
+            said = [text.replace(folder, "FOLDER") for text in log]
+            seen = normalised({**written(Path(folder)), **seen, "log": said}, replaced)
         lines = [json.dumps([kind, item]) + "\n" for kind, items in seen.items() for item in items]
         (out / f"{name}.jsonl").write_text("".join(lines), "utf-8")
         sizes = (f"{len(items)} {kind}" for kind, items in seen.items())
