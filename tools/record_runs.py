@@ -71,10 +71,9 @@ def record(beginning: str, out: Path, seed: int) -> int:
     for name in names:
         with tempfile.TemporaryDirectory() as folder, logged() as log:
             seen: dict[str, list[Any]] = runs.record(name, Path(folder), seed)
-            said = [text.replace(folder, "FOLDER") for text in log]
-            seen = normalised({**written(Path(folder)), **seen, "log": said}, replaced)
+            seen = normalised({**written(Path(folder)), **seen, "log": log}, replaced)
         lines = [json.dumps([kind, item]) + "\n" for kind, items in seen.items() for item in items]
-        (out / f"{name}.jsonl").write_text("".join(lines), "utf-8")
+        (out / f"{name}.jsonl").write_text("".join(lines).replace(folder, "FOLDER"), "utf-8")
         sizes = (f"{len(items)} {kind}" for kind, items in seen.items())
         print(f"{name}: {', '.join(sizes)}", flush=True)
     for name, count in replaced.items():
