@@ -29,8 +29,8 @@ class Trajectory:
 class ProposalRequest:
     """Write `count` new candidates from `parents` (usually one), given trajectories that failed.
 
-    `proposer` names who is to answer. `history` holds candidates with their scores, for proposers
-    that learn from these instead.
+    `proposer` names who is to answer. `history` holds candidates that were tried, with their scores: for
+    templates the share of rollouts that succeeded.
     """
 
     kind: CandidateKind

@@ -90,13 +90,15 @@ EMPTY_TEMPLATE = Candidate(text="", kind="template", origin="empty")
 class MemberPlan:
     """What a method wants one rollout of a group to run under. None leaves a part to the others.
 
-    `distill` and `placement` go with the template; without them the settings' own count.
+    `distill` and `placement` go with the template; without them the settings' own count. `learns_from`
+    goes with it, too: a distilled rollout whose deciding reward is below it gets an advantage of 0.
     """
 
     instruction: Candidate | None = None
     template: Candidate | None = None
     distill: bool | None = None
     placement: Placement | None = None
+    learns_from: float | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,8 @@ class Assignment:
     """What one rollout runs under. Self-contained and JSON-able, so it can travel with its row.
 
     `round` counts the host's generation rounds, `group` and `member` say which rollout of the round
-    this is. `distill` says whether the trained prompt leaves the template out (P2O eq. 5).
+    this is. `distill` says whether the trained prompt leaves the template out (P2O eq. 5),
+    `learns_from` from which deciding reward on a distilled rollout has an advantage (None: from any).
     """
 
     question_id: str
@@ -115,6 +118,7 @@ class Assignment:
     template: Candidate | None = None
     distill: bool = True
     placement: Placement = field(default_factory=Placement)
+    learns_from: float | None = None
 
     @property
     def templated(self) -> bool:
@@ -125,6 +129,10 @@ class Assignment:
     def distilled(self) -> bool:
         """Whether the prompt that is trained on differs from the one rolled out."""
         return self.templated and self.distill
+
+    def teaches(self, reward: float) -> bool:
+        """Whether a rollout with this deciding reward keeps its advantage; one that does not gets 0."""
+        return self.learns_from is None or not self.distilled or reward >= self.learns_from
 
     def rollout_prompt(self, prompt: Prompt) -> Prompt:
         """The prompt that the policy sees: `(I, T(x, z))`. String or chat in, same kind out."""
@@ -165,6 +173,7 @@ class Assignment:
                 **candidates,
                 distill=_of(bool, data["distill"]),
                 placement=Placement(**layouts),
+                learns_from=None if (least := data["learns_from"]) is None else _of(float, least),
             )
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise HostError(

@@ -24,9 +24,15 @@ DISTILLED: Final = "coevo_distilled"
 """The entry of an Experience's info that says which rows were sampled under a template."""
 
 
-def leave_out(experience: Experience, rows: Tensor) -> None:
-    """Take rows, (B,), out of the loss. Called when returns are computed: those are of whole responses."""
-    experience.action_mask = experience.action_mask * (~rows)[:, None]
+TEACHES_NOTHING: Final = "coevo_teaches_nothing"
+"""The entry that says which rows get an advantage of 0."""
+
+
+def without_advantage(experience: Experience) -> None:
+    """Set the advantages of the rows that teach nothing to 0, once they are computed. The loss divides by
+    their tokens as before, and a KL penalty counts them."""
+    rows = _entry(experience, TEACHES_NOTHING) > 0
+    experience.advantages = experience.advantages.masked_fill(rows[:, None], 0.0)
 
 
 class CoevoExperienceMaker(RemoteExperienceMaker):
@@ -49,6 +55,12 @@ class CoevoExperienceMaker(RemoteExperienceMaker):
             self.template_effect = _effect(experiences, under)
         for experience, after in zip(experiences, under, strict=True):
             _hide_template(experience, after)
+        return experiences
+
+    def compute_advantages_and_returns(self, experiences: list[Experience]) -> list[Experience]:
+        experiences = super().compute_advantages_and_returns(experiences)
+        for experience in experiences:
+            without_advantage(experience)
         return experiences
 
     def _forward(self, batches: list[Rows]) -> list[Tensor]:

@@ -18,7 +18,7 @@ from prompt_coevo.adapters.trl.distil import PromptExchange
 from prompt_coevo.adapters.trl.environments import Environments
 from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Generated, Ids, Trainer
 from prompt_coevo.adapters.trl.policy import Answered, TrlPolicy
-from prompt_coevo.adapters.trl.ratio import DistilRatio
+from prompt_coevo.adapters.trl.ratio import DistilRatio, without_advantage
 from prompt_coevo.adapters.trl.search_rewards import told_of_search
 from prompt_coevo.doors.late_rows import LateRows
 from prompt_coevo.doors.patching import swapped, wrap
@@ -69,6 +69,8 @@ class GenerationDoor:
         self._round: RankedPlan | None = None
         self._assigned: Sequence[Assignment] = []
         """What the rows run under that the trainer is generating for right now."""
+        self._teach_nothing: list[bool] = []
+        """Which of this round's rows get an advantage of 0."""
         self._rolled_out: Ids = []
         self._trained: Ids = []
         self._reached: set[str] = set()
@@ -104,6 +106,7 @@ class GenerationDoor:
             swapped(self, "_rows", inputs),
             swapped(self, "_round", None),
             swapped(self, "_assigned", []),
+            swapped(self, "_teach_nothing", []),
         ):
             if not self._environments.name_questions:
                 self._plan(inputs)
@@ -112,6 +115,7 @@ class GenerationDoor:
                 if self._round_gone_through().distilled_somewhere:
                     distilled = [assignment.distilled for assignment in self._assigned]
                     self._ratio.apply(output, self._rolled_out, self._trained, distilled)
+                    without_advantage(output, self._teach_nothing)
             finally:
                 self._ratio.forget()
         return output
@@ -195,10 +199,12 @@ class GenerationDoor:
             rewards = self._deciding(per_function)
             texts = [completion_text(completion) for completion in completions]
             reports = [row.get(STATUS) for row in inputs]
+            start = self._engine.ranks.rank * len(texts)
+            mine = rewards[start : start + len(texts)]
             if self._policy.active is not None:
-                start = self._engine.ranks.rank * len(texts)
-                rows = zip(texts, rewards[start : start + len(texts)], reports, strict=True)
-                raise Answered([Scored(*row) for row in rows])
+                raise Answered([Scored(*row) for row in zip(texts, mine, reports, strict=True)])
+            pairs = zip(self._assigned, mine, strict=True)
+            self._teach_nothing = [not one.teaches(reward) for one, reward in pairs]
             self._engine.observe(list(zip(self._assigned, texts, reports, strict=True)), rewards)
         self._log_candidates()
         return per_function

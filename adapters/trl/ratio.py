@@ -34,17 +34,14 @@ _OLD: Final = "old_per_token_logps"
 _SAMPLER: Final = "sampling_per_token_logps"
 
 
-def leave_out(trainer: Trainer, output: Batch, rows: torch.Tensor) -> None:
-    """Take rows, (B,), of a generation round's batch out of the loss; called on all ranks of a round."""
-    mask = output["completion_mask"]
-    if "old_logps" in output:  # RLOO has no mask but that of attention
-        output["advantages"] = output["advantages"].masked_fill(rows, 0.0)
-        return
-    keep = (~rows)[:, None].to(mask.dtype)
-    output["tool_mask"] = output.get("tool_mask", torch.ones_like(mask)) * keep
-    if "num_items_in_batch" in output:
-        items = trainer.accelerator.gather((mask * output["tool_mask"]).sum()).sum()
-        output["num_items_in_batch"] = items.clamp(min=1)  # older TRL divides by it as it is
+def without_advantage(output: Batch, rows: list[bool]) -> None:
+    """Set the advantages of these rows of a generation round's batch to 0. The loss divides by their tokens
+    as before, and a KL penalty counts them."""
+    advantages = output["advantages"]
+    chosen = torch.tensor(rows, device=advantages.device)
+    output["advantages"] = advantages.masked_fill(
+        chosen.view(-1, *[1] * (advantages.dim() - 1)), 0.0
+    )
 
 
 class DistilRatio:

@@ -21,13 +21,18 @@ from prompt_coevo.doors.ratio_tensors import TEMPLATE_EFFECT, template_effect, w
 from prompt_coevo.errors import HostError
 
 _OLD, _SAMPLER, _MASK = "old_log_probs", "rollout_log_probs", "response_mask"
+_ADVANTAGES: Final = "advantages"
 _FIELDS: Final = (_OLD, _SAMPLER, _MASK)
 
 
-def leave_out(keys: Sequence[str], partition: str) -> None:
-    """Take rows out of the loss. Called when advantages are computed: rewards stay in their groups."""
-    rows = tq.kv_batch_get(keys=list(keys), partition_id=partition, select_fields=[_MASK])
-    fields = TensorDict({_MASK: torch.zeros_like(rows[_MASK])}, batch_size=len(keys))
+def without_advantage(keys: Sequence[str], partition: str) -> None:
+    """Set the advantages of rows to 0, once they are computed. The loss divides by their tokens as before,
+    and a KL penalty counts them."""
+    if not keys:
+        return
+    rows = tq.kv_batch_get(keys=list(keys), partition_id=partition, select_fields=[_ADVANTAGES])
+    zeros = torch.zeros_like(rows[_ADVANTAGES])
+    fields = TensorDict({_ADVANTAGES: zeros}, batch_size=len(keys))
     tq.kv_batch_put(keys=list(keys), partition_id=partition, fields=fields)
 
 

@@ -99,7 +99,7 @@ WORLDS: Final[Mapping[str, Knobs]] = {
 """1: the demo's. B, C, E: more facts, fewer of them in a template, a teacher that errs. N: flukes, and a
 policy that obeys every other time. O: a single epoch."""
 
-STREAM: Final[Mapping[str, Any]] = {"tau": 0.01}
+STREAM: Final[Mapping[str, Any]] = {}
 WAVES: Final[Mapping[str, Any]] = {
     "tau": 0.01,
     "overspend": "never",
@@ -273,6 +273,8 @@ class TabularPolicy:
         advantages = ((groups - groups.mean(axis=1, keepdims=True)) / spread).ravel()
         logits, trust = np.zeros_like(self._logits), np.zeros(1)
         for rollout, advantage in zip(rollouts, advantages, strict=True):
+            if not rollout.assignment.teaches(rollout.reward):
+                continue
             if self._success_weight and rollout.reward and rollout.assignment.distilled:
                 advantage += self._success_weight
             if advantage:

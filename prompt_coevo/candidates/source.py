@@ -59,15 +59,16 @@ class CandidateSource:
         All calls run concurrently. `known` are texts in use; the texts of accepted candidates are
         added to it. Raises ProposerUnavailable.
         """
-        return self.judge(requests, propose(self._context, requests), known)
+        proposals = propose(self._context, requests)
+        return self.judge(requests, proposals, [known] * len(requests))
 
     def judge(
         self,
         requests: Sequence[ProposalRequest],
         proposals: Sequence[Proposal] | None,
-        known: set[str],
+        known: Sequence[set[str]],
     ) -> list[tuple[Candidate, ...]]:
-        """The second half of `ask`: put what was proposed through the gates."""
+        """The second half of `ask`: put what was proposed through the gates. `known` are those of each."""
         if proposals is None:
             raise ProposerUnavailable("no proposer answered")
         if len(proposals) != len(requests):
@@ -79,7 +80,7 @@ class CandidateSource:
                 self._context.tell(hookspecs.coevo_on_reflection_error, proposal=proposal)
         if all(proposal.failed for proposal in proposals):
             raise ProposerUnavailable(f"the reflection model failed: {proposals[0].reply.error}")
-        return [self._accepted(proposal, known) for proposal in proposals]
+        return [self._accepted(*pair) for pair in zip(proposals, known, strict=True)]
 
     def _accepted(self, proposal: Proposal, known: set[str]) -> tuple[Candidate, ...]:
         if not proposal.texts and not proposal.failed:

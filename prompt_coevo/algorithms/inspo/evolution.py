@@ -128,7 +128,7 @@ class Evolver:
         questions = self._questions(evolution)
         known = {member.text for member in self._population.members} | set(evolution.tried)
         source = CandidateSource(self._context, self._leak_guard(request, questions, policy))
-        (children,) = source.judge([request], proposals, known)
+        (children,) = source.judge([request], proposals, [known])
         evolution.round += 1
         evolution.tried += [child.text for child in children]
         return children

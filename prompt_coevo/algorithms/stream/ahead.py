@@ -28,9 +28,11 @@ class Ahead:
         self._updates = max(workload.updates_per_round, _ROUNDING) if workload else 1.0
         self._met: set[int] = set()
         self._planned = self._planned_at = 0
+        self.group_size = workload.group_size if workload else 0
 
-    def plan(self, question: int, step: int) -> None:
+    def plan(self, question: int, step: int, group_size: int) -> None:
         """A group of the question is planned after so many updates."""
+        self.group_size = group_size
         if question in self._met:  # another pass
             self._met.clear()
         self._met.add(question)
@@ -72,6 +74,7 @@ class Ahead:
             "met": [ids[number] for number in sorted(self._met)],
             "planned": self._planned,
             "planned_at": self._planned_at,
+            "group_size": self.group_size,
         }
 
     def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
@@ -79,6 +82,7 @@ class Ahead:
             self.first_sight = state["first_sight"]
         self._met = {numbers[one] for one in state["met"] if one in numbers}
         self._planned, self._planned_at = state["planned"], state["planned_at"]
+        self.group_size = state["group_size"]
 
     def _in_time(self, use_at: int, steps: int) -> bool:
         """Whether a round is planned from update `use_at` on."""

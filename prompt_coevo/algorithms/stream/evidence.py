@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +23,9 @@ _AROUND: Final = 1_024
 _FORGOTTEN: Final = 0.01
 _HOPE: Final = 0.7
 _DOUBT: Final = 0.05
+_ARMS: Final = 4
+"""So many templates share what is hoped of one that was never tried near a question: the best of many such
+draws would beat a template that is known to work."""
 _ANYWHERE: Final = 0.02
 _MOST_ANYWHERE: Final = 0.5
 """What is known of other questions counts no more than half a rollout, however much it is."""
@@ -102,6 +105,16 @@ class Evidence:
             )
         return alike
 
+    def alike(self, some: Sequence[int], others: Sequence[int]) -> bool:
+        """Whether one of some questions is like one of others."""
+        return not {*others, *self.around(tuple(others))}.isdisjoint(some)
+
+    def solved_on(self, questions: Collection[int]) -> Floats:
+        """How much has been solved on these questions of late, by slot."""
+        rows = self._row_of[np.fromiter(questions, dtype=np.int64, count=len(questions))]
+        solved: Floats = self._outcomes[0, rows[rows >= 0]].sum(axis=0)
+        return solved
+
     def _around(self, shown: tuple[int, ...]) -> tuple[int, ...]:
         likeness: dict[int, float] = {}
         for one in shown:
@@ -116,6 +129,10 @@ class Evidence:
         self._make_room(slot + 1)
         self._outcomes[:, :, slot] = 0
         self._anywhere[:, slot] = 0
+        self.write_for(slot, shown)
+
+    def write_for(self, slot: int, shown: Sequence[int]) -> None:
+        """The template in the slot was written for these questions."""
         for question in self._shown.get(slot, ()):
             self._written_for[question].discard(slot)
         self._shown[slot] = tuple(shown)
@@ -146,20 +163,27 @@ class Evidence:
 
     def belief(self, question: int, slots: Sequence[int], step: int) -> Belief:
         """What to expect of the templates in these slots on this question."""
+        chosen = np.asarray(slots, dtype=np.int64)
+        solved, tried = self.outcomes_near(question, slots, step)
+        fresh = _FRESHNESS ** (step - self._anywhere_updated)
+        solved_anywhere, tried_anywhere = _ANYWHERE * fresh * self._anywhere[:, chosen]
+        much = np.maximum(1.0, tried_anywhere / _MOST_ANYWHERE)
+        solved_anywhere, tried_anywhere = solved_anywhere / much, tried_anywhere / much
+        unproven = min(1.0, _ARMS / len(chosen)) * (_DOUBT + solved_anywhere)
+        solves = unproven + _HOPE * self.hope(question)[chosen] + solved
+        fails = 1.0 + (tried - solved) + (tried_anywhere - solved_anywhere)
+        return Belief(solves.astype(np.float32), fails.astype(np.float32))
+
+    def outcomes_near(self, question: int, slots: Sequence[int], step: int) -> Floats:
+        """Weights of the solved and of all rollouts on a question and those like it, (2, slots)."""
         alike = self.near(question)
         rows = self._row_of[alike.numbers]
         known = rows >= 0
         rows = rows[known]
         ages = (_FRESHNESS ** (step - self._updated[rows])).astype(np.float32)
-        chosen = np.asarray(slots, dtype=np.int64)
-        solved, tried = (alike.weights[known] * ages) @ self._outcomes[:, rows][:, :, chosen]
-        fresh = _FRESHNESS ** (step - self._anywhere_updated)
-        solved_anywhere, tried_anywhere = _ANYWHERE * fresh * self._anywhere[:, chosen]
-        much = np.maximum(1.0, tried_anywhere / _MOST_ANYWHERE)
-        solved_anywhere, tried_anywhere = solved_anywhere / much, tried_anywhere / much
-        solves = _DOUBT + _HOPE * self._hope(alike)[chosen] + solved + solved_anywhere
-        fails = 1.0 + (tried - solved) + (tried_anywhere - solved_anywhere)
-        return Belief(solves.astype(np.float32), fails.astype(np.float32))
+        outcomes = self._outcomes[:, rows][:, :, np.asarray(slots, dtype=np.int64)]
+        found: Floats = (alike.weights[known] * ages) @ outcomes
+        return found
 
     def solved_anywhere(self, slot: int) -> float:
         """How much the template in a slot has solved of late."""
@@ -208,8 +232,9 @@ class Evidence:
             self._outcomes = np.pad(self._outcomes, ((0, 0), (0, 0), (0, room)))
             self._anywhere = np.pad(self._anywhere, ((0, 0), (0, room)))
 
-    def _hope(self, alike: Alike) -> Floats:
+    def hope(self, question: int) -> Floats:
         """How like this question is to the nearest one that a template was written for, by slot."""
+        alike = self.near(question)
         known: dict[int, float] = {}  # faster to write to than an array
         for number, weight in zip(alike.numbers.tolist(), alike.weights.tolist(), strict=True):
             for slot in self._written_for.get(number, ()):

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate
 
 State: TypeAlias = Literal["trial", "in use"]
 
-_DROPPED: Final = 4_096
+_DROPPED: Final = 1_024
+
+
+class Dropped(NamedTuple):
+    """A template that was given up: its text, the questions that it was written for, by number, and how many
+    rollouts under it succeeded, of how many."""
+
+    text: str
+    shown: tuple[int, ...]
+    solved: int
+    tried: int
 
 
 @dataclass
@@ -32,6 +42,12 @@ class Template:
     tried_unseen: int = 0
     solved_unseen: int = 0
 
+    def write_for(self, shown: Sequence[int], *, anew: bool) -> None:
+        """It was proposed for further questions, too; `anew`: its trial begins again, on these."""
+        self.shown = tuple(dict.fromkeys((*self.shown, *shown)))
+        if anew and self.state == "trial":
+            self.tried = self.solved = self.tried_unseen = self.solved_unseen = 0
+
     def count(self, question: int, solved: bool) -> None:
         """A rollout of its trial."""
         self.tried += 1
@@ -44,14 +60,14 @@ class Template:
 class Library:
     """Templates by id and by slot; slot 0 is the empty template's, which is always in use.
 
-    At most `size` others are in use. The slots of dropped ones are used again; their ids are remembered
-    for a while, so that they are not tried again.
+    At most `size` others are in use. The slots of dropped ones are used again; what was given up is
+    remembered, 1 024 at most, so that it is not tried again on such questions.
     """
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._templates: dict[str, Template] = {}
-        self._dropped: dict[str, None] = {}
+        self._dropped: dict[str, Dropped] = {}
         self._templates[EMPTY_TEMPLATE.id] = Template(EMPTY_TEMPLATE, 0, (), 0, "in use")
 
     def __iter__(self) -> Iterator[Template]:
@@ -60,9 +76,10 @@ class Library:
     def get(self, template_id: str) -> Template | None:
         return self._templates.get(template_id)
 
-    def knows(self, candidate: Candidate) -> bool:
-        """Whether it is here, or was dropped."""
-        return candidate.id in self._templates or candidate.id in self._dropped
+    @property
+    def dropped(self) -> Mapping[str, Dropped]:
+        """What was given up, by id."""
+        return self._dropped
 
     def add(self, candidate: Candidate, shown: Sequence[int], epoch: int) -> Template:
         """A new template, on trial."""
@@ -73,10 +90,17 @@ class Library:
         return template
 
     def drop(self, template: Template, *, remember: bool = True) -> None:
-        """Out of use, and not to be tried again if it is remembered."""
-        del self._templates[template.candidate.id]
+        """Out of use, and not to be tried again on such questions if it is remembered."""
+        name = template.candidate.id
+        del self._templates[name]
         if remember:
-            self._dropped[template.candidate.id] = None
+            before = self._dropped.pop(name, Dropped("", (), 0, 0))
+            self._dropped[name] = Dropped(
+                template.candidate.text,
+                tuple(dict.fromkeys((*before.shown, *template.shown))),
+                before.solved + template.solved,
+                before.tried + template.tried,
+            )
         while len(self._dropped) > _DROPPED:
             del self._dropped[next(iter(self._dropped))]
 
@@ -108,7 +132,11 @@ class Library:
             for template in self
             if template.slot
         ]
-        return {"templates": templates, "dropped": list(self._dropped)}
+        dropped = {
+            name: [one.text, [ids[question] for question in one.shown], one.solved, one.tried]
+            for name, one in self._dropped.items()
+        }
+        return {"templates": templates, "dropped": dropped}
 
     def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
         """Take up what `to_json` gave; questions that are gone are left out."""
@@ -117,4 +145,6 @@ class Library:
             candidate = Candidate.from_json(values.pop("candidate"))
             values["shown"] = tuple(numbers[one] for one in values["shown"] if one in numbers)
             self._templates[candidate.id] = Template(candidate, **values)
-        self._dropped = dict.fromkeys(state["dropped"])
+        for name, (text, shown, solved, tried) in state["dropped"].items():
+            still = tuple(numbers[one] for one in shown if one in numbers)
+            self._dropped[name] = Dropped(text, still, solved, tried)

@@ -26,7 +26,7 @@ from prompt_coevo.algorithms.stream.library import Library, Template
 from prompt_coevo.algorithms.stream.likeness import LikenessFactory
 from prompt_coevo.algorithms.stream.members import draw_members
 from prompt_coevo.algorithms.stream.numbered import Numbered
-from prompt_coevo.algorithms.stream.reflection import Reflection
+from prompt_coevo.algorithms.stream.reflection import SOLVABLE, Reflection
 from prompt_coevo.algorithms.stream.settings import StreamSettings
 from prompt_coevo.algorithms.stream.trial import concerns, unseen, verdict
 from prompt_coevo.context import Context
@@ -115,13 +115,14 @@ class Stream:
         hard = question_id in self._hard
         if number is None:
             return None
-        self._ahead.plan(number, self._step)
+        self._ahead.plan(number, self._step, group_size)
         guess = self._ahead.first_sight and number not in self._measured
         if not hard and not guess:
             return None
         if self._comparison.compares(number):
             return None
-        templates = [*self._library.in_state("in use"), *self._library.in_state("trial")]
+        in_use = self._library.in_state("in use")
+        templates = [*in_use, *self._library.in_state("trial")]
         if len(templates) == 1:  # the empty one
             return None
         slots = [template.slot for template in templates]
@@ -131,15 +132,21 @@ class Stream:
         bare = self._settings.bare_members if hard else group_size // 2
         if bare >= group_size:
             self._warn_of_small_groups(group_size)
+        # While nothing solves it, more can be tried in an epoch than is proposed for it.
+        solvable = belief.means[: len(in_use)].max() >= SOLVABLE
         drawn = draw_members(
             group_size,
             templates,
             belief,
             counter_rng(self._context.settings.seed, "stream/members", round, group),
             bare=bare,
-            trying=self._settings.trial_members,
+            trying=self._settings.trial_members if solvable else group_size,
         )
-        return [MemberPlan(template=one.candidate if one else None) for one in drawn]
+        solved = self._settings.solved_at
+        return [
+            MemberPlan(template=one.candidate, learns_from=solved) if one else MemberPlan()
+            for one in drawn
+        ]
 
     @hookimpl
     def coevo_observe(self, groups: Sequence[Group]) -> None:
@@ -169,15 +176,14 @@ class Stream:
         hard = {one for one in self._hard_numbers if not self._comparison.compares(one)}
         self._judge_trials(hard)
         for candidate, shown in self._reflection.replies(self._step, policy):
-            if not self._library.knows(candidate):
-                template = self._library.add(candidate, shown, self._epoch)
-                self._evidence.open(template.slot, shown)
+            self._take_in(candidate, shown)
         if not last and self._may_use_replies(hard):
             to_show = {one for one in hard if not self._comparison.unshown(one)}
-            self._reflection.ask(self._step, to_show, policy)
+            self._reflection.ask(self._step, to_show, policy, self._ahead.group_size)
         if self._groups_of_this_epoch >= len(self._ids):
             if not self._epoch:
                 self._comparison.close_first_epoch(self._hard_numbers)
+            self._drop_unneeded()
             self._groups_of_this_epoch = 0
             self._epoch += 1
             self._reflection.new_epoch()
@@ -347,6 +353,27 @@ class Stream:
         if tried and concerns(template, number, self._evidence):
             template.count(number, solved)
 
+    def _take_in(self, candidate: Candidate, shown: Sequence[int]) -> None:
+        """A candidate that passed the gates, proposed for these questions. One that is here already is tried
+        on them, too."""
+        template = self._library.get(candidate.id)
+        if template is None:
+            template = self._library.add(candidate, shown, self._epoch)
+            self._evidence.open(template.slot, shown)
+        else:
+            template.write_for(shown, anew=not self._evidence.alike(shown, template.shown))
+            self._evidence.write_for(template.slot, template.shown)
+
+    def _drop_unneeded(self) -> None:
+        """Of the templates in use, those that no hard question needs any more: it solved none of late, and
+        was written for none and for none like one."""
+        hard = self._hard_numbers
+        solved = self._evidence.solved_on(hard)
+        for template in self._library.in_state("in use"):
+            if template.slot and not solved[template.slot]:
+                if not self._evidence.alike(tuple(hard), template.shown):
+                    self._drop(template, remember=False)
+
     def _judge_trials(self, hard: set[int]) -> None:
         for template in self._library.in_state("trial"):
             others = unseen(template, hard, self._evidence) if self._settings.proof else []
@@ -358,8 +385,11 @@ class Stream:
                 self._note_verdict("template_joined", template)
             elif joins is not None:
                 self._drop(template)
+        if not self._library.overfull:
+            return
+        solved = self._evidence.solved_on(hard)
         in_use = [one for one in self._library.in_state("in use") if one.slot]
-        in_use.sort(key=lambda one: (self._evidence.solved_anywhere(one.slot), one.since, one.slot))
+        in_use.sort(key=lambda one: (solved[one.slot], one.since, one.slot))
         for template in in_use[: self._library.overfull]:
             self._drop(template, remember=False)  # it may come again when there is room
 

@@ -30,8 +30,12 @@ logger = logging.getLogger(PROJECT)
 _ATTEMPTS: Final = 4
 """Calls of an epoch that may show one question."""
 _CONSIDERED: Final = 64
-_SOLVABLE: Final = 0.3
-"""A question that some template is expected to solve this often needs no other one."""
+SOLVABLE: Final = 0.3
+"""A question that some template is expected to solve this often, the empty one among them, needs no other."""
+_ENOUGH: Final = 4
+"""Rollouts that say something of a template."""
+_LISTED: Final = 8
+"""Templates that a call lists as tried, at most."""
 
 
 @dataclass
@@ -87,14 +91,15 @@ class Reflection:
         self._under_way = [calls for calls in self._under_way if calls.asked.use_at > step]
         return [found for calls in due for found in self._judged(calls, step, policy)]
 
-    def ask(self, step: int, hard: Collection[int], policy: Policy) -> None:
+    def ask(self, step: int, hard: Collection[int], policy: Policy, group_size: int) -> None:
         """Make the calls of this step."""
         self._hung = [asked for asked in self._hung if not asked.done]
         full = len(self._library.in_state("trial")) >= self._settings.library_size
         if self._hung or full or self._outage.lasts(step):
             return
         left = self._settings.calls_for(len(hard)) - self._of_this_epoch
-        targets = self._targets(step, hard)
+        members = max(1, group_size - self._settings.bare_members)
+        targets = self._targets(step, hard, members)
         rng = counter_rng(self._context.settings.seed, "stream/ask", step)
         requests: list[ProposalRequest] = []
         shown: list[tuple[int, ...]] = []
@@ -112,7 +117,13 @@ class Reflection:
                 for question, failure in zip(questions, failed, strict=True)
             )
             requests.append(
-                ProposalRequest("template", (parent,), trajectories, self._settings.proposer)
+                ProposalRequest(
+                    "template",
+                    (parent,),
+                    trajectories,
+                    self._settings.proposer,
+                    history=self._tried(chosen, step),
+                )
             )
             shown.append(chosen)
             targets = [question for question in targets if question not in chosen]
@@ -157,8 +168,9 @@ class Reflection:
 
     # Inside
 
-    def _targets(self, step: int, hard: Collection[int]) -> list[int]:
-        """Hard questions to ask about: what failed is known, and nothing is expected to solve them."""
+    def _targets(self, step: int, hard: Collection[int], members: int) -> list[int]:
+        """Hard questions to ask about: what failed is known, nothing is expected to solve them, and an epoch
+        has rollouts left to try more than what waits for them; `members` are those of a group that try."""
         busy = self.under_way
         open_ones = [
             question
@@ -172,14 +184,43 @@ class Reflection:
             spread = {q: (q * 2_654_435_761 + step * 40_503) % 65_536 for q in open_ones}
             open_ones.sort(key=lambda question: (self._attempts[question], spread[question]))
             del open_ones[_CONSIDERED:]
-        slots = [one.slot for one in self._library.in_state("in use") if one.slot]
-        if slots:
-            open_ones = [
-                question
-                for question in open_ones
-                if self._evidence.belief(question, slots, step).means.max() < _SOLVABLE
-            ]
-        return sorted(open_ones)
+        slots = [one.slot for one in self._library.in_state("in use")]
+        waiting = [one.slot for one in self._library.in_state("trial")]
+        return sorted(
+            question
+            for question in open_ones
+            if self._evidence.belief(question, slots, step).means.max() < SOLVABLE
+            and self._has_room(question, hard, waiting, members)
+        )
+
+    def _has_room(
+        self, question: int, hard: Collection[int], waiting: Sequence[int], members: int
+    ) -> bool:
+        """Whether an epoch has rollouts on such questions to try more than what is on trial for them."""
+        on_trial = int((self._evidence.hope(question)[waiting] > 0).sum())
+        alike = sum(one in hard for one in self._evidence.near(question).numbers.tolist())
+        return on_trial * _ENOUGH < max(_ENOUGH, alike * members)
+
+    def _tried(self, chosen: tuple[int, ...], step: int) -> tuple[tuple[str, float], ...]:
+        """Templates that were tried on such questions often enough to say something, and the share of these
+        rollouts that succeeded; the best ones first, then those that came last."""
+        templates = [one for one in self._library if one.slot]
+        solved, tried = self._evidence.outcomes_near(
+            chosen[0], [one.slot for one in templates], step
+        )
+        found = [
+            (template.candidate.text, float(succeeded / of))
+            for template, succeeded, of in zip(templates, solved, tried, strict=True)
+            if of >= _ENOUGH
+        ]
+        around = {*chosen, *self._evidence.around(chosen)}
+        found += [
+            (one.text, one.solved / one.tried)
+            for one in self._library.dropped.values()
+            if one.tried and not around.isdisjoint(one.shown)
+        ]
+        found.reverse()
+        return tuple(sorted(found, key=lambda one: -one[1])[:_LISTED])
 
     def _parents(self, question: int) -> list[Template]:
         """The templates that could be improved for this question: in use, and it failed under them."""
@@ -200,7 +241,8 @@ class Reflection:
     def _with_its_like(
         self, seed: int, parent: Candidate, targets: Sequence[int]
     ) -> tuple[int, ...]:
-        """The question, and those most like it that failed under the same template."""
+        """The question, and those most like it that failed under the same template; others where none is
+        like it."""
         alike = self._evidence.near(seed)
         likeness = dict(zip(alike.numbers.tolist(), alike.weights.tolist(), strict=True))
         others = [
@@ -208,6 +250,7 @@ class Reflection:
             for question in targets
             if question != seed and parent.id in self._failures.of(question)
         ]
+        others = [one for one in others if one in likeness] or others
         others.sort(key=lambda question: (-likeness.get(question, 0.0), question))
         return (seed, *others[: self._settings.failures_per_call - 1])
 
@@ -234,7 +277,8 @@ class Reflection:
             proposals = asked.answer_in_time(self._context.settings.reflection)
             self._count_lost(calls, proposals, step)
             source = CandidateSource(self._context, guard)
-            answers = source.judge(asked.requests, proposals, self._library.texts)
+            known = [self._known(shown) for shown in calls.shown]
+            answers = source.judge(asked.requests, proposals, known)
         except CoevoError:
             raise
         except Exception as error:
@@ -248,6 +292,13 @@ class Reflection:
             for shown, candidates in zip(calls.shown, answers, strict=True)
             for candidate in candidates
         ]
+
+    def _known(self, shown: tuple[int, ...]) -> set[str]:
+        """The texts that were tried, or are, on questions like these."""
+        around = {*shown, *self._evidence.around(shown)}
+        there = [(one.candidate.text, one.shown) for one in self._library]
+        gone = [(one.text, one.shown) for one in self._library.dropped.values()]
+        return {text for text, of in (*there, *gone) if not of or not around.isdisjoint(of)}
 
     def _count_lost(self, calls: _Calls, answer: Answer, step: int) -> None:
         """Calls that cost nothing may be made again; a question that fails among others may not."""

@@ -25,6 +25,8 @@ class PromptedProposer:
     name: ClassVar[str]
     tag: ClassVar[str]
     placeholders: ClassVar[tuple[str, ...]]
+    optional: ClassVar[tuple[str, ...]] = ()
+    """Placeholders that a user's file may leave out, beside `count`."""
 
     def __init__(self, context: Context) -> None:
         self._reflection = context.settings.reflection
@@ -79,7 +81,7 @@ class PromptedProposer:
             text = path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"{where} cannot be read: {error}") from None
-        check_layout(text, self.placeholders, where, optional=["count"])
+        check_layout(text, self.placeholders, where, optional=["count", *self.optional])
         return text
 
 
