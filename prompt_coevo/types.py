@@ -90,15 +90,15 @@ EMPTY_TEMPLATE = Candidate(text="", kind="template", origin="empty")
 class MemberPlan:
     """What a method wants one rollout of a group to run under. None leaves a part to the others.
 
-    `distill` and `placement` go with the template; without them the settings' own count. `learns_from`
-    goes with it, too: a distilled rollout whose deciding reward is below it gets an advantage of 0.
+    `distill` and `placement` go with the template; without them the settings' own count. So does
+    `punished_from`: a distilled rollout whose deciding reward is below it gets no negative advantage.
     """
 
     instruction: Candidate | None = None
     template: Candidate | None = None
     distill: bool | None = None
     placement: Placement | None = None
-    learns_from: float | None = None
+    punished_from: float | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,8 @@ class Assignment:
 
     `round` counts the host's generation rounds, `group` and `member` say which rollout of the round
     this is. `distill` says whether the trained prompt leaves the template out (P2O eq. 5),
-    `learns_from` from which deciding reward on a distilled rollout has an advantage (None: from any).
+    `punished_from` from which deciding reward on a distilled rollout keeps a negative advantage (None: all
+    do).
     """
 
     question_id: str
@@ -118,7 +119,7 @@ class Assignment:
     template: Candidate | None = None
     distill: bool = True
     placement: Placement = field(default_factory=Placement)
-    learns_from: float | None = None
+    punished_from: float | None = None
 
     @property
     def templated(self) -> bool:
@@ -130,9 +131,11 @@ class Assignment:
         """Whether the prompt that is trained on differs from the one rolled out."""
         return self.templated and self.distill
 
-    def teaches(self, reward: float) -> bool:
-        """Whether a rollout with this deciding reward keeps its advantage; one that does not gets 0."""
-        return self.learns_from is None or not self.distilled or reward >= self.learns_from
+    def unpunished(self, reward: float) -> bool:
+        """Whether a rollout with this deciding reward gets 0 in place of a negative advantage."""
+        if self.punished_from is None or not self.distilled:
+            return False
+        return not reward >= self.punished_from  # nor is one without a reward
 
     def rollout_prompt(self, prompt: Prompt) -> Prompt:
         """The prompt that the policy sees: `(I, T(x, z))`. String or chat in, same kind out."""
@@ -173,7 +176,9 @@ class Assignment:
                 **candidates,
                 distill=_of(bool, data["distill"]),
                 placement=Placement(**layouts),
-                learns_from=None if (least := data["learns_from"]) is None else _of(float, least),
+                punished_from=None
+                if (least := data["punished_from"]) is None
+                else _of(float, least),
             )
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise HostError(

@@ -24,7 +24,7 @@ from prompt_coevo.adapters.openrlhf.late_texts import BatchTexts
 from prompt_coevo.adapters.openrlhf.lent import LentTokenizer
 from prompt_coevo.adapters.openrlhf.policy import OpenRLHFPolicy, while_engines_live
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
-from prompt_coevo.adapters.openrlhf.ratio import DISTILLED, TEACHES_NOTHING
+from prompt_coevo.adapters.openrlhf.ratio import DISTILLED, UNPUNISHED
 from prompt_coevo.adapters.openrlhf.second_pass import ROLLED_OUT, entry
 from prompt_coevo.adapters.openrlhf.weights import LockedWeights, Weights
 from prompt_coevo.doors.evaluation import evaluation_assignment
@@ -241,8 +241,8 @@ class CoevoSamplesGenerator(SamplesGenerator):
         if self._keeps_prompts:
             experience.info[ROLLED_OUT] = _rolled_out(assignment, sampled_under, response)
         experience.info[DISTILLED] = _number(float(assignment.distilled))
-        teaches = assignment.teaches(rollout.reward)
-        experience.info[TEACHES_NOTHING] = _number(float(not teaches))
+        unpunished = assignment.unpunished(rollout.reward)
+        experience.info[UNPUNISHED] = _number(float(unpunished))
         experience.info[STALENESS] = _number(float(rollout.policy_version.step))
         return experience
 

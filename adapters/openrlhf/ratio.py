@@ -12,7 +12,7 @@ from typing import Final
 
 from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
-from torch import Tensor
+from torch import Tensor, where
 
 from prompt_coevo.adapters.openrlhf.drift import ADVICE
 from prompt_coevo.adapters.openrlhf.second_pass import ROLLED_OUT, Rows, after_rollout_prompts
@@ -24,15 +24,16 @@ DISTILLED: Final = "coevo_distilled"
 """The entry of an Experience's info that says which rows were sampled under a template."""
 
 
-TEACHES_NOTHING: Final = "coevo_teaches_nothing"
-"""The entry that says which rows get an advantage of 0."""
+UNPUNISHED: Final = "coevo_unpunished"
+"""The entry that says which rows get no negative advantage."""
 
 
-def without_advantage(experience: Experience) -> None:
-    """Set the advantages of the rows that teach nothing to 0, once they are computed. The loss divides by
-    their tokens as before, and a KL penalty counts them."""
-    rows = _entry(experience, TEACHES_NOTHING) > 0
-    experience.advantages = experience.advantages.masked_fill(rows[:, None], 0.0)
+def punish_nothing(experience: Experience) -> None:
+    """Set the negative advantages of these rows to 0, once they are computed. The loss divides by their
+    tokens as before, and a KL penalty counts them."""
+    rows = (_entry(experience, UNPUNISHED) > 0)[:, None]
+    advantages = experience.advantages
+    experience.advantages = where(rows, advantages.clamp(min=0), advantages)
 
 
 class CoevoExperienceMaker(RemoteExperienceMaker):
@@ -60,7 +61,7 @@ class CoevoExperienceMaker(RemoteExperienceMaker):
     def compute_advantages_and_returns(self, experiences: list[Experience]) -> list[Experience]:
         experiences = super().compute_advantages_and_returns(experiences)
         for experience in experiences:
-            without_advantage(experience)
+            punish_nothing(experience)
         return experiences
 
     def _forward(self, batches: list[Rows]) -> list[Tensor]:

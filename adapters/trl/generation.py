@@ -18,7 +18,7 @@ from prompt_coevo.adapters.trl.distil import PromptExchange
 from prompt_coevo.adapters.trl.environments import Environments
 from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Generated, Ids, Trainer
 from prompt_coevo.adapters.trl.policy import Answered, TrlPolicy
-from prompt_coevo.adapters.trl.ratio import DistilRatio, without_advantage
+from prompt_coevo.adapters.trl.ratio import DistilRatio, punish_nothing
 from prompt_coevo.adapters.trl.search_rewards import told_of_search
 from prompt_coevo.doors.late_rows import LateRows
 from prompt_coevo.doors.patching import swapped, wrap
@@ -69,8 +69,8 @@ class GenerationDoor:
         self._round: RankedPlan | None = None
         self._assigned: Sequence[Assignment] = []
         """What the rows run under that the trainer is generating for right now."""
-        self._teach_nothing: list[bool] = []
-        """Which of this round's rows get an advantage of 0."""
+        self._unpunished: list[bool] = []
+        """Which of this round's rows get no negative advantage."""
         self._rolled_out: Ids = []
         self._trained: Ids = []
         self._reached: set[str] = set()
@@ -106,7 +106,7 @@ class GenerationDoor:
             swapped(self, "_rows", inputs),
             swapped(self, "_round", None),
             swapped(self, "_assigned", []),
-            swapped(self, "_teach_nothing", []),
+            swapped(self, "_unpunished", []),
         ):
             if not self._environments.name_questions:
                 self._plan(inputs)
@@ -115,7 +115,7 @@ class GenerationDoor:
                 if self._round_gone_through().distilled_somewhere:
                     distilled = [assignment.distilled for assignment in self._assigned]
                     self._ratio.apply(output, self._rolled_out, self._trained, distilled)
-                    without_advantage(output, self._teach_nothing)
+                    punish_nothing(output, self._unpunished)
             finally:
                 self._ratio.forget()
         return output
@@ -204,7 +204,7 @@ class GenerationDoor:
             if self._policy.active is not None:
                 raise Answered([Scored(*row) for row in zip(texts, mine, reports, strict=True)])
             pairs = zip(self._assigned, mine, strict=True)
-            self._teach_nothing = [not one.teaches(reward) for one, reward in pairs]
+            self._unpunished = [one.unpunished(reward) for one, reward in pairs]
             self._engine.observe(list(zip(self._assigned, texts, reports, strict=True)), rewards)
         self._log_candidates()
         return per_function

@@ -34,14 +34,13 @@ _OLD: Final = "old_per_token_logps"
 _SAMPLER: Final = "sampling_per_token_logps"
 
 
-def without_advantage(output: Batch, rows: list[bool]) -> None:
-    """Set the advantages of these rows of a generation round's batch to 0. The loss divides by their tokens
-    as before, and a KL penalty counts them."""
+def punish_nothing(output: Batch, rows: list[bool]) -> None:
+    """Set the negative advantages of these rows of a generation round's batch to 0. The loss divides by
+    their tokens as before, and a KL penalty counts them."""
     advantages = output["advantages"]
     chosen = torch.tensor(rows, device=advantages.device)
-    output["advantages"] = advantages.masked_fill(
-        chosen.view(-1, *[1] * (advantages.dim() - 1)), 0.0
-    )
+    chosen = chosen.view(-1, *[1] * (advantages.dim() - 1))
+    output["advantages"] = torch.where(chosen, advantages.clamp(min=0), advantages)
 
 
 class DistilRatio:

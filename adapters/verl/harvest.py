@@ -80,15 +80,16 @@ def distilled(keys: Sequence[str], planned: Mapping[str, Sequence[Assignment]]) 
     return [key for key, (uid, member) in sessions.items() if planned[uid][member].distilled]
 
 
-def teaching_nothing(
+def unpunished(
     keys: Sequence[str], rollouts: Sequence[Rollout], planned: Mapping[str, Sequence[Assignment]]
 ) -> list[str]:
-    """Those of some rows whose rollout gets an advantage of 0; `rollouts` are in the order of `planned`."""
+    """Those of some rows whose rollout gets no negative advantage; `rollouts` are in the order of
+    `planned`."""
     sessions = [(uid, member) for uid, group in planned.items() for member in range(len(group))]
     left = {
         where
         for where, one in zip(sessions, rollouts, strict=True)
-        if not one.assignment.teaches(one.reward)
+        if one.assignment.unpunished(one.reward)
     }
     return [key for key in keys if session(key) in left]
 

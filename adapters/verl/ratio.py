@@ -25,14 +25,17 @@ _ADVANTAGES: Final = "advantages"
 _FIELDS: Final = (_OLD, _SAMPLER, _MASK)
 
 
-def without_advantage(keys: Sequence[str], partition: str) -> None:
-    """Set the advantages of rows to 0, once they are computed. The loss divides by their tokens as before,
-    and a KL penalty counts them."""
+def punish_nothing(keys: Sequence[str], partition: str) -> None:
+    """Set the negative advantages of rows to 0, once they are computed. The loss divides by their tokens as
+    before, and a KL penalty counts them."""
     if not keys:
         return
     rows = tq.kv_batch_get(keys=list(keys), partition_id=partition, select_fields=[_ADVANTAGES])
-    zeros = torch.zeros_like(rows[_ADVANTAGES])
-    fields = TensorDict({_ADVANTAGES: zeros}, batch_size=len(keys))
+    advantages = rows[_ADVANTAGES]
+    kept = torch.nested.nested_tensor_from_jagged(
+        advantages.values().clamp(min=0), advantages.offsets()
+    )
+    fields = TensorDict({_ADVANTAGES: kept}, batch_size=len(keys))
     tq.kv_batch_put(keys=list(keys), partition_id=partition, fields=fields)
 
 

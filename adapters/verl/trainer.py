@@ -24,13 +24,13 @@ from prompt_coevo.adapters.verl.harvest import (
     collect,
     distilled,
     session,
-    teaching_nothing,
     texts_of,
+    unpunished,
 )
 from prompt_coevo.adapters.verl.launch import TRAINERS
 from prompt_coevo.adapters.verl.policy import VerlPolicy
 from prompt_coevo.adapters.verl.questions import index_questions
-from prompt_coevo.adapters.verl.ratio import Ratio, without_advantage
+from prompt_coevo.adapters.verl.ratio import Ratio, punish_nothing
 from prompt_coevo.adapters.verl.second_pass import after_rollout_prompts
 from prompt_coevo.adapters.verl.trackers import open_trackers
 from prompt_coevo.doors.checkpoint import load_state, save_state
@@ -200,7 +200,7 @@ class Coevolving(PPOTrainer):
         sampled_by = [one.policy_version.step for one in rollouts if one.status != "aborted"]
         if self.config.trainer.get("rollout_data_dir"):
             self._ran_under.note(self._planned(keys))
-        without_advantage(teaching_nothing(keys, rollouts, self._planned(keys)), TRAIN)
+        punish_nothing(unpunished(keys, rollouts, self._planned(keys)), TRAIN)
         under_way = self._dispatcher.under_way
         under_way.observe(rollouts, {session(key)[0] for key in keys})
         del rollouts  # the texts of those that are still held are brought now

@@ -273,7 +273,7 @@ class TabularPolicy:
         advantages = ((groups - groups.mean(axis=1, keepdims=True)) / spread).ravel()
         logits, trust = np.zeros_like(self._logits), np.zeros(1)
         for rollout, advantage in zip(rollouts, advantages, strict=True):
-            if not rollout.assignment.teaches(rollout.reward):
+            if advantage < 0 and rollout.assignment.unpunished(rollout.reward):
                 continue
             if self._success_weight and rollout.reward and rollout.assignment.distilled:
                 advantage += self._success_weight

@@ -66,7 +66,7 @@ class Planner:
                 template=part.template,
                 distill=self._distill if part.distill is None else part.distill,
                 placement=part.placement or self._placement,
-                learns_from=part.learns_from,
+                punished_from=part.punished_from,
             )
             for member, part in enumerate(templates)
         ]

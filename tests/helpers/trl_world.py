@@ -46,8 +46,9 @@ def length(completions: Sequence[Any], **_: Any) -> list[float]:
 class FixedTemplates:
     """A stranger's plugin: question ids to the templates of their rollouts, repeated as needed."""
 
-    def __init__(self, templates: dict[str, list[str]]) -> None:
+    def __init__(self, templates: dict[str, list[str]], punished_from: float | None = None) -> None:
         self.templates = templates
+        self.punished_from = punished_from
 
     @hookimpl
     def coevo_plan_group(self, question_id: str, group_size: int) -> list[MemberPlan] | None:
@@ -58,7 +59,8 @@ class FixedTemplates:
             MemberPlan(
                 template=Candidate(texts[n % len(texts)], "template")
                 if texts[n % len(texts)]
-                else EMPTY_TEMPLATE
+                else EMPTY_TEMPLATE,
+                punished_from=self.punished_from,
             )
             for n in range(group_size)
         ]

@@ -18,7 +18,6 @@ from prompt_coevo.errors import HostError
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(standins.openrlhf.__file__).parent))
-    from openrlhf.models.loss import aggregate_loss
 
     from prompt_coevo.adapters.openrlhf import drift, generation, ratio, trainer
 
@@ -158,12 +157,15 @@ def test_a_distilled_sequence_begins_with_the_question() -> None:
         generation._check_tokens(padded, response)
 
 
-def test_rows_that_are_left_out_have_no_token_in_the_loss() -> None:
-    made: Any = SimpleNamespace(action_mask=torch.tensor([[0, 1, 1], [1, 1, 0]]))
-    ratio.leave_out(made, torch.tensor([True, False]))
-    assert made.action_mask.tolist() == [[0, 0, 0], [1, 1, 0]]
-    loss = aggregate_loss(torch.ones(2, 3), made.action_mask, token_level_loss=False)
-    assert loss == pytest.approx(1.0)  # a sequence without a token is none of its mean
+def test_rows_that_are_not_punished_have_no_negative_advantage() -> None:
+    info = {ratio.UNPUNISHED: torch.tensor([1.0, 1.0, 0.0])}
+    made: Any = SimpleNamespace(
+        advantages=torch.tensor([[-1.0, -1.0], [0.5, -0.5], [-1.0, 2.0]]), info=info
+    )
+    ratio.punish_nothing(made)
+    assert made.advantages.tolist() == [[0, 0], [0.5, 0], [-1, 2]]
+    with pytest.raises(HostError, match="has lost the entry 'coevo_unpunished'"):
+        ratio.punish_nothing(SimpleNamespace(info={}))  # type: ignore[arg-type]
 
 
 def test_an_experience_that_lost_its_entry_stops_the_run() -> None:

@@ -69,3 +69,13 @@ def test_what_is_sampled_is_trained_on_without_its_template(run: Result) -> None
         check_trained_as_sampled(
             generated, trained, questions, metrics["train/coevo/templated_fraction"]
         )
+
+
+def test_failures_under_templates_are_not_punished(run: Result) -> None:
+    """Else all rows of a batch with different rewards have one."""
+    batches: dict[int, list[float]] = {}
+    for row in run.actor:
+        batches.setdefault(row["step"], []).append(row["advantages"][0])
+    found = [batch for batch in batches.values() if max(batch) > 0]
+    assert any(0 in batch for batch in found)
+    assert any(min(batch) < 0 for batch in found)

@@ -12,7 +12,6 @@ from helpers.spies import Logps, Spy
 from helpers.trl_world import TASKS, FixedTemplates, right_hint
 from prompt_coevo import hookimpl
 from prompt_coevo.adapters.trl import CoevoCallback, attach
-from prompt_coevo.adapters.trl.ratio import DistilRatio, leave_out
 from prompt_coevo.types import Candidate, MemberPlan
 from standins.trl_vllm import use_vllm
 
@@ -28,53 +27,44 @@ def train(
     vllm: bool = False,
     hints: dict[str, list[str]] = HINTS,
     drift: float = 0.0,
+    punished_from: float | None = None,
     **settings: Any,
 ) -> Spy:
     spy = Spy.on(trainer)
     if vllm:
         use_vllm(trainer).drift = drift
     trainer.add_callback(
-        CoevoCallback(trainer, SETTINGS | settings, plugins={"templates": FixedTemplates(hints)})
+        CoevoCallback(
+            trainer,
+            SETTINGS | settings,
+            plugins={"templates": FixedTemplates(hints, punished_from)},
+        )
     )
     trainer.train()
     return spy
 
 
-def leaving_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the distilled rows out of the loss."""
-    apply = DistilRatio.apply
-
-    def applied(self: DistilRatio, output: Any, *prompts: Any) -> None:
-        apply(self, output, *prompts)
-        leave_out(self._trainer, output, torch.tensor(prompts[-1]))
-
-    monkeypatch.setattr(DistilRatio, "apply", applied)
-
-
 @pytest.mark.parametrize("config", [{}, {"num_iterations": 2}, {"loss_type": "grpo"}])
-def test_rows_that_are_left_out_have_no_token_in_the_loss(
-    make_trainer: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch, config: dict[str, Any]
-) -> None:
-    leaving_out(monkeypatch)
-    spy = train(make_trainer(max_steps=1, per_device_train_batch_size=16, **config))
-    found = Logps(spy, 0, tokenizer)
-    expected = ~found.templated[:, None] & found.mask
-    assert 0 < expected.sum() < found.mask.sum()
-    assert torch.equal(found.loss["tool_mask"].bool() & found.mask, expected)
-    assert found.loss["num_items_in_batch"] == expected.sum()
-
-
 @pytest.mark.parametrize("kind", [GRPOTrainer, RLOOTrainer])
-def test_rows_that_are_left_out_have_no_gradient(
-    make_trainer: Any, monkeypatch: pytest.MonkeyPatch, kind: type
+def test_failures_under_templates_are_not_punished_and_stay_in_their_group(
+    make_trainer: Any, kind: type, config: dict[str, Any]
 ) -> None:
-    lengths = []
-    for _ in range(2):
-        trainer = make_trainer(kind, max_steps=1, per_device_train_batch_size=32)
-        train(trainer, hints=ALL_HINTS)
-        lengths.append(trainer.state.log_history[0]["grad_norm"])
-        leaving_out(monkeypatch)
-    assert lengths[0] > lengths[1] == 0
+    """With the same rewards: the others keep their advantages, and the loss divides by as many tokens."""
+    if kind is RLOOTrainer and "loss_type" in config:
+        pytest.skip("RLOO has one loss")
+    found = []
+    for punished_from in (None, 0.5):
+        trainer = make_trainer(kind, max_steps=1, per_device_train_batch_size=16, **config)
+        spy = train(trainer, hints=DIVERSE, punished_from=punished_from)
+        found.append(spy.losses[0])
+    before, after = (one["advantages"] for one in found)
+    gone = (before != 0) & (after == 0)
+    assert gone.any()
+    assert (before[gone] < 0).all()
+    assert torch.equal(after[~gone], before[~gone])
+    assert (after < 0).any(), "failures without a template keep theirs"
+    if "num_items_in_batch" in found[0]:
+        assert found[0]["num_items_in_batch"] == found[1]["num_items_in_batch"]
 
 
 @pytest.mark.parametrize("mode", ["token_truncate", "sequence_mask"])

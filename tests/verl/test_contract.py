@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import sys
 from typing import Any
 
@@ -15,12 +16,21 @@ from verl.experimental.agent_loop import agent_loop
 from verl.trainer.ppo.v1 import PPOTrainerSync
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
-from prompt_coevo.adapters.verl import asynchronous, contract, launch, policy, ratio, trainer
+from prompt_coevo.adapters.verl import (
+    asynchronous,
+    contract,
+    harvest,
+    launch,
+    policy,
+    ratio,
+    trainer,
+)
 from prompt_coevo.adapters.verl.contract import LEANT_ON, check_distilled
 from prompt_coevo.adapters.verl.distil import ERROR, TRAINED, fingerprint
 from prompt_coevo.adapters.verl.ratio import Ratio
 from prompt_coevo.adapters.verl.trainer import CoevoTrainer
 from prompt_coevo.errors import HostError
+from prompt_coevo.types import Assignment, Candidate, Rollout
 
 TRAINERS = {
     "sync": CoevoTrainer,
@@ -244,13 +254,28 @@ def test_rows_without_log_probs_end_the_run(monkeypatch: pytest.MonkeyPatch, nam
         exchanged(monkeypatch, **fields)
 
 
-def test_rows_that_are_left_out_have_no_token_in_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = Rows(**LOG_PROBS)
+def test_rows_that_are_not_punished_have_no_negative_advantage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = Rows(**LOG_PROBS, advantages=jagged([-1.0], [0.5, -1.0]))
     monkeypatch.setattr(ratio, "tq", rows)
-    ratio.leave_out(["a", "b"], "train")
-    mask = rows.fields["response_mask"]
-    assert mask.values().tolist() == [0, 0, 0]
-    assert mask.offsets().tolist() == LOG_PROBS["response_mask"].offsets().tolist()
+    ratio.punish_nothing([], "train")
+    ratio.punish_nothing(["a", "b"], "train")
+    found = rows.fields["advantages"]
+    assert found.values().tolist() == [0, 0.5, 0]
+    assert found.offsets().tolist() == LOG_PROBS["response_mask"].offsets().tolist()
+
+
+def test_all_rows_of_a_rollout_that_is_not_punished_are_found() -> None:
+    """A rollout may be several rows; one succeeded, one has no template, one was aborted."""
+    hint = Candidate("hint", "template")
+    under = Assignment("q", template=hint, punished_from=1.0)
+    planned = {"u": [under, under, Assignment("q", punished_from=1.0)], "v": [under]}
+    plans = [one for group in planned.values() for one in group]
+    rewards = [0.5, 1.0, 0.0, math.nan]
+    rollouts = [Rollout(one, "", reward) for one, reward in zip(plans, rewards, strict=True)]
+    keys = ["u_0_0", "u_0_1", "u_1_0", "u_2_0", "v_0_0"]
+    assert harvest.unpunished(keys, rollouts, planned) == ["u_0_0", "u_0_1", "v_0_0"]
 
 
 def test_advantages_before_old_log_probs_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

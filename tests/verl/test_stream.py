@@ -68,3 +68,14 @@ def test_what_is_sampled_is_trained_on_without_its_template(run: Result) -> None
         ]
         assert len(trained) == BATCH
         check_trained_as_sampled(generated, trained, questions, metrics["coevo/templated_fraction"])
+
+
+def test_failures_under_templates_are_not_punished(run: Result) -> None:
+    """Else no advantage of a group with different rewards is 0."""
+    groups: dict[str, list[float]] = {}
+    for row in run.actor:
+        if not row["uid"].startswith("pad"):
+            groups.setdefault(row["uid"], []).append(row["advantages"][0])
+    found = [group for group in groups.values() if max(group) > 0]
+    assert any(0 in group for group in found)
+    assert any(min(group) < 0 for group in found)

@@ -20,7 +20,7 @@ def _estimate(section: StreamSettings, workload: Workload) -> Cost:
     # A step trains on one question at least.
     calls = int(min(limit, section.calls_per_step * workload.questions))
     late = "; no template is used in the first epoch without stream.first_sight"
-    note = f", if all questions are hard{'' if section.first_sight_in(workload) else late}"
+    note = f", if all questions are hard{'' if section.first_sight else late}"
     likely = min(
         _LIKELY, math.ceil(workload.questions / _PER_CALL), _most(section, workload, limit)
     )
@@ -46,14 +46,14 @@ def _foresee(section: StreamSettings, workload: Workload) -> Foresight:
 
 def _no_template(section: StreamSettings, workload: Workload) -> str | None:
     """Say why no rollout could ever have a template."""
-    if section.bare_members >= workload.group_size and not section.first_sight_in(workload):
+    if section.bare_members >= workload.group_size and not section.first_sight:
         return f"no template will ever be used, because {_no_room(section, workload)}"
     if workload.steps is not None and workload.steps <= section.reply_steps:
         return (
             f"no template will ever be used, because the run has {workload.steps} steps and the first "
             f"reply is used after {section.reply_steps} (stream.reply_steps); train longer"
         )
-    if section.first_sight_in(workload) or workload.epochs is None or workload.epochs > 1:
+    if section.first_sight or workload.epochs is None or workload.epochs > 1:
         return None
     return (
         f"no template will ever be used, because the run has {workload.in_epochs} and meets no question "
@@ -70,13 +70,13 @@ def _no_room(section: StreamSettings, workload: Workload) -> str:
 
 
 def _remarks(section: StreamSettings, workload: Workload) -> Iterator[str]:
-    if section.bare_members >= workload.group_size and section.first_sight_in(workload):
+    if section.bare_members >= workload.group_size and section.first_sight:
         yield _no_room(section, workload)
 
 
 def _unknown(section: StreamSettings, workload: Workload) -> Literal["epochs", "steps"] | None:
     """Return which length `_no_template` misses. An epoch has one step at least."""
-    if workload.epochs is None and section.first_sight is False:
+    if workload.epochs is None and not section.first_sight:
         return "epochs"
     if workload.steps is None and math.ceil(workload.epochs or 1) <= section.reply_steps:
         return "steps"

@@ -21,7 +21,6 @@ class Ahead:
 
     def __init__(self, settings: StreamSettings, workload: Workload | None) -> None:
         self._settings = settings
-        self.first_sight = settings.first_sight_in(workload)
         self._room = workload is None or settings.bare_members < workload.group_size
         """Whether the group of a hard question has room for templates."""
         self._steps = workload.steps if workload else None
@@ -53,7 +52,7 @@ class Ahead:
         `hard` are those hard questions that may have templates, and `known` counts all questions, of which
         the `measured` are no longer met for the first time.
         """
-        if not (self._room or self.first_sight):
+        if not (self._room or self._settings.first_sight):
             return False
         if self._steps is None or step >= self._steps:
             return True
@@ -64,13 +63,12 @@ class Ahead:
             return True
         if self._room and any(one not in self._met for one in hard):
             return True
-        return self.first_sight and any(
+        return self._settings.first_sight and any(
             one not in self._met and one not in measured for one in range(known)
         )
 
     def to_json(self, ids: Sequence[str]) -> dict[str, Any]:
         return {
-            "first_sight": self.first_sight,
             "met": [ids[number] for number in sorted(self._met)],
             "planned": self._planned,
             "planned_at": self._planned_at,
@@ -78,8 +76,6 @@ class Ahead:
         }
 
     def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
-        if self._settings.first_sight == "auto":  # decided where the run began
-            self.first_sight = state["first_sight"]
         self._met = {numbers[one] for one in state["met"] if one in numbers}
         self._planned, self._planned_at = state["planned"], state["planned_at"]
         self.group_size = state["group_size"]

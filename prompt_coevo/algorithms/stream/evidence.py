@@ -31,6 +31,10 @@ _MOST_ANYWHERE: Final = 0.5
 """What is known of other questions counts no more than half a rollout, however much it is."""
 
 
+_SOLVABLE: Final = 0.3
+"""A question that some template is expected to solve this often needs no other one."""
+
+
 class Belief(NamedTuple):
     """Beta distributions of the chance that each of some templates solves a question, (n,) each."""
 
@@ -41,6 +45,10 @@ class Belief(NamedTuple):
     def means(self) -> Floats:
         means: Floats = self.solves / (self.solves + self.fails)
         return means
+
+    def some(self, first: int, end: int) -> Belief:
+        """What is believed of those from `first` on, before `end`."""
+        return Belief(self.solves[first:end], self.fails[first:end])
 
 
 class Evidence:
@@ -109,6 +117,13 @@ class Evidence:
         """Whether one of some questions is like one of others."""
         return not {*others, *self.around(tuple(others))}.isdisjoint(some)
 
+    def is_solvable(self, question: int, belief: Belief) -> bool:
+        """Whether one of the templates that the belief is of is expected to solve the question, or it is
+        solved without one; of that, those like it tell nothing: they may be easier."""
+        row = self._row_of[question]
+        solved, tried = self._outcomes[:, row, 0] if row >= 0 else (0.0, 0.0)
+        return max(belief.means.max(initial=0.0), solved / (1.0 + tried)) >= _SOLVABLE
+
     def solved_on(self, questions: Collection[int]) -> Floats:
         """How much has been solved on these questions of late, by slot."""
         rows = self._row_of[np.fromiter(questions, dtype=np.int64, count=len(questions))]
@@ -169,7 +184,7 @@ class Evidence:
         solved_anywhere, tried_anywhere = _ANYWHERE * fresh * self._anywhere[:, chosen]
         much = np.maximum(1.0, tried_anywhere / _MOST_ANYWHERE)
         solved_anywhere, tried_anywhere = solved_anywhere / much, tried_anywhere / much
-        unproven = min(1.0, _ARMS / len(chosen)) * (_DOUBT + solved_anywhere)
+        unproven = min(1.0, _ARMS / max(1, len(chosen))) * (_DOUBT + solved_anywhere)
         solves = unproven + _HOPE * self.hope(question)[chosen] + solved
         fails = 1.0 + (tried - solved) + (tried_anywhere - solved_anywhere)
         return Belief(solves.astype(np.float32), fails.astype(np.float32))

@@ -14,8 +14,8 @@ _DROPPED: Final = 1_024
 
 
 class Dropped(NamedTuple):
-    """A template that was given up: its text, the questions that it was written for, by number, and how many
-    rollouts under it succeeded, of how many."""
+    """A template that was given up: its text, the questions that it was written for, by number, and of how
+    many rollouts under it how many succeeded."""
 
     text: str
     shown: tuple[int, ...]
@@ -106,10 +106,6 @@ class Library:
 
     def in_state(self, state: State) -> list[Template]:
         return [template for template in self if template.state == state]
-
-    @property
-    def texts(self) -> set[str]:
-        return {template.candidate.text for template in self}
 
     @property
     def overfull(self) -> int:

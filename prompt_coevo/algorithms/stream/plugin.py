@@ -26,7 +26,7 @@ from prompt_coevo.algorithms.stream.library import Library, Template
 from prompt_coevo.algorithms.stream.likeness import LikenessFactory
 from prompt_coevo.algorithms.stream.members import draw_members
 from prompt_coevo.algorithms.stream.numbered import Numbered
-from prompt_coevo.algorithms.stream.reflection import SOLVABLE, Reflection
+from prompt_coevo.algorithms.stream.reflection import Reflection
 from prompt_coevo.algorithms.stream.settings import StreamSettings
 from prompt_coevo.algorithms.stream.trial import concerns, unseen, verdict
 from prompt_coevo.context import Context
@@ -34,7 +34,7 @@ from prompt_coevo.errors import HostError, StateError
 from prompt_coevo.markers import PROJECT, hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.rng import counter_rng
-from prompt_coevo.types import EMPTY_TEMPLATE, Group, MemberPlan, Rollout, Summary
+from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, Group, MemberPlan, Rollout, Summary
 
 logger = logging.getLogger(PROJECT)
 
@@ -97,7 +97,7 @@ class Stream:
 
     @hookimpl
     def coevo_questions_learned(self, policy: Policy) -> None:
-        if self._questions.learn(policy) and self._ahead.first_sight:
+        if self._questions.learn(policy) and self._settings.first_sight:
             self._epoch += 1
             self._reflection.try_again()
 
@@ -116,7 +116,7 @@ class Stream:
         if number is None:
             return None
         self._ahead.plan(number, self._step, group_size)
-        guess = self._ahead.first_sight and number not in self._measured
+        guess = self._settings.first_sight and number not in self._measured
         if not hard and not guess:
             return None
         if self._comparison.compares(number):
@@ -133,7 +133,7 @@ class Stream:
         if bare >= group_size:
             self._warn_of_small_groups(group_size)
         # While nothing solves it, more can be tried in an epoch than is proposed for it.
-        solvable = belief.means[: len(in_use)].max() >= SOLVABLE
+        solvable = self._evidence.is_solvable(number, belief.some(1, len(in_use)))
         drawn = draw_members(
             group_size,
             templates,
@@ -144,7 +144,7 @@ class Stream:
         )
         solved = self._settings.solved_at
         return [
-            MemberPlan(template=one.candidate, learns_from=solved) if one else MemberPlan()
+            MemberPlan(template=one.candidate, punished_from=solved) if one else MemberPlan()
             for one in drawn
         ]
 
@@ -183,7 +183,6 @@ class Stream:
         if self._groups_of_this_epoch >= len(self._ids):
             if not self._epoch:
                 self._comparison.close_first_epoch(self._hard_numbers)
-            self._drop_unneeded()
             self._groups_of_this_epoch = 0
             self._epoch += 1
             self._reflection.new_epoch()
@@ -246,10 +245,9 @@ class Stream:
         if self._observed and not self._measured:
             text = "no template was ever used, because no rollout could be judged"
             return Summary(f"{text} (no reward, or a tool that failed)", for_nothing=True)
-        if met_once and not self._ahead.first_sight:
+        if met_once and not self._settings.first_sight:
             text = "no template was ever used, because the run met no question twice"
-            why = "is false" if self._settings.first_sight is False else "came to false"
-            return Summary(f"{text} (stream.first_sight {why})", for_nothing=True)
+            return Summary(f"{text} (stream.first_sight is false)", for_nothing=True)
         on_trial = len(self._library.in_state("trial"))
         text = f"0 templates came into use: {dropped} were dropped, {on_trial} are on trial"
         return Summary(f"{text}, {len(self._hard)} questions are hard", for_nothing=True)
@@ -334,7 +332,7 @@ class Stream:
     def _found_hard(self, group: Group) -> bool:
         """Judge a question that was not measured before by as many rollouts as have no template at first
         sight, so that the comparison group is found as the others are."""
-        if not self._ahead.first_sight:
+        if not self._settings.first_sight:
             return group.question_id in self._hard
         half = Group(group.question_id, group.rollouts[: len(group.rollouts) // 2])
         success = self._hard.success(half)
@@ -354,8 +352,8 @@ class Stream:
             template.count(number, solved)
 
     def _take_in(self, candidate: Candidate, shown: Sequence[int]) -> None:
-        """A candidate that passed the gates, proposed for these questions. One that is here already is tried
-        on them, too."""
+        """Try a candidate that passed the gates on questions like those that it was proposed for, also one
+        that is here already."""
         template = self._library.get(candidate.id)
         if template is None:
             template = self._library.add(candidate, shown, self._epoch)
@@ -363,16 +361,6 @@ class Stream:
         else:
             template.write_for(shown, anew=not self._evidence.alike(shown, template.shown))
             self._evidence.write_for(template.slot, template.shown)
-
-    def _drop_unneeded(self) -> None:
-        """Of the templates in use, those that no hard question needs any more: it solved none of late, and
-        was written for none and for none like one."""
-        hard = self._hard_numbers
-        solved = self._evidence.solved_on(hard)
-        for template in self._library.in_state("in use"):
-            if template.slot and not solved[template.slot]:
-                if not self._evidence.alike(tuple(hard), template.shown):
-                    self._drop(template, remember=False)
 
     def _judge_trials(self, hard: set[int]) -> None:
         for template in self._library.in_state("trial"):

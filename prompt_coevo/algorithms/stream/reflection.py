@@ -30,8 +30,6 @@ logger = logging.getLogger(PROJECT)
 _ATTEMPTS: Final = 4
 """Calls of an epoch that may show one question."""
 _CONSIDERED: Final = 64
-SOLVABLE: Final = 0.3
-"""A question that some template is expected to solve this often, the empty one among them, needs no other."""
 _ENOUGH: Final = 4
 """Rollouts that say something of a template."""
 _LISTED: Final = 8
@@ -170,7 +168,7 @@ class Reflection:
 
     def _targets(self, step: int, hard: Collection[int], members: int) -> list[int]:
         """Hard questions to ask about: what failed is known, nothing is expected to solve them, and an epoch
-        has rollouts left to try more than what waits for them; `members` are those of a group that try."""
+        can try more than what is on trial for them, with `members` of each group."""
         busy = self.under_way
         open_ones = [
             question
@@ -184,12 +182,14 @@ class Reflection:
             spread = {q: (q * 2_654_435_761 + step * 40_503) % 65_536 for q in open_ones}
             open_ones.sort(key=lambda question: (self._attempts[question], spread[question]))
             del open_ones[_CONSIDERED:]
-        slots = [one.slot for one in self._library.in_state("in use")]
+        slots = [one.slot for one in self._library.in_state("in use") if one.slot]
         waiting = [one.slot for one in self._library.in_state("trial")]
         return sorted(
             question
             for question in open_ones
-            if self._evidence.belief(question, slots, step).means.max() < SOLVABLE
+            if not self._evidence.is_solvable(
+                question, self._evidence.belief(question, slots, step)
+            )
             and self._has_room(question, hard, waiting, members)
         )
 
@@ -241,8 +241,8 @@ class Reflection:
     def _with_its_like(
         self, seed: int, parent: Candidate, targets: Sequence[int]
     ) -> tuple[int, ...]:
-        """The question, and those most like it that failed under the same template; others where none is
-        like it."""
+        """The question, and those most like it that failed under the same template; any where no question
+        is like it."""
         alike = self._evidence.near(seed)
         likeness = dict(zip(alike.numbers.tolist(), alike.weights.tolist(), strict=True))
         others = [
@@ -250,7 +250,8 @@ class Reflection:
             for question in targets
             if question != seed and parent.id in self._failures.of(question)
         ]
-        others = [one for one in others if one in likeness] or others
+        if len(likeness) > 1:
+            others = [one for one in others if one in likeness]
         others.sort(key=lambda question: (-likeness.get(question, 0.0), question))
         return (seed, *others[: self._settings.failures_per_call - 1])
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from prompt_coevo.algorithms.hard_questions.settings import Hardness, HardQuestionSettings
 from prompt_coevo.registry import unknown
-from prompt_coevo.settings.method import Workload
-
-_SELDOM: Final = 2.0
-_ROUNDING: Final = 1e-6
 
 
 class StreamSettings(HardQuestionSettings):
@@ -39,10 +35,9 @@ class StreamSettings(HardQuestionSettings):
     proof: bool = True
     """A template comes into use on a success on a hard question that its proposer did not see, where one
     is like those that it saw; so it cannot just hold their answers."""
-    first_sight: bool | Literal["auto"] = "auto"
-    """Half of a group may run under templates although the question was not yet measured. `auto`: in a run
-    of at most two epochs, and in one that does not say how many, such as a stream. A run of a single epoch
-    learns nothing from templates without it, one of two epochs little."""
+    first_sight: bool = True
+    """Half of a group may run under templates although the question was not yet measured. A run of a single
+    epoch learns nothing from templates without it, one of two epochs little."""
     comparison: float | Literal["auto"] = "auto"
     """The share of the groups of like hard questions that never have a template, so that the run's end can
     say whether templates helped; 0 is none. `auto` is 0.1 from 400 such groups on, else 0."""
@@ -51,14 +46,6 @@ class StreamSettings(HardQuestionSettings):
     likeness: str = "words"
     """How it knows which questions are alike: `words` that they share, `none`, the name of an installed
     one, or `module:attribute`."""
-
-    def first_sight_in(self, workload: Workload | None) -> bool:
-        """Return what `first_sight` comes to in a run; None is a host that says nothing of its run."""
-        if self.first_sight != "auto":
-            return self.first_sight
-        if workload is None:
-            return False
-        return workload.epochs is None or workload.epochs <= _SELDOM + _ROUNDING
 
     @property
     def asks_in_background(self) -> bool:

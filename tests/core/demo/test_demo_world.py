@@ -233,7 +233,7 @@ def replies(engine: Any, proposer: str, parent: Candidate = FIRST) -> list[dict[
     return rules([text for reply in found for text in extract_tagged(reply, r"ins_\d+")[0]])
 
 
-def test_only_reflection_learns_from_failures(inspo_engine: Any) -> None:
+def test_only_reflection_punished_from_failures(inspo_engine: Any) -> None:
     parent = Candidate("bex means reverse .", "instruction")
     learnt = {"dax": "add-index", "wug": "rotate"}
     shares = {

@@ -54,7 +54,7 @@ def test_p2o_searches_between_the_epochs_and_its_templates_help(tmp_path: Path) 
     assert "templates_assigned" in (tmp_path / "coevo" / "events.jsonl").read_text("utf-8")
 
 
-def test_the_trainer_alone_learns_from_a_reward_that_differs() -> None:
+def test_the_trainer_alone_punished_from_a_reward_that_differs() -> None:
     """Else the laws would be about a loop that does not train."""
     model, tokenizer, dataset, _, config = arguments(learning_rate=2e-3)
     trainer = OwnTrainer(

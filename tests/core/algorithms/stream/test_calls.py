@@ -99,7 +99,9 @@ def test_an_outage_uses_up_no_calls_of_the_epoch(offer: Any, reply_steps: int) -
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_what_the_last_epoch_lost_is_not_given_to_the_next_one(offer: Any, resume: bool) -> None:
+def test_what_the_last_epoch_lost_is_not_given_to_the_next_one(
+    offer: Any, resume: bool, room_for_all: None
+) -> None:
     endpoint, policy = Guessing(), Families(count=128, families=1000)
     section = {"calls_per_hard": 0.5, "calls_per_step": 8, "reply_steps": 3}
     engine = engine_at(endpoint, offer, **section)
@@ -116,7 +118,7 @@ def test_what_the_last_epoch_lost_is_not_given_to_the_next_one(offer: Any, resum
     assert endpoint.calls == 64 + 64  # half of the 128 hard questions, in each
 
 
-def test_questions_are_not_given_up_for_an_outage(offer: Any) -> None:
+def test_questions_are_not_given_up_for_an_outage(offer: Any, room_for_all: None) -> None:
     endpoint, policy = Guessing(), Families(count=512, families=1000)
     order = policy.question_ids()
     random.Random(0).shuffle(order)
@@ -251,7 +253,8 @@ def test_the_policy_itself_is_asked_between_two_updates(
     """In the background it would generate while training does."""
     settings = Settings(stream={"reply_steps": 3}, reflection=reflection)
     engine, policy = Coevolution.from_settings(settings, initial_policy="a folder"), Families()
-    run(engine, policy, 2)
+    engine.begin(policy)
+    next(epoch(engine, policy))
     assert local.calls > 0
     state = json.loads(json.dumps(engine.state_dict()))
     section = plugin_states(state)["stream"]

@@ -33,9 +33,9 @@ def in_use(engine: Coevolution) -> list[str]:
 
 
 def test_a_full_library_keeps_what_solves_most() -> None:
-    """Of two families, one has three hard questions and the other all of its 24."""
+    """Of two families, one has six hard questions and the other all of its 24."""
     policy = Families(count=48, families=2)
-    policy.known = {f"q{number}" for number in range(7, 48, 2)}
+    policy.known = {f"q{number}" for number in range(13, 48, 2)}
     engine = engine_with(stream={"library_size": 1})
     engine.begin(policy)
     kept: list[list[str]] = []
@@ -78,11 +78,12 @@ class Told(Families):
         return Rollout(one, f"under <{under}>", rollout.reward, policy_version=version)
 
 
-def test_half_of_the_calls_improve_the_best_template_that_a_question_failed_under() -> None:
+def test_half_of_the_calls_improve_the_best_template_that_a_question_failed_under(
+    room_for_all: None,
+) -> None:
     policy = Told(count=64, families=8)
-    teacher = Teacher(
-        lambda prompt: re.sub("k[4-7]", f"no {len(teacher.prompts)}", knowing(prompt))
-    )
+    # What is useless is proposed again and again, and so dropped: then those in use are tried.
+    teacher = Teacher(lambda prompt: re.sub("k([4-7])", r"no \1", knowing(prompt)))
     engine = engine_with(teacher, stream={"failures_per_call": 1})
     engine.begin(policy)
     empty = best_of_several = 0
@@ -142,7 +143,7 @@ def test_half_a_reward_solves_nothing_unless_the_setting_says_so(solved_at: floa
 # How often a question is asked about
 
 
-def test_a_question_is_shown_four_times_an_epoch_at_most() -> None:
+def test_a_question_is_shown_four_times_an_epoch_at_most(room_for_all: None) -> None:
     policy = Families(count=256, families=1_000)
     order = policy.question_ids()
     random.Random(0).shuffle(order)

@@ -63,7 +63,7 @@ def test_what_templates_do_for_the_others_is_told_at_the_end(
 ) -> None:
     """The policy learns what it was shown to solve, and no question of the comparison group."""
     policy = Families(count=96, families=24)
-    engine = engine_with(seed=3, stream={"comparison": 0.4})
+    engine = engine_with(seed=3, stream={"comparison": 0.4, "first_sight": False})
     run(engine, policy, 5)
     out = held_out(engine, policy)
     policy.known = {f"q{n}" for n in range(96)} - out

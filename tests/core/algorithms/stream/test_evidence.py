@@ -9,7 +9,7 @@ import pytest
 
 from helpers.likeness import SharedValue
 from prompt_coevo.algorithms.stream import evidence as module
-from prompt_coevo.algorithms.stream.evidence import Evidence
+from prompt_coevo.algorithms.stream.evidence import Belief, Evidence
 from prompt_coevo.algorithms.stream.likeness import Alike, Unlike
 from prompt_coevo.errors import PluginError
 
@@ -195,3 +195,24 @@ def test_a_likeness_that_errs_ends_the_run(alike: object) -> None:
 
     with pytest.raises(PluginError, match="the likeness answers .* for question 0 of 4"):
         opened(likeness=Strange()).belief(0, [1], 0)
+
+
+@pytest.mark.parametrize("others", [16, 64, 255, 1_023])
+def test_what_is_known_to_work_is_not_drowned_by_what_was_never_tried(others: int) -> None:
+    """Twelve successes of sixteen on this question; before, with 255 others, it got none of ten draws."""
+    evidence = opened(others + 2)
+    for outcome in [1.0] * 12 + [0.0] * 4:
+        evidence.add(0, [1], [outcome], [0], step=0)
+    belief = evidence.belief(0, range(others + 2), 0)
+    drawn = np.random.default_rng(0).beta(belief.solves, belief.fails, size=(2_000, others + 2))
+    assert (drawn.argmax(axis=1) == 1).mean() > 0.6
+
+
+def test_a_question_is_solvable_by_itself_and_not_because_those_like_it_are() -> None:
+    evidence = opened()
+    nothing = Belief(np.zeros(0), np.zeros(0))
+    for _ in range(8):
+        evidence.add(1, [0], [1.0], [0], step=0)
+    assert evidence.is_solvable(1, nothing)
+    assert not evidence.is_solvable(0, nothing)
+    assert evidence.is_solvable(0, Belief(np.array([0.05, 1.0]), np.array([1.0, 1.0])))

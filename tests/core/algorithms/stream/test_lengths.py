@@ -13,7 +13,6 @@ import pytest
 from helpers.families import BATCH, Families, Teacher, engine_with
 from prompt_coevo import Coevolution
 from prompt_coevo.algorithms.stream.reflection import Reflection
-from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.errors import StateError
 from prompt_coevo.settings.method import Workload
 
@@ -64,49 +63,20 @@ def templated(plans: list[Any]) -> int:
     return sum(one.templated for plan in plans for one in plan)
 
 
-@pytest.mark.parametrize(
-    ("epochs", "on"), [(None, True), (0.5, True), (1, True), (2, True), (2.25, False), (8, False)]
-)
-def test_first_sight_is_on_where_questions_are_met_twice_at_most(
-    epochs: float | None, on: bool
-) -> None:
-    engine, policy = engine_with(), Families()
-    engine.begin(policy, Workload(32, 6, epochs))
-    assert templated(list(drive(engine, policy, EPOCH))) > 0 if on else True
-    assert plugin_states(engine.state_dict())["stream"]["ahead"]["first_sight"] is on
-    if not on:
-        assert not templated(list(drive(engine_begun(epochs), policy, EPOCH)))
-
-
-def engine_begun(epochs: float | None) -> Coevolution:
-    engine = engine_with()
-    engine.begin(Families(), Workload(32, 6, epochs))
-    return engine
-
-
-@pytest.mark.parametrize("value", [True, False])
-def test_a_value_that_is_given_holds_whatever_the_length(value: bool) -> None:
-    for epochs in (1.0, 8.0):
-        engine = engine_with(stream={"first_sight": value})
+@pytest.mark.parametrize("epochs", [None, 0.5, 1, 2, 8])
+def test_first_sight_is_on_whatever_the_length(epochs: float | None) -> None:
+    found = {}
+    for section in ({}, {"first_sight": False}):
+        engine = engine_with(stream=section)
         engine.begin(Families(), Workload(32, 6, epochs))
-        assert plugin_states(engine.state_dict())["stream"]["ahead"]["first_sight"] is value
-
-
-@pytest.mark.parametrize(("began", "goes_on"), [(1.0, 8.0), (8.0, 1.0), (1.0, None)])
-def test_a_resumed_run_keeps_what_was_decided(began: float, goes_on: float | None) -> None:
-    engine, policy = engine_with(), Families()
-    engine.begin(policy, Workload(32, 6, began))
-    list(drive(engine, policy, 2))
-    again = engine_with()
-    again.load_state_dict(json.loads(json.dumps(engine.state_dict())))
-    again.begin(policy, Workload(32, 6, goes_on))
-    assert plugin_states(again.state_dict())["stream"]["ahead"]["first_sight"] is (began == 1.0)
+        found[not section] = templated(list(drive(engine, Families(), EPOCH)))
+    assert found[True] > found[False] == 0
 
 
 def test_a_checkpoint_with_another_value_is_of_another_run() -> None:
     engine = engine_with(stream={"first_sight": False})
     engine.begin(Families())
-    with pytest.raises(StateError, match=r"stream\.first_sight was False and is 'auto'"):
+    with pytest.raises(StateError, match=r"stream\.first_sight was False and is True"):
         engine_with().load_state_dict(engine.state_dict())
 
 
@@ -157,13 +127,13 @@ def test_nothing_is_asked_when_no_hard_question_comes_again(asked: list[int]) ->
     teacher = Teacher(lambda prompt: f"<template>idea {random.random()}</template>")
     section = {"calls_per_hard": "unlimited", "library_size": 1000}
     engine = engine_with(teacher, stream=section)
-    engine.begin(policy, length(policy, steps))
-    list(drive(engine, policy, steps))
+    engine.begin(policy, length(policy, steps, 24))
+    list(drive(engine, policy, steps, 24))
     assert max(asked) == steps - 3  # after it, two steps of questions that are solved
     asked.clear()
     other = engine_with(teacher, stream=section)
-    other.begin(policy, Workload(32, 6, 3.0))  # which does not say its steps
-    list(drive(other, policy, steps))
+    other.begin(policy, Workload(32, 24, 3.0))  # which does not say its steps
+    list(drive(other, policy, steps, 24))
     assert max(asked) == steps - 1
 
 
@@ -172,9 +142,9 @@ def test_rounds_that_serve_several_updates(asked: list[int]) -> None:
     policy, rounds = Families(families=1000), 6
     teacher = Teacher(lambda prompt: f"<template>idea {random.random()}</template>")
     engine = engine_with(teacher, stream={"calls_per_hard": "unlimited", "library_size": 1000})
-    engine.begin(policy, Workload(32, 6, rounds / EPOCH, 4 * rounds, 4.0))
+    engine.begin(policy, Workload(32, 64, rounds / EPOCH, 4 * rounds, 4.0))
     for number, ids in enumerate(order(policy, rounds), 1):
-        plan = engine.plan(ids, 6)
+        plan = engine.plan(ids, 64)
         engine.observe(policy.trained(plan, engine.policy_version))
         for update in range(4):
             engine.step_end(policy, last=number == rounds and update == 3)
@@ -256,12 +226,13 @@ def test_groups_of_any_size(group: int, epochs: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "epochs", "topic"), [(4, 8.0, "problem"), (64, 8.0, None), (4, 1.0, "warning")]
+    ("group", "first_sight", "topic"),
+    [(4, False, "problem"), (64, False, None), (4, True, "warning")],
 )
 def test_groups_without_room_are_said_before_training(
-    group: int, epochs: float, topic: Any
+    group: int, first_sight: bool, topic: Any
 ) -> None:
-    engine = engine_with(stream={"bare_members": 4})
+    engine, epochs = engine_with(stream={"bare_members": 4, "first_sight": first_sight}), 8.0
     page = engine.preflight(None, Workload(32, group, epochs, 40))
     told = f"stream.bare_members = 4 leaves none of the {group} rollouts of a hard question's group"
     found = [line.status for line in page.lines if told in line.text]
@@ -269,7 +240,7 @@ def test_groups_without_room_are_said_before_training(
 
 
 def test_groups_without_room_cost_no_call(asked: list[int]) -> None:
-    engine, policy = engine_with(stream={"bare_members": 6}), Families()
+    engine, policy = engine_with(stream={"bare_members": 6, "first_sight": False}), Families()
     engine.begin(policy, length(policy, 8 * EPOCH))
     list(drive(engine, policy, 8 * EPOCH))
     assert not asked

@@ -237,7 +237,7 @@ def test_a_question_that_the_policy_does_not_name_is_left_alone() -> None:
 def test_groups_without_room_for_templates_are_warned_of_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    engine = engine_with(stream={"bare_members": GROUP})
+    engine = engine_with(stream={"bare_members": GROUP, "first_sight": False})
     with caplog.at_level(logging.WARNING):
         plans = run(engine, Families(), 3)
     assert not any(one.templated for plan in plans for one in plan)
