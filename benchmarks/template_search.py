@@ -24,7 +24,6 @@ from typing import Any, Final
 
 import numpy as np
 from methods.tabular_world import (
-    STREAM,
     WAVES,
     WORLDS,
     Knobs,
@@ -66,16 +65,19 @@ ARMS: Final[Mapping[str, Arm]] = {
     "waves": Arm("p2o", WAVES),
     "waves, capped": Arm("p2o", {**WAVES, "calls_per_hard": 1.0}),
     "waves, bare": Arm("p2o", {**WAVES, "hardness": "bare"}),
-    "stream": Arm("stream", STREAM),
-    "stream, no proof": Arm("stream", {**STREAM, "proof": False}),
-    "stream, no likeness": Arm("stream", {**STREAM, "likeness": "none"}),
-    "stream, no first sight": Arm("stream", {**STREAM, "first_sight": False}),
-    "stream, literal": Arm("stream", {**STREAM, "hardness": "literal"}),
-    "stream, guessing teacher": Arm("stream", STREAM, "guesses"),
-    "stream, no first sight, guessing teacher": Arm(
-        "stream", {**STREAM, "first_sight": False}, "guesses"
-    ),
-    "stream, silent teacher": Arm("stream", STREAM, "says nothing"),
+    "stream": Arm("stream"),
+    "stream, no proof": Arm("stream", {"proof": False}),
+    "stream, no likeness": Arm("stream", {"likeness": "none"}),
+    "stream, no first sight": Arm("stream", {"first_sight": False}),
+    "stream, 16 in use": Arm("stream", {"library_size": 16}),
+    "stream, 64 in use": Arm("stream", {"library_size": 64}),
+    "stream, 1 024 in use": Arm("stream", {"library_size": 1_024}),
+    "stream, tau 0.01": Arm("stream", {"tau": 0.01}),
+    "stream, tau 0.5": Arm("stream", {"tau": 0.5}),
+    "stream, literal": Arm("stream", {"hardness": "literal"}),
+    "stream, guessing teacher": Arm("stream", teacher="guesses"),
+    "stream, no first sight, guessing teacher": Arm("stream", {"first_sight": False}, "guesses"),
+    "stream, silent teacher": Arm("stream", teacher="says nothing"),
 }
 
 

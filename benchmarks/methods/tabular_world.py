@@ -99,7 +99,7 @@ WORLDS: Final[Mapping[str, Knobs]] = {
 """1: the demo's. B, C, E: more facts, fewer of them in a template, a teacher that errs. N: flukes, and a
 policy that obeys every other time. O: a single epoch."""
 
-STREAM: Final[Mapping[str, Any]] = {}
+STREAM: Final[Mapping[str, Any]] = {"tau": 0.01}
 WAVES: Final[Mapping[str, Any]] = {
     "tau": 0.01,
     "overspend": "never",

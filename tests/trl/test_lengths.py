@@ -14,7 +14,7 @@ from helpers.families import Teacher
 from helpers.trl_runs import EPOCHS, events, know_all
 from helpers.trl_world import WORLD, rows, score
 from prompt_coevo.adapters.trl import attach
-from prompt_coevo.engine.state import plugin_states, read_state
+from prompt_coevo.engine.state import read_state
 from prompt_coevo.errors import EarlySignError
 from worlds.pairs.splits import make_splits
 
@@ -37,21 +37,14 @@ def templated(trainer: Any) -> bool:
     return any(found)
 
 
-def first_sight(callback: Any) -> bool:
-    return bool(plugin_states(callback.engine.state_dict())["stream"]["ahead"]["first_sight"])
-
-
 @pytest.mark.parametrize("steps", [15, 20])
 def test_a_run_of_one_epoch_or_less_uses_templates_and_pays_for_none_too_late(
     make_trainer: Any, steps: int
 ) -> None:
     teacher, at = Teacher(know_all), []
     trainer = make_trainer(dataset=rows(MANY), **{**ONE, "max_steps": steps})
-    callback = attach(
-        trainer, own(lambda prompt: at.append(trainer.state.global_step) or teacher(prompt))
-    )
+    attach(trainer, own(lambda prompt: at.append(trainer.state.global_step) or teacher(prompt)))
     trainer.train()
-    assert first_sight(callback)
     assert templated(trainer)
     assert at
     assert max(at) < steps - 1
@@ -64,26 +57,6 @@ def test_one_epoch_without_first_sight_pays_nothing(make_trainer: Any) -> None:
     trainer.train()
     assert not teacher.prompts
     assert not templated(trainer)
-
-
-def test_three_epochs_begin_without_it(make_trainer: Any) -> None:
-    trainer = make_trainer(**EPOCHS)
-    callback = attach(trainer, own(know_all))
-    trainer.train()
-    assert not first_sight(callback)
-
-
-def test_a_resumed_run_that_is_longer_now_keeps_what_was_decided(
-    make_trainer: Any, tmp_path: Path
-) -> None:
-    trainer = make_trainer(**ONE, **SAVES)
-    attach(trainer, own(know_all))
-    trainer.train()
-    longer = make_trainer(**EPOCHS, **SAVES)
-    callback = attach(longer, own(know_all))
-    longer.train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-2"))
-    assert first_sight(callback)
-    assert longer.state.global_step == 12
 
 
 def test_calls_of_a_second_train_count_to_its_own_end(make_trainer: Any) -> None:

@@ -122,7 +122,7 @@ class Evidence:
         solved without one; of that, those like it tell nothing: they may be easier."""
         row = self._row_of[question]
         solved, tried = self._outcomes[:, row, 0] if row >= 0 else (0.0, 0.0)
-        return max(belief.means.max(initial=0.0), solved / (1.0 + tried)) >= _SOLVABLE
+        return bool(max(belief.means.max(initial=0.0), solved / (1.0 + tried)) >= _SOLVABLE)
 
     def solved_on(self, questions: Collection[int]) -> Floats:
         """How much has been solved on these questions of late, by slot."""
@@ -197,8 +197,7 @@ class Evidence:
         rows = rows[known]
         ages = (_FRESHNESS ** (step - self._updated[rows])).astype(np.float32)
         outcomes = self._outcomes[:, rows][:, :, np.asarray(slots, dtype=np.int64)]
-        found: Floats = (alike.weights[known] * ages) @ outcomes
-        return found
+        return np.asarray((alike.weights[known] * ages) @ outcomes, dtype=np.float32)
 
     def solved_anywhere(self, slot: int) -> float:
         """How much the template in a slot has solved of late."""

@@ -28,18 +28,17 @@ from prompt_coevo.algorithms.stream.members import draw_members
 from prompt_coevo.algorithms.stream.numbered import Numbered
 from prompt_coevo.algorithms.stream.reflection import Reflection
 from prompt_coevo.algorithms.stream.settings import StreamSettings
-from prompt_coevo.algorithms.stream.trial import concerns, unseen, verdict
+from prompt_coevo.algorithms.stream.trial import concerns
+from prompt_coevo.algorithms.stream.trials import Trials
 from prompt_coevo.context import Context
 from prompt_coevo.errors import HostError, StateError
 from prompt_coevo.markers import PROJECT, hookimpl
 from prompt_coevo.policy import Policy
 from prompt_coevo.rng import counter_rng
-from prompt_coevo.types import EMPTY_TEMPLATE, Candidate, Group, MemberPlan, Rollout, Summary
+from prompt_coevo.types import EMPTY_TEMPLATE, Group, MemberPlan, Rollout, Summary
 
 logger = logging.getLogger(PROJECT)
 
-_PATIENCE = 3
-"""Epochs that a template may be on trial."""
 _WORTH_A_GUESS = 0.3
 
 
@@ -82,6 +81,7 @@ class Stream:
         self._ids, self._numbers = self._questions.ids, self._questions.numbers
         self._evidence.open(0, ())
         self._comparison = Comparison(self._context, self._ids, self._evidence)
+        self._trials = Trials(self._context, self._library, self._evidence, self._totals)
         self._reflection = Reflection(
             self._context, self._ids, self._library, self._evidence, self._failures
         )
@@ -174,9 +174,9 @@ class Stream:
             raise HostError("a step ended before training began; call begin(policy) first")
         self._notice_the_instruction()
         hard = {one for one in self._hard_numbers if not self._comparison.compares(one)}
-        self._judge_trials(hard)
+        self._trials.judge(hard, self._epoch)
         for candidate, shown in self._reflection.replies(self._step, policy):
-            self._take_in(candidate, shown)
+            self._trials.take_in(candidate, shown, self._epoch)
         if not last and self._may_use_replies(hard):
             to_show = {one for one in hard if not self._comparison.unshown(one)}
             self._reflection.ask(self._step, to_show, policy, self._ahead.group_size)
@@ -280,7 +280,7 @@ class Stream:
         self._groups_of_this_epoch = state["groups_of_this_epoch"]
         self._questions.late = state["late"]
         self._instruction = state["instruction"]
-        self._totals = dict(state["totals"])
+        self._totals.update(state["totals"])
 
     def _may_use_replies(self, hard: set[int]) -> bool:
         return self._ahead.may_use_replies(
@@ -351,36 +351,6 @@ class Stream:
         if tried and concerns(template, number, self._evidence):
             template.count(number, solved)
 
-    def _take_in(self, candidate: Candidate, shown: Sequence[int]) -> None:
-        """Try a candidate that passed the gates on questions like those that it was proposed for, also one
-        that is here already."""
-        template = self._library.get(candidate.id)
-        if template is None:
-            template = self._library.add(candidate, shown, self._epoch)
-            self._evidence.open(template.slot, shown)
-        else:
-            template.write_for(shown, anew=not self._evidence.alike(shown, template.shown))
-            self._evidence.write_for(template.slot, template.shown)
-
-    def _judge_trials(self, hard: set[int]) -> None:
-        for template in self._library.in_state("trial"):
-            others = unseen(template, hard, self._evidence) if self._settings.proof else []
-            stale = self._epoch - template.since > _PATIENCE
-            joins = verdict(template, proof=bool(others), stale=stale)
-            if joins:
-                template.state = "in use"
-                self._totals["templates_joined"] += 1
-                self._note_verdict("template_joined", template)
-            elif joins is not None:
-                self._drop(template)
-        if not self._library.overfull:
-            return
-        solved = self._evidence.solved_on(hard)
-        in_use = [one for one in self._library.in_state("in use") if one.slot]
-        in_use.sort(key=lambda one: (solved[one.slot], one.since, one.slot))
-        for template in in_use[: self._library.overfull]:
-            self._drop(template, remember=False)  # it may come again when there is room
-
     def _warn_of_small_groups(self, size: int) -> None:
         if not self._warned:
             self._warned = True
@@ -389,21 +359,6 @@ class Stream:
                 "of a hard question's group for templates; lower it, or make the groups larger"
             )
             self._context.warn_early("no_room_for_templates", reason)
-
-    def _drop(self, template: Template, *, remember: bool = True) -> None:
-        self._library.drop(template, remember=remember)
-        self._totals["templates_dropped"] += 1
-        self._note_verdict("template_dropped", template)
-
-    def _note_verdict(self, event: str, template: Template) -> None:
-        self._context.note(
-            event,
-            template=template.candidate.id,
-            text=template.candidate.text,
-            tried=template.tried,
-            solved=template.solved,
-            solved_unseen=template.solved_unseen,
-        )
 
     def _notice_the_instruction(self) -> None:
         """Outcomes under an instruction say less about another one."""

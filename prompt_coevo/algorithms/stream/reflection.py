@@ -167,8 +167,8 @@ class Reflection:
     # Inside
 
     def _targets(self, step: int, hard: Collection[int], members: int) -> list[int]:
-        """Hard questions to ask about: what failed is known, nothing is expected to solve them, and an epoch
-        can try more than what is on trial for them, with `members` of each group."""
+        """Hard questions to ask about: what failed is known, nothing is expected to solve them, and an
+        epoch, with `members` of each group, can try more than what is on trial for them."""
         busy = self.under_way
         open_ones = [
             question

@@ -63,7 +63,7 @@ def test_a_useless_template_is_dropped_once_for_each_kind() -> None:
     again.begin(policy)
     list(epoch(again, policy))
     assert not library(again)["templates"]
-    assert again.metrics()["coevo/templates_dropped"] == before == 2
+    assert again.metrics()["coevo/templates_dropped"] == before
 
 
 def test_all_members_but_one_try_while_nothing_solves_a_question() -> None:
