@@ -6,7 +6,6 @@ questions once, in the order of their numbers.
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -16,13 +15,14 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkabl
 import numpy as np
 from numpy.typing import NDArray
 
+from prompt_coevo.algorithms.stream.repeated import repetitions
 from prompt_coevo.algorithms.stream.settings import StreamSettings
+from prompt_coevo.algorithms.stream.tokens import tokens
 from prompt_coevo.context import Context
 from prompt_coevo.errors import CoevoError, PluginError
 from prompt_coevo.placement import question_text
 from prompt_coevo.types import Question
 
-_WORD: Final = re.compile(r"\w+")
 _NEAREST: Final = 128
 _LEAST: Final = 0.2
 """Less than this is the noise of a few common words."""
@@ -32,6 +32,12 @@ _LOOKED_AT: Final = 5_000
 """Places in the index that are looked at for one question, those of its rarest words first."""
 _LATE: Final = 1_000
 """Late questions that another one is compared with, all of them: those right before it."""
+_TRIED: Final = 500
+"""Questions for which is tried whether words that come together may count once."""
+_CLOSE: Final = 0.6
+_OF_A_KIND: Final = 1_000
+"""Words that come together count once if most questions that have them are, all the same, this close to at
+least a thousandth of the others: more than chance makes close."""
 _CACHED: Final = 131_072
 """Answers that a likeness keeps."""
 
@@ -96,11 +102,13 @@ class Unlike:
 
 
 class Words:
-    """Cosine of tf-idf vectors of the words that a question shares with others, case aside.
+    """Cosine of tf-idf vectors of the words (`tokens`) that a question shares with others, case aside.
 
-    A word that stands in one question alone, or in all, says nothing. `texts` are read once; the index
-    takes 4 bytes for each different word of a question, and at most as much again. Questions that `join`
-    are like those, and like the 1 000 that joined before them, by the weights that words had without them.
+    A word that stands in one question alone, or in all, says nothing. Common words that come together, as
+    those of an instruction do, count once, if the questions that hold them are like others without that.
+    `texts` are read once; the index takes 4 bytes for each different word of a question, and at most as
+    much again. Questions that `join` are like those, and like the 1 000 that joined before them, by the
+    weights that words had without them.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -110,22 +118,48 @@ class Words:
         self._late_starts = np.zeros(1, dtype=np.int64)
         frequency = np.bincount(self._words, minlength=1)
         shared = (frequency > 1) & (frequency < count)
-        self._squares = np.zeros(len(frequency), dtype=np.float32)
-        self._squares[shared] = np.log(count / frequency[shared]) ** 2
-        self._norms = np.sqrt(self._sums(self._squares[self._words], self._starts)) + 1e-9
-        self._listed, self._list_starts = self._inverted(frequency)
+        squares = np.zeros(len(frequency), dtype=np.float32)
+        squares[shared] = np.log(count / frequency[shared]) ** 2
+        once = squares / repetitions(self._words, self._starts, frequency)
+        self._weigh(once, frequency)
+        if (once < squares).any():
+            numerals = np.array([word.isdigit() for word in numbers])
+            needed = self._needed(numerals) & (once < squares)
+            if needed.any():
+                self._weigh(np.where(needed, squares, once), frequency)
         self._numbers = {word: n for word, n in numbers.items() if shared[n]}
         self.near: Callable[[int], Alike] = lru_cache(_CACHED)(self._near)
 
     def join(self, questions: Iterable[Question]) -> None:
         late: list[list[int]] = []
         for question in questions:
-            different = dict.fromkeys(_WORD.findall(question_text(question.prompt).lower()))
+            different = tokens(question_text(question.prompt))
             late.append([self._numbers[word] for word in different if word in self._numbers])
         words = np.fromiter(chain.from_iterable(late), dtype=np.int32)
         ends = self._late_starts[-1] + np.cumsum([len(one) for one in late], dtype=np.int64)
         self._late_words = np.concatenate([self._late_words, words])
         self._late_starts = np.concatenate([self._late_starts, ends])
+
+    def _weigh(self, squares: NDArray[np.float32], frequency: NDArray[np.int64]) -> None:
+        self._squares = squares
+        self._norms = np.sqrt(self._sums(squares[self._words], self._starts)) + 1e-9
+        self._listed, self._list_starts = self._inverted(frequency)
+
+    def _needed(self, numerals: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Words most of whose questions are close to hardly any as the words are weighed now: what looked
+        like an instruction is all that they share. Equal numbers make no two questions close here."""
+        drawn = np.random.default_rng(0).permutation(len(self._norms))[:_TRIED]
+        squares, self._squares = self._squares, np.where(numerals, np.float32(0), self._squares)
+        weights = [self._near(number).weights[1:] for number in drawn.tolist()]
+        self._squares = squares
+        words = [self._of(number) for number in drawn]
+        enough = min(_NEAREST, max(1, len(self._norms) // _OF_A_KIND))
+        alone = np.array([(one >= _CLOSE).sum() < enough for one in weights], dtype=np.float32)
+        lengths = [len(one) for one in words]
+        there, size = np.concatenate(words), len(squares)
+        all_alone = np.bincount(there, np.repeat(alone, lengths), minlength=size)
+        needed: NDArray[np.bool_] = 2 * all_alone > np.bincount(there, minlength=size)
+        return needed
 
     def _inverted(
         self, frequency: NDArray[np.int64]
@@ -238,7 +272,7 @@ def _read(texts: Iterable[str]) -> tuple[dict[str, int], NDArray[np.int32], NDAr
     numbers: dict[str, int] = {}
     words, starts = array("i"), array("q", [0])
     for text in texts:
-        for word in dict.fromkeys(_WORD.findall(text.lower())):
+        for word in tokens(text):
             words.append(numbers.setdefault(word, len(numbers)))
         starts.append(len(words))
     return numbers, np.frombuffer(words, dtype=np.int32), np.frombuffer(starts, dtype=np.int64)

@@ -6,6 +6,7 @@ from typing import Final
 
 from prompt_coevo.algorithms.stream.evidence import Evidence
 from prompt_coevo.algorithms.stream.likeness import Growing, LikenessFactory, Unlike, built
+from prompt_coevo.algorithms.stream.lookalikes import tell_lookalikes
 from prompt_coevo.context import Context
 from prompt_coevo.policy import Policy
 from prompt_coevo.types import Question
@@ -72,6 +73,7 @@ class Numbered:
         )
         self._likeness = built(self._make_likeness, self._context, questions)
         self.evidence.compare_by(self._likeness, count)
+        tell_lookalikes(self._context, self.evidence, count)
 
     def _join(self, policy: Policy, known: int) -> None:
         late = self.ids[known:]

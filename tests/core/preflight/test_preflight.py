@@ -395,7 +395,7 @@ NEVER = [
     ({}, {"epochs": 1.0, "steps": 40}, None),
     ({}, {"epochs": 0.5, "steps": 20}, None),
     (
-        {"stream": {"bare_members": 8}},
+        {"stream": {"bare_members": 8, "first_sight": False}},
         {"epochs": 3.0},
         "stream.bare_members = 8 leaves none of the 8",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from helpers.families import engine_with
 from prompt_coevo.algorithms.stream.likeness import none
 from prompt_coevo.algorithms.stream.numbered import Numbered
 from prompt_coevo.types import Question
@@ -21,9 +22,8 @@ class Knows:
 
 
 def test_a_new_question_in_front_of_one_that_comes_again_has_a_number() -> None:
-    context: Any = None
     policy: Any = Knows("first", "again")
-    questions = Numbered(context, none)
+    questions = Numbered(engine_with().desk, none)
     questions.begin(policy, None)
     policy.ids = ("first", "new", "again", "newer")
     questions.learn(policy)
