@@ -1,7 +1,7 @@
 """The template searches side by side in worlds of facts: accuracy over all rollouts, calls, barriers.
 
     python benchmarks/template_search.py [--worlds "1;B;C"] [--arms "waves;stream"] [--seeds 3] [--draws 1]
-                                         [--json FILE]
+                                         [--rate 0.15] [--against waves] [--json FILE]
 
 `hard` is the accuracy on new questions with a hard word, without any template, when all rollouts of the
 world's budget are spent, training and search together; `area` is its mean over the budget. Barriers are
@@ -16,13 +16,15 @@ import logging
 import math
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import chain, cycle
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from baselines import BASELINES, Budget
 from methods.tabular_world import (
     WAVES,
     WORLDS,
@@ -37,6 +39,8 @@ from prompt_coevo import Coevolution, Settings
 from prompt_coevo.settings.method import Workload
 
 POINTS: Final = 21
+RATE: Final = 0.15
+"""The step size."""
 _ONE: Final = WORLDS["O"]
 SHORT: Final = {
     "O, two passes": replace(_ONE, rollouts=2 * _ONE.rollouts),
@@ -50,14 +54,21 @@ SHORT: Final = {
 """Runs that meet their questions at most twice."""
 
 
+RARE: Final[Mapping[str, Sequence[float]]] = {"R": (0.003,), "R, mixed": (0.001, 0.01)}
+"""World C, but the meanings of hard words are believed with these chances, by turns: seldom, not never."""
+
+
 @dataclass(frozen=True)
 class Arm:
-    """One way to train. Without a method no template is searched for."""
+    """One way to train. Without a method no template is searched for.
+
+    `baseline` is a way of `baselines.py` to spend the rollouts.
+    """
 
     method: str | None = None
     section: Mapping[str, Any] = field(default_factory=dict)
     teacher: TeacherKind = "explains"
-    knobs: Mapping[str, Any] = field(default_factory=dict)
+    baseline: str | None = None
 
 
 ARMS: Final[Mapping[str, Arm]] = {
@@ -78,19 +89,64 @@ ARMS: Final[Mapping[str, Arm]] = {
     "stream, guessing teacher": Arm("stream", teacher="guesses"),
     "stream, no first sight, guessing teacher": Arm("stream", {"first_sight": False}, "guesses"),
     "stream, silent teacher": Arm("stream", teacher="says nothing"),
+    "hints": Arm("hints"),
+    "whole hints": Arm("hints", {"fraction": 1.0}),
+    **{name: Arm(baseline=name) for name in BASELINES},
 }
 
 
-def run(world_name: str, arm_name: str, seed: int, draw: int) -> dict[str, Any]:
+def world_of(name: str, draw: int) -> World:
+    if name not in RARE:
+        return World({**WORLDS, **SHORT}[name], draw)
+    world = World(WORLDS["C"], draw)
+    for word, chance in zip(np.flatnonzero(world.kinds == 2), cycle(RARE[name])):
+        beliefs, meaning = world.first_beliefs[word], world.meanings[word]
+        beliefs *= (1 - chance) / (1 - beliefs[meaning])
+        beliefs[meaning] = chance
+    return world
+
+
+def run(world_name: str, arm_name: str, seed: int, draw: int, rate: float = RATE) -> dict[str, Any]:
     """Train until the world's rollouts are spent."""
     logging.disable(logging.WARNING)
-    arm, knobs = ARMS[arm_name], {**WORLDS, **SHORT}[world_name]
-    policy = TabularPolicy(World(knobs, draw), seed)
+    arm, world = ARMS[arm_name], world_of(world_name, draw)
+    knobs = world.knobs
+    policy = TabularPolicy(world, seed, rate)
     teacher = Teacher(policy, knobs, arm.teacher, seed)
-    engine = engine_for(arm, teacher, seed)
     began = time.process_time()
-    curve, trained = [(0, policy.accuracies()[2])], 0
-    ids, order = policy.question_ids(), np.random.default_rng([seed, 3])
+    if arm.baseline:
+        steps = BASELINES[arm.baseline](Budget(policy, knobs, seed))
+    else:
+        steps = _coevolve(engine_for(arm, teacher, seed), policy, knobs, seed)
+    curve = [(done, policy.accuracies()[2]) for done in chain([0], steps)]
+    trained = curve[-1][0] - policy.rollouts
+    spent, hard = zip(*curve, strict=True)
+    easy, medium, last = policy.accuracies()
+    grid = np.linspace(0, knobs.rollouts, 200)
+    return {
+        "world": world_name,
+        "arm": arm_name,
+        "seed": seed,
+        "draw": draw,
+        "rate": rate,
+        "hard": last,
+        "medium": medium,
+        "easy": easy,
+        "area": float(np.interp(grid, spent, hard).mean()),
+        "training": trained,
+        "search": policy.rollouts,
+        "calls": teacher.calls,
+        "tokens": teacher.tokens,
+        "barriers": policy.barriers,
+        "epochs": trained / (knobs.questions * knobs.group),
+        "seconds": time.process_time() - began,
+        "curve": np.interp(np.linspace(0, knobs.rollouts, POINTS), spent, hard).round(3).tolist(),
+    }
+
+
+def _coevolve(engine: Coevolution, policy: TabularPolicy, knobs: Knobs, seed: int) -> Iterator[int]:
+    """Train with a method. Says after every update and every search what was spent."""
+    trained, ids, order = 0, policy.question_ids(), np.random.default_rng([seed, 3])
     engine.begin(policy, _workload(knobs))
     while trained + policy.rollouts < knobs.rollouts:
         shuffled = [ids[number] for number in order.permutation(len(ids))]
@@ -101,33 +157,12 @@ def run(world_name: str, arm_name: str, seed: int, draw: int) -> dict[str, Any]:
             trained += len(plan)
             spent_all = trained + policy.rollouts >= knobs.rollouts
             engine.step_end(policy, last=spent_all)
-            curve.append((trained + policy.rollouts, policy.accuracies()[2]))
+            yield trained + policy.rollouts
             if spent_all:
                 break
         else:
             engine.epoch_end(policy)
-            curve.append((trained + policy.rollouts, policy.accuracies()[2]))
-    spent, hard = zip(*curve, strict=True)
-    easy, medium, last = policy.accuracies()
-    grid = np.linspace(0, knobs.rollouts, 200)
-    return {
-        "world": world_name,
-        "arm": arm_name,
-        "seed": seed,
-        "draw": draw,
-        "hard": last,
-        "medium": medium,
-        "easy": easy,
-        "area": float(np.interp(grid, spent, hard).mean()),
-        "training": trained,
-        "search": policy.rollouts,
-        "calls": teacher.calls,
-        "tokens": teacher.tokens,
-        "barriers": policy.barriers,
-        "epochs": trained / (len(ids) * knobs.group),
-        "seconds": time.process_time() - began,
-        "curve": np.interp(np.linspace(0, knobs.rollouts, POINTS), spent, hard).round(3).tolist(),
-    }
+            yield trained + policy.rollouts
 
 
 def _workload(knobs: Knobs) -> Workload:
@@ -191,12 +226,14 @@ def main() -> None:
     parser.add_argument("--arms", default="grpo;waves;stream", help="separated by semicolons")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--draws", type=int, default=1)
+    parser.add_argument("--rate", type=float, default=RATE, help="the step size")
+    parser.add_argument("--against", default="waves", help="the arm whose area is taken off")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     arms = options.arms.split(";")
     jobs = [
-        (world, arm, 100 + seed, draw)
+        (world, arm, 100 + seed, draw, options.rate)
         for world in options.worlds.split(";")
         for arm in arms
         for draw in range(options.draws)
@@ -204,7 +241,7 @@ def main() -> None:
     ]
     with ProcessPoolExecutor(options.jobs) as pool:
         runs = list(pool.map(run, *zip(*jobs, strict=True)))
-    print(table(runs, "waves"))
+    print(table(runs, options.against))
     if options.json:
         options.json.write_text(json.dumps(runs, indent=1) + "\n", "utf-8")
 

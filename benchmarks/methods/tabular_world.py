@@ -170,7 +170,10 @@ class TabularPolicy:
     def question(self, question_id: str) -> Question:
         words = self._words(question_id)
         text = f"use {' '.join(f'w{word}' for word in words)} on n{question_id[1:]}"
-        return Question(question_id, text, spelled(self._world.meanings[list(words)]))
+        meanings = self._world.meanings[list(words)]
+        told = zip(words, meanings, strict=True)
+        solution = " ".join(f"w{word} means s{meaning} ." for word, meaning in told)
+        return Question(question_id, text, spelled(meanings), {"solution": solution})
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
         self.barriers += 1
@@ -182,11 +185,31 @@ class TabularPolicy:
         return [self._answered(one.assignment, one.sampling.temperature) for one in requests]
 
     def train(self, plan: Sequence[Assignment]) -> list[Rollout]:
-        """One batch, and one update of the weights: group-relative advantages, on the train prompt."""
-        rollouts = [self._answered(assignment, None) for assignment in plan]
+        """One batch, and one update of the weights."""
+        rollouts, size = self.answer(plan), self._world.knobs.group
         if self.rate:
-            self._learn(rollouts)
+            self.learn([rollouts[at : at + size] for at in range(0, len(rollouts), size)])
         return rollouts
+
+    def answer(self, plan: Sequence[Assignment]) -> list[Rollout]:
+        """Sample for training."""
+        return [self._answered(assignment, None) for assignment in plan]
+
+    def learn(self, groups: Sequence[Sequence[Rollout]]) -> None:
+        """One update of the weights: group-relative advantages, on the train prompt."""
+        logits, trust = np.zeros_like(self._logits), np.zeros(1)
+        for group in groups:
+            for rollout, advantage in zip(group, _advantages(group), strict=True):
+                if advantage < 0 and rollout.assignment.unpunished(rollout.reward):
+                    continue
+                if self._success_weight and rollout.reward and rollout.assignment.distilled:
+                    advantage += self._success_weight
+                if advantage:
+                    self._add_gradient(rollout, advantage, logits, trust)
+        count = sum(map(len, groups))
+        self._step("logits", self._logits, logits / count, self.rate)
+        self._step("trust", self._trust, trust / count, 0.02)
+        self._settle()
 
     def accuracies(self, instruction: str = "") -> tuple[float, float, float]:
         """On new questions, greedy, without a hint or under an instruction: easy, medium, hard."""
@@ -265,23 +288,6 @@ class TabularPolicy:
             direction = -beliefs * own
             direction[meaning] += own
             logits[word] += advantage * direction
-
-    def _learn(self, rollouts: Sequence[Rollout]) -> None:
-        rewards = np.array([rollout.reward for rollout in rollouts])
-        groups = rewards.reshape(-1, self._world.knobs.group)
-        spread = groups.std(axis=1, ddof=1, keepdims=True) + 1e-4
-        advantages = ((groups - groups.mean(axis=1, keepdims=True)) / spread).ravel()
-        logits, trust = np.zeros_like(self._logits), np.zeros(1)
-        for rollout, advantage in zip(rollouts, advantages, strict=True):
-            if advantage < 0 and rollout.assignment.unpunished(rollout.reward):
-                continue
-            if self._success_weight and rollout.reward and rollout.assignment.distilled:
-                advantage += self._success_weight
-            if advantage:
-                self._add_gradient(rollout, float(advantage), logits, trust)
-        self._step("logits", self._logits, logits / len(rollouts), self.rate)
-        self._step("trust", self._trust, trust / len(rollouts), 0.02)
-        self._settle()
 
     def _step(self, name: str, values: NDArray[Any], gradient: NDArray[Any], rate: float) -> None:
         """Adam."""
@@ -417,6 +423,12 @@ def _read(text: str) -> tuple[tuple[int, int], ...]:
 def hints_of(*texts: Candidate | None) -> dict[int, int]:
     """What an instruction and a template explain together; the template has the last word."""
     return {word: told for text in texts if text for word, told in _read(text.text)}
+
+
+def _advantages(group: Sequence[Rollout]) -> list[float]:
+    rewards = np.array([rollout.reward for rollout in group])
+    advantages: list[float] = ((rewards - rewards.mean()) / (rewards.std(ddof=1) + 1e-4)).tolist()
+    return advantages
 
 
 def spelled(meanings: Sequence[int] | NDArray[Any]) -> str:
