@@ -4,8 +4,9 @@
                                          [--rate 0.15] [--against waves] [--json FILE]
 
 `hard` is the accuracy on new questions with a hard word, without any template, when all rollouts of the
-world's budget are spent, training and search together; `area` is its mean over the budget. Barriers are
-batches that training waits for. See `methods/tabular_world.py` for the worlds.
+world's budget are spent, training and search together; `area` is its mean over the budget, `medium area`
+that of medium words. Barriers are batches that training waits for. Worlds are those of
+`methods/tabular_world.py`, arms without a method those of `baselines.py`.
 """
 
 from __future__ import annotations
@@ -118,10 +119,8 @@ def run(world_name: str, arm_name: str, seed: int, draw: int, rate: float = RATE
         steps = BASELINES[arm.baseline](Budget(policy, knobs, seed))
     else:
         steps = _coevolve(engine_for(arm, teacher, seed), policy, knobs, seed)
-    curve = [(done, policy.accuracies()[2]) for done in chain([0], steps)]
-    trained = curve[-1][0] - policy.rollouts
-    spent, hard = zip(*curve, strict=True)
-    easy, medium, last = policy.accuracies()
+    curve = [(done, *policy.accuracies()) for done in chain([0], steps)]
+    spent, easy, medium, hard = zip(*curve, strict=True)
     grid = np.linspace(0, knobs.rollouts, 200)
     return {
         "world": world_name,
@@ -129,16 +128,17 @@ def run(world_name: str, arm_name: str, seed: int, draw: int, rate: float = RATE
         "seed": seed,
         "draw": draw,
         "rate": rate,
-        "hard": last,
-        "medium": medium,
-        "easy": easy,
+        "hard": hard[-1],
+        "medium": medium[-1],
+        "easy": easy[-1],
         "area": float(np.interp(grid, spent, hard).mean()),
-        "training": trained,
+        "medium area": float(np.interp(grid, spent, medium).mean()),
+        "training": spent[-1] - policy.rollouts,
         "search": policy.rollouts,
         "calls": teacher.calls,
         "tokens": teacher.tokens,
         "barriers": policy.barriers,
-        "epochs": trained / (knobs.questions * knobs.group),
+        "epochs": (spent[-1] - policy.rollouts) / (knobs.questions * knobs.group),
         "seconds": time.process_time() - began,
         "curve": np.interp(np.linspace(0, knobs.rollouts, POINTS), spent, hard).round(3).tolist(),
     }
@@ -183,7 +183,7 @@ def engine_for(arm: Arm, teacher: Teacher, seed: int) -> Coevolution:
     )
 
 
-COLUMNS: Final = ("hard", "medium", "easy", "area", "search", "calls", "barriers")
+COLUMNS: Final = ("hard", "medium", "easy", "area", "medium area", "search", "calls", "barriers")
 
 
 def table(runs: Sequence[Mapping[str, Any]], baseline: str) -> str:
