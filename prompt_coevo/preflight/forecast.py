@@ -110,7 +110,8 @@ def _tokens(settings: Settings, cost: Cost, foresight: Foresight, price: Price |
     """An upper bound: every excerpt and every reply as long as it may be."""
     reflection = settings.reflection
     shown = foresight.shown * _PARTS_OF_AN_EXAMPLE * reflection.max_example_tokens
-    prompts = cost.calls * (shown + settings.gates.max_candidate_tokens + _META_PROMPT)
+    candidates = (1 + foresight.listed) * settings.gates.max_candidate_tokens
+    prompts = cost.calls * (shown + candidates + _META_PROMPT)
     replies = cost.calls * reflection.max_tokens
     told = (
         f"at most {_amount(prompts)} tokens of reflection prompts and {_amount(replies)} of replies"

@@ -74,7 +74,8 @@ class Foresight:
 
     `searches` counts what it does outside the steps of training (None: not known, or all the time).
     `never` says why nothing can come of it, and what to set; it ends a sentence. `remarks` are sentences
-    that a user should read before. `shown` are the examples that a reflection call shows, at most.
+    that a user should read before. `shown` are the examples that a reflection call shows, at most, and
+    `listed` the candidates that were tried.
     `unknown` is the length of the run that would decide on `never`, if the workload does not say it.
     """
 
@@ -83,6 +84,7 @@ class Foresight:
     remarks: tuple[str, ...] = ()
     shown: int = 0
     unknown: Literal["epochs", "steps"] | None = None
+    listed: int = 0
 
 
 @dataclass(frozen=True)

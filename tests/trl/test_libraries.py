@@ -108,7 +108,7 @@ def test_a_taskset_of_verifiers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         return "7" if row % 8 == call % 8 else ("It may be 6, it may be 5.", "It is 1.")[row % 2]
 
     ran = run_example("verifiers_taskset.py", {"taskset": "sums-v1", "truth": "answer"}, said)
-    assert ran.metric("hard_samples")[-1] == 4
+    assert max(ran.metric("hard_samples")) == 4
     journal = (tmp_path / "out" / "coevo" / "events.jsonl").read_text("utf-8")
     keys = ran.trainer.train_dataset["key"]
     assert len(set(keys)) == 4

@@ -7,6 +7,8 @@ from typing import Final, Literal
 from prompt_coevo.algorithms.stream.settings import StreamSettings
 from prompt_coevo.settings.method import Cost, Foresight, Method, Workload
 
+LISTED: Final = 4
+"""Templates that a call lists as tried, at most."""
 _LIKELY: Final = 150
 _PER_CALL: Final = 4
 _LIKELY_FROM: Final = (
@@ -40,6 +42,7 @@ def _foresee(section: StreamSettings, workload: Workload) -> Foresight:
         never=_no_template(section, workload),
         remarks=tuple(_remarks(section, workload)),
         shown=section.failures_per_call,
+        listed=LISTED,
         unknown=_unknown(section, workload),
     )
 

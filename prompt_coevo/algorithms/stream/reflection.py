@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from prompt_coevo.algorithms.stream import LISTED
 from prompt_coevo.algorithms.stream.evidence import Evidence
 from prompt_coevo.algorithms.stream.failures import Failures
 from prompt_coevo.algorithms.stream.library import Library, Template
@@ -32,8 +33,6 @@ _ATTEMPTS: Final = 4
 _CONSIDERED: Final = 64
 _ENOUGH: Final = 4
 """Rollouts that say something of a template."""
-_LISTED: Final = 8
-"""Templates that a call lists as tried, at most."""
 
 
 @dataclass
@@ -220,7 +219,7 @@ class Reflection:
             if one.tried and not around.isdisjoint(one.shown)
         ]
         found.reverse()
-        return tuple(sorted(found, key=lambda one: -one[1])[:_LISTED])
+        return tuple(sorted(found, key=lambda one: -one[1])[:LISTED])
 
     def _parents(self, question: int) -> list[Template]:
         """The templates that could be improved for this question: in use, and it failed under them."""
