@@ -177,7 +177,7 @@ class Assignment:
                 distill=_of(bool, data["distill"]),
                 placement=Placement(**layouts),
                 punished_from=None
-                if (least := data["punished_from"]) is None
+                if (least := data.get("punished_from")) is None
                 else _of(float, least),
             )
         except (AttributeError, LookupError, TypeError, ValueError) as error:

@@ -27,7 +27,7 @@ _FIELDS: Final = (_OLD, _SAMPLER, _MASK)
 
 def punish_nothing(keys: Sequence[str], partition: str) -> None:
     """Set the negative advantages of rows to 0, once they are computed. The loss divides by their tokens as
-    before, and a KL penalty counts them."""
+    before, and a KL penalty in the loss counts them."""
     if not keys:
         return
     rows = tq.kv_batch_get(keys=list(keys), partition_id=partition, select_fields=[_ADVANTAGES])

@@ -124,11 +124,12 @@ class Evidence:
         solved, tried = self._outcomes[:, row, 0] if row >= 0 else (0.0, 0.0)
         return bool(max(belief.means.max(initial=0.0), solved / (1.0 + tried)) >= _SOLVABLE)
 
-    def solved_on(self, questions: Collection[int]) -> Floats:
+    def solved_on(self, questions: Collection[int], step: int) -> Floats:
         """How much has been solved on these questions of late, by slot."""
-        rows = self._row_of[np.fromiter(questions, dtype=np.int64, count=len(questions))]
-        solved: Floats = self._outcomes[0, rows[rows >= 0]].sum(axis=0)
-        return solved
+        rows = self._row_of[np.array(sorted(questions), dtype=np.int64)]
+        rows = rows[rows >= 0]
+        ages = (_FRESHNESS ** (step - self._updated[rows])).astype(np.float32)
+        return np.asarray(ages @ self._outcomes[0, rows], dtype=np.float32)
 
     def _around(self, shown: tuple[int, ...]) -> tuple[int, ...]:
         likeness: dict[int, float] = {}

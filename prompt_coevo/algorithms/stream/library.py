@@ -11,16 +11,16 @@ from prompt_coevo.types import EMPTY_TEMPLATE, Candidate
 State: TypeAlias = Literal["trial", "in use"]
 
 _DROPPED: Final = 1_024
+_SHOWN: Final = 64
+"""Questions that a template is remembered to be written for, the latest ones."""
 
 
 class Dropped(NamedTuple):
-    """A template that was given up: its text, the questions that it was written for, by number, and of how
-    many rollouts under it how many succeeded."""
+    """A template that was given up: its text, and the questions, by number, that it was written for and
+    failed on."""
 
     text: str
     shown: tuple[int, ...]
-    solved: int
-    tried: int
 
 
 @dataclass
@@ -43,10 +43,11 @@ class Template:
     solved_unseen: int = 0
 
     def write_for(self, shown: Sequence[int], *, anew: bool) -> None:
-        """It was proposed for further questions, too; `anew`: its trial begins again, on these."""
-        self.shown = tuple(dict.fromkeys((*self.shown, *shown)))
-        if anew and self.state == "trial":
-            self.tried = self.solved = self.tried_unseen = self.solved_unseen = 0
+        """It was proposed for further questions, too; `anew`: they are of another kind, so that failures
+        until now end no trial."""
+        self.shown = tuple(dict.fromkeys((*shown, *self.shown)))[:_SHOWN]
+        if anew and not self.solved:
+            self.tried = self.tried_unseen = 0
 
     def count(self, question: int, solved: bool) -> None:
         """A rollout of its trial."""
@@ -89,18 +90,14 @@ class Library:
         self._templates[candidate.id] = template
         return template
 
-    def drop(self, template: Template, *, remember: bool = True) -> None:
-        """Out of use, and not to be tried again on such questions if it is remembered."""
+    def drop(self, template: Template, failed_on: Sequence[int] = ()) -> None:
+        """Out of use, and not to be tried again on questions like those that it failed on."""
         name = template.candidate.id
         del self._templates[name]
-        if remember:
-            before = self._dropped.pop(name, Dropped("", (), 0, 0))
-            self._dropped[name] = Dropped(
-                template.candidate.text,
-                tuple(dict.fromkeys((*before.shown, *template.shown))),
-                before.solved + template.solved,
-                before.tried + template.tried,
-            )
+        if failed_on:
+            before = self._dropped.pop(name, Dropped("", ()))
+            shown = tuple(dict.fromkeys((*failed_on, *before.shown)))[:_SHOWN]
+            self._dropped[name] = Dropped(template.candidate.text, shown)
         while len(self._dropped) > _DROPPED:
             del self._dropped[next(iter(self._dropped))]
 
@@ -129,7 +126,7 @@ class Library:
             if template.slot
         ]
         dropped = {
-            name: [one.text, [ids[question] for question in one.shown], one.solved, one.tried]
+            name: [one.text, [ids[question] for question in one.shown]]
             for name, one in self._dropped.items()
         }
         return {"templates": templates, "dropped": dropped}
@@ -141,6 +138,6 @@ class Library:
             candidate = Candidate.from_json(values.pop("candidate"))
             values["shown"] = tuple(numbers[one] for one in values["shown"] if one in numbers)
             self._templates[candidate.id] = Template(candidate, **values)
-        for name, (text, shown, solved, tried) in state["dropped"].items():
-            still = tuple(numbers[one] for one in shown if one in numbers)
-            self._dropped[name] = Dropped(text, still, solved, tried)
+        for name, (text, shown) in state["dropped"].items():
+            if still := tuple(numbers[one] for one in shown if one in numbers):
+                self._dropped[name] = Dropped(text, still)

@@ -127,7 +127,8 @@ class Stream:
             return None
         slots = [template.slot for template in templates]
         belief = self._evidence.belief(number, slots, self._step)
-        if not hard and belief.means[1:].max() < _WORTH_A_GUESS:
+        likely = belief.means[1:].max() >= _WORTH_A_GUESS > belief.means[0]
+        if not hard and not likely:  # or solved without a template, as those like it are
             return None
         bare = self._settings.bare_members if hard else group_size // 2
         if bare >= group_size:
@@ -174,7 +175,7 @@ class Stream:
             raise HostError("a step ended before training began; call begin(policy) first")
         self._notice_the_instruction()
         hard = {one for one in self._hard_numbers if not self._comparison.compares(one)}
-        self._trials.judge(hard, self._epoch)
+        self._trials.judge(hard, self._epoch, self._step)
         for candidate, shown in self._reflection.replies(self._step, policy):
             self._trials.take_in(candidate, shown, self._epoch)
         if not last and self._may_use_replies(hard):

@@ -12,7 +12,7 @@ from typing import Any, Final
 from prompt_coevo.algorithms.stream import LISTED
 from prompt_coevo.algorithms.stream.evidence import Evidence
 from prompt_coevo.algorithms.stream.failures import Failures
-from prompt_coevo.algorithms.stream.library import Library, Template
+from prompt_coevo.algorithms.stream.library import Dropped, Library, Template
 from prompt_coevo.algorithms.stream.outage import Outage
 from prompt_coevo.algorithms.stream.settings import StreamSettings
 from prompt_coevo.candidates.asked import Answer, Asked
@@ -214,9 +214,9 @@ class Reflection:
         ]
         around = {*chosen, *self._evidence.around(chosen)}
         found += [
-            (one.text, one.solved / one.tried)
+            (one.text, 0.0)
             for one in self._library.dropped.values()
-            if one.tried and not around.isdisjoint(one.shown)
+            if not around.isdisjoint(one.shown)
         ]
         found.reverse()
         return tuple(sorted(found, key=lambda one: -one[1])[:LISTED])
@@ -278,6 +278,7 @@ class Reflection:
             self._count_lost(calls, proposals, step)
             source = CandidateSource(self._context, guard)
             known = [self._known(shown) for shown in calls.shown]
+            tried = [set(texts) for texts in known]  # the gate that looks at them may be off
             answers = source.judge(asked.requests, proposals, known)
         except CoevoError:
             raise
@@ -289,16 +290,17 @@ class Reflection:
             return []
         return [
             (candidate, shown)
-            for shown, candidates in zip(calls.shown, answers, strict=True)
+            for shown, texts, candidates in zip(calls.shown, tried, answers, strict=True)
             for candidate in candidates
+            if candidate.text not in texts
         ]
 
     def _known(self, shown: tuple[int, ...]) -> set[str]:
         """The texts that were tried, or are, on questions like these."""
         around = {*shown, *self._evidence.around(shown)}
-        there = [(one.candidate.text, one.shown) for one in self._library]
-        gone = [(one.text, one.shown) for one in self._library.dropped.values()]
-        return {text for text, of in (*there, *gone) if not of or not around.isdisjoint(of)}
+        known = [*self._library.dropped.values()]
+        known += [Dropped(one.candidate.text, one.shown) for one in self._library]
+        return {"", *(one.text for one in known if not around.isdisjoint(one.shown))}
 
     def _count_lost(self, calls: _Calls, answer: Answer, step: int) -> None:
         """Calls that cost nothing may be made again; a question that fails among others may not."""

@@ -31,7 +31,8 @@ class StreamSettings(HardQuestionSettings):
     bare_members: int = Field(default=1, ge=1)
     """Members of a hard question's group that run without a template."""
     trial_members: int = Field(default=2, ge=1)
-    """Members of a hard question's group that may run under a template on trial."""
+    """Members of a hard question's group that may run under a template on trial; all but the bare ones
+    while no template in use is expected to solve it."""
     proof: bool = True
     """A template comes into use on a success on a hard question that its proposer did not see, where one
     is like those that it saw; so it cannot just hold their answers."""

@@ -14,6 +14,8 @@ from prompt_coevo.types import Candidate
 
 _PATIENCE: Final = 3
 """Epochs that a template may be on trial."""
+_FAIR: Final = 2.0
+"""Rollouts near a question that a template has to have failed in, to be no more tried there."""
 
 
 class Trials:
@@ -34,10 +36,12 @@ class Trials:
             template = self._library.add(candidate, shown, epoch)
             self._evidence.open(template.slot, shown)
         else:
-            template.write_for(shown, anew=not self._evidence.alike(shown, template.shown))
+            on_trial = template.state == "trial"
+            anew = on_trial and not self._evidence.alike(shown, template.shown)
+            template.write_for(shown, anew=anew)
             self._evidence.write_for(template.slot, template.shown)
 
-    def judge(self, hard: Collection[int], epoch: int) -> None:
+    def judge(self, hard: Collection[int], epoch: int, step: int) -> None:
         """Bring what is proven into use, drop what is not, and what a full library has no room for: those
         that solved least of late on the questions that are hard now."""
         for template in self._library.in_state("trial"):
@@ -49,16 +53,25 @@ class Trials:
                 self._totals["templates_joined"] += 1
                 self._note("template_joined", template)
             elif joins is not None:
-                self._drop(template)
+                self._drop(template, self._failed_on(template, step))
         if self._library.overfull:
-            solved = self._evidence.solved_on(hard)
+            solved = self._evidence.solved_on(hard, step)
             in_use = [one for one in self._library.in_state("in use") if one.slot]
             in_use.sort(key=lambda one: (solved[one.slot], one.since, one.slot))
             for template in in_use[: self._library.overfull]:
-                self._drop(template, remember=False)  # it may come again when there is room
+                self._drop(template)  # it may come again when there is room
 
-    def _drop(self, template: Template, *, remember: bool = True) -> None:
-        self._library.drop(template, remember=remember)
+    def _failed_on(self, template: Template, step: int) -> list[int]:
+        """Return those questions that it was written for near which it was tried and solved nothing: it may
+        be what others need that it was never tried on."""
+        outcomes = [
+            (question, *self._evidence.outcomes_near(question, [template.slot], step)[:, 0])
+            for question in template.shown
+        ]
+        return [question for question, solved, tried in outcomes if tried >= _FAIR and not solved]
+
+    def _drop(self, template: Template, failed_on: Sequence[int] = ()) -> None:
+        self._library.drop(template, failed_on)
         self._totals["templates_dropped"] += 1
         self._note("template_dropped", template)
 

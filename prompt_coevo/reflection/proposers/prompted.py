@@ -45,7 +45,10 @@ class PromptedProposer:
 
     def render(self, request: ProposalRequest) -> str:
         """The prompt for the reflection model."""
-        return fill(self._meta_prompt, count=str(request.count), **self.values(request))
+        left_out = dict.fromkeys(self.optional, "")
+        return fill(
+            self._meta_prompt, count=str(request.count), **{**left_out, **self.values(request)}
+        )
 
     def values(self, request: ProposalRequest) -> dict[str, str]:
         """What stands in the place of the placeholders; texts from outside are made safe."""

@@ -216,3 +216,13 @@ def test_a_question_is_solvable_by_itself_and_not_because_those_like_it_are() ->
     assert evidence.is_solvable(1, nothing)
     assert not evidence.is_solvable(0, nothing)
     assert evidence.is_solvable(0, Belief(np.array([0.05, 1.0]), np.array([1.0, 1.0])))
+
+
+def test_what_was_solved_long_ago_counts_little_in_a_full_library() -> None:
+    evidence = opened()
+    for _ in range(6):
+        evidence.add(0, [1], [1.0], [0], step=0)
+    evidence.add(2, [2], [1.0], [0], step=2_000)
+    solved = evidence.solved_on({0, 2, 3}, step=2_000)
+    assert solved[2] == pytest.approx(1.0)
+    assert solved[1] < 0.01

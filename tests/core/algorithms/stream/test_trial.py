@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from prompt_coevo.algorithms.stream.library import Library, Template
 from prompt_coevo.algorithms.stream.likeness import Unlike
 from prompt_coevo.algorithms.stream.members import draw_members
 from prompt_coevo.algorithms.stream.trial import concerns, unseen, verdict
+from prompt_coevo.algorithms.stream.trials import Trials
 from prompt_coevo.types import Candidate
 
 TOPICS = SharedValue(["a", "a", "a", "b", None])
@@ -101,7 +104,7 @@ def test_a_dropped_template_leaves_its_slot_and_is_remembered() -> None:
     library = Library(size=2)
     first, second = (library.add(Candidate(text, "template"), [], 0) for text in "ab")
     assert (first.slot, second.slot) == (1, 2)
-    library.drop(first)
+    library.drop(first, failed_on=[3])
     assert [one.text for one in library.dropped.values()] == ["a"]
     assert library.add(Candidate("c", "template"), [], 0).slot == 1
     assert {one.candidate.text for one in library} == {"", "b", "c"}
@@ -113,3 +116,35 @@ def test_the_library_says_how_many_are_too_many() -> None:
         library.add(Candidate(text, "template"), [], 0).state = "in use"
     library.add(Candidate("e", "template"), [], 0)
     assert library.overfull == 2
+
+
+def test_a_template_is_closed_to_the_kinds_that_it_failed_on_and_to_no_other() -> None:
+    """Proposed for two kinds, tried on one of them alone."""
+    library, known = Library(size=4), evidence()
+    made = library.add(Candidate("a", "template"), (0, 3), 0)
+    known.open(made.slot, (0, 3))
+    for _ in range(10):
+        known.add(0, [made.slot], [0.0], [0], step=0)
+    context: Any = SimpleNamespace(
+        settings=SimpleNamespace(section=lambda kind: kind()), note=lambda *_, **__: None
+    )
+    trials = Trials(context, library, known, Counter())
+    trials.judge({0, 1, 2, 3}, epoch=9, step=0)
+    ((_, failed_on),) = library.dropped.values()
+    assert failed_on == (0,)
+
+
+def test_questions_that_a_text_was_proposed_for_are_remembered_up_to_a_limit() -> None:
+    one = template("a", slot=1, state="in use")
+    for number in range(1_000):
+        one.write_for((number,), anew=False)
+    assert len(one.shown) == 64
+    assert one.shown[0] == 999
+
+
+def test_what_was_dropped_for_questions_that_are_gone_is_open_to_all() -> None:
+    library = Library(size=4)
+    library.drop(library.add(Candidate("a", "template"), (0,), 0), failed_on=[0])
+    again = Library(size=4)
+    again.load(library.to_json(["gone"]), {"other": 0})
+    assert not again.dropped

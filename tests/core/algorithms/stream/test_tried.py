@@ -53,10 +53,9 @@ def test_a_useless_template_is_dropped_once_for_each_kind() -> None:
     teacher = Teacher(lambda _: "<template>useless</template>")
     engine, policy = engine_with(teacher), Families(count=64, families=2)
     run(engine, policy, 6)
-    ((text, shown, solved, tried),) = library(engine)["dropped"].values()
-    assert (text, solved) == ("useless", 0)
+    ((text, shown),) = library(engine)["dropped"].values()
+    assert text == "useless"
     assert {int(name[1:]) % 2 for name in shown} == {0, 1}
-    assert 2 * 10 <= tried < 2 * (10 + GROUP * BATCH)
     before = engine.metrics()["coevo/templates_dropped"]
     again = engine_with(teacher)
     again.load_state_dict(json.loads(json.dumps(engine.state_dict())))
@@ -64,6 +63,26 @@ def test_a_useless_template_is_dropped_once_for_each_kind() -> None:
     list(epoch(again, policy))
     assert not library(again)["templates"]
     assert again.metrics()["coevo/templates_dropped"] == before
+
+
+def test_what_is_right_for_one_kind_is_not_closed_to_it_by_others() -> None:
+    """A teacher proposes one text for everything. Before, the kind that it solves lost it."""
+    teacher = Teacher(lambda _: "<template>Think of k7 .</template>")
+    policy = Families(count=240, families=40)
+    engine = engine_with(teacher)
+    plans = run(engine, policy, 4)
+    last = [one for plan in plans[-(240 // BATCH) :] for one in plan]
+    own = [one.templated for one in last if int(one.question_id[1:]) % 40 == 7]
+    assert sum(own) > len(own) / 2
+
+
+def test_without_the_gate_for_known_texts_a_useless_one_is_not_tried_for_ever() -> None:
+    teacher = Teacher(lambda _: "<template>useless</template>")
+    policy, gates = Families(count=96, families=4), {"active": ()}
+    engine = engine_with(teacher, gates=gates)
+    plans = run(engine, policy, 6)
+    last = [one for plan in plans[-(96 // BATCH) :] for one in plan]
+    assert not any(one.templated for one in last)
 
 
 def test_all_members_but_one_try_while_nothing_solves_a_question() -> None:
