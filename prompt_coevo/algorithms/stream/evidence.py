@@ -118,8 +118,8 @@ class Evidence:
         return not {*others, *self.around(tuple(others))}.isdisjoint(some)
 
     def is_solvable(self, question: int, belief: Belief) -> bool:
-        """Whether a template that the belief is of is expected to solve the question, or it is solved without
-        one. Questions like it that are solved without one do not count: they may be easier."""
+        """Whether one of the templates in the belief is expected to solve the question, or it is solved
+        without one. Questions like it that are solved without one do not count: they may be easier."""
         row = self._row_of[question]
         solved, tried = self._outcomes[:, row, 0] if row >= 0 else (0.0, 0.0)
         return bool(max(belief.means.max(initial=0.0), solved / (1.0 + tried)) >= _SOLVABLE)
