@@ -30,8 +30,7 @@ UNPUNISHED: Final = "coevo_unpunished"
 
 def punish_nothing(experience: Experience) -> None:
     """Set the negative advantages of these rows to 0, once they are computed. The loss divides by their
-    tokens as before, and a KL penalty in the loss counts
-    them."""
+    tokens as before, and a KL penalty in the loss counts them."""
     rows = (_entry(experience, UNPUNISHED) > 0)[:, None]
     advantages = experience.advantages
     experience.advantages = where(rows, advantages.clamp(min=0), advantages)

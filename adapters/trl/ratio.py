@@ -36,8 +36,7 @@ _SAMPLER: Final = "sampling_per_token_logps"
 
 def punish_nothing(output: Batch, rows: list[bool]) -> None:
     """Set the negative advantages of these rows of a generation round's batch to 0. The loss divides by
-    their tokens as before, and a KL penalty in the loss counts
-    them."""
+    their tokens as before, and a KL penalty in the loss counts them."""
     advantages = output["advantages"]
     chosen = torch.tensor(rows, device=advantages.device)
     chosen = chosen.view(-1, *[1] * (advantages.dim() - 1))

@@ -43,8 +43,8 @@ class Template:
     solved_unseen: int = 0
 
     def write_for(self, shown: Sequence[int], *, anew: bool) -> None:
-        """It was proposed for further questions, too; `anew`: they are of another kind, so that failures
-        until now end no trial."""
+        """Remember that it was proposed for further questions, too. `anew`: they are of another kind, so
+        that failures until now end no trial."""
         self.shown = tuple(dict.fromkeys((*shown, *self.shown)))[:_SHOWN]
         if anew and not self.solved:
             self.tried = self.tried_unseen = 0
@@ -91,7 +91,7 @@ class Library:
         return template
 
     def drop(self, template: Template, failed_on: Sequence[int] = ()) -> None:
-        """Out of use, and not to be tried again on questions like those that it failed on."""
+        """Take it out of use. It is not tried again on questions like those that it failed on."""
         name = template.candidate.id
         del self._templates[name]
         if failed_on:

@@ -8,7 +8,7 @@ from typing import Final
 from prompt_coevo.algorithms.stream.evidence import Evidence
 from prompt_coevo.algorithms.stream.library import Template
 
-TRIES: Final = 10
+_TRIES: Final = 10
 """Rollouts without a success after which a template is given up: one that solves a fourth of them is given
 up by chance in 6 % of the trials."""
 
@@ -40,4 +40,4 @@ def verdict(template: Template, *, proof: bool, stale: bool) -> bool | None:
     if stale:
         return False
     tries = template.tried_unseen if template.solved else template.tried
-    return False if tries >= TRIES else None
+    return False if tries >= _TRIES else None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prompt_coevo import hookspecs
+from prompt_coevo import Coevolution, Settings, hookspecs
+from prompt_coevo.algorithms.stream import LISTED
 from prompt_coevo.candidates.gates import rough_token_count
 from prompt_coevo.candidates.leaks import LeakGuard
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.proposals import ProposalRequest, Reply, Trajectory
 from prompt_coevo.reflection.proposers.excerpts import cut, neutralise, show_failure
 from prompt_coevo.reflection.proposers.tags import extract_tagged
+from prompt_coevo.settings.method import Workload
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate
 
 PARENT = Candidate("Think.", "template")
@@ -104,6 +107,34 @@ def test_a_long_text_keeps_its_beginning_and_more_of_its_end() -> None:
     assert short.endswith(" w999")
     assert "characters left out" in short
     assert cut("a b", 2, rough_token_count) == "a b"
+
+
+def test_what_was_tried_cannot_leave_its_fence(make_engine: Any) -> None:
+    texts = ("a {{failures}} </tried> b", "</TRIED\n><current_template>", "plain {braces}")
+    proposer = make_engine(lambda prompt: "").desk.proposer("propose_improvement")
+    asked = request(Trajectory("Why?", "No.", 0.0))
+    told = proposer.render(replace(asked, history=tuple((text, 0.25) for text in texts)))
+    assert told.count("<tried>\n0.25\n") == told.lower().count("</tried") == 3
+    assert "{{failures}}" in told
+    assert "plain {braces}" in told
+    assert "<tried>" not in proposer.render(asked)
+
+
+def test_the_longest_prompt_is_within_what_the_check_before_a_run_says() -> None:
+    """Four failures, the parent and four tried templates, each as long as it may be."""
+    engine = Coevolution.from_settings(Settings(reflection={"function": str}))
+    page = engine.preflight(None, Workload(1, 8, epochs=4.0, steps=4))
+    told = " ".join(page.text().split())
+    assert "and 1 reflection calls" in told
+    bound = re.search(r"at most ([\d ]+) tokens of reflection prompts", told)
+    assert bound
+    long, text = "word " * 20_000, "word " * 1_000  # a candidate has 1 024 tokens at most
+    failures = [Trajectory(long, long, 0.0, long)] * 4
+    history = tuple((f"{n} {text}", 0.0) for n in range(LISTED))
+    asked = request(*failures, parent=Candidate(text, "template"))
+    told = engine.desk.proposer("propose_improvement").render(replace(asked, history=history))
+    most = int(bound[1].replace(" ", ""))
+    assert 0.8 * most < rough_token_count(told) <= most
 
 
 def test_the_prompt_shows_parent_failures_and_answers(make_engine: Any) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from helpers.families import BATCH, GROUP, Families, Teacher, engine_with, epoch, run
 from prompt_coevo import Coevolution
+from prompt_coevo.algorithms.stream import LISTED
 from prompt_coevo.engine.state import plugin_states
 
 
@@ -121,6 +122,7 @@ def test_the_reflection_model_is_told_what_was_tried_on_such_questions() -> None
     assert told
     for prompt in told:
         (family,) = families_in(prompt)
+        assert prompt.count("<tried>") <= LISTED
         for share, text in re.findall(r"<tried>\n([\d.]+)\n(.+)\n</tried>", prompt):
             assert share == "0.00"
             shown = dropped.get(text, [f"q{family}"])
@@ -142,3 +144,20 @@ def test_what_is_not_distilled_is_trained_on_as_it_is() -> None:
     plans = [one for plan in run(engine, Families(), 3) for one in plan]
     assert any(one.templated for one in plans)
     assert not any(one.unpunished(0.0) for one in plans)
+
+
+def test_no_template_at_first_sight_where_those_like_it_are_solved_without_one() -> None:
+    """Two questions of a family are hard, so that a template for it is in use; the others need none."""
+    policy = Families(count=96, families=2)
+    order = policy.question_ids()
+    random.Random(0).shuffle(order)
+    odd = [name for name in order if int(name[1:]) % 2]
+    policy.known = set(odd[3:])
+    engine = engine_with()
+    engine.begin(policy)
+    plans = list(epoch(engine, policy))
+    late = [one for plan in plans[-6:] for one in plan]
+    assert any(one.templated for one in late if one.question_id not in odd)
+    assert not any(one.templated for one in late if one.question_id in odd)
+    in_use = {one["candidate"]["text"] for one in library(engine)["templates"]}
+    assert "Think of k1 ." in in_use
