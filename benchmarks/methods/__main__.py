@@ -5,7 +5,8 @@
     python benchmarks/methods freeze TIER       writes down the hashes of the settings, before the runs
     python benchmarks/methods replay TIER [--arms A,B]   proves that renamed settings mean the same
 
-TIER is `tabular` (tabular.py) or `transformer` (transformer.py, needs TRL). Every arm may use the same
+TIER is `tabular` (tabular.py), `transformer` (transformer.py, needs TRL) or `language_model`
+(language_model.py, needs TRL and a model). Every arm may use the same
 number of rollouts: training's, a search's and a verification's. A run whose settings are not the frozen
 ones is refused.
 """
@@ -28,7 +29,7 @@ FROZEN: Final = HERE / "frozen.json"
 REPLAYED: Final = HERE / "replayed.json"
 """By tier, arm and older hash of settings: the hash of those that a replayed run proved to be the same."""
 RESULTS: Final = HERE.parent / "results"
-TIERS: Final = ("tabular", "transformer")
+TIERS: Final = ("tabular", "transformer", "language_model")
 UNLIKE: Final = ("seconds", "cpu_seconds")
 """What differs between two runs of the same settings."""
 

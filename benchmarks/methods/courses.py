@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,6 +26,7 @@ from prompt_coevo.demo.rule_teacher import ERROR
 from prompt_coevo.demo.splits import training_tasks
 from prompt_coevo.demo.teacher import RULES, FactsTeacher, teacher
 from prompt_coevo.demo.trainer import quieten, trainer_values
+from prompt_coevo.demo.watch import run
 from prompt_coevo.demo.world import World, base_path, clause, reward
 from prompt_coevo.placement import question_text
 
@@ -247,26 +247,7 @@ def _self_distilled(
         args=config_class(**common, **options),
         **more,
     )
-    held_out = Examined(world, tasks, Seen())
-    watch = demo.Watch(job, trainer, None, held_out, Counter(), _silent, job.budget)
-    trainer.add_callback(watch)
-    watch.train()
-    return ArmResult(
-        arm=job.arm,
-        seed=job.seed,
-        draw=job.draw,
-        budget=job.budget,
-        spent=tuple(watch.spent),
-        words=held_out.words(watch.right),
-        last=held_out.last(trainer.model, trainer.processing_class, None),
-        train_rollouts=watch.trained,
-        other_rollouts=0,
-        batches=0,
-        calls=0,
-        tokens=0,
-        seconds=watch.seconds,
-        cpu_seconds=watch.cpu_seconds,
-    )
+    return run(job, trainer, None, Examined(world, tasks, Seen()), _silent)
 
 
 COURSES: Final[Mapping[str, Callable[[Job, Studied], ArmResult]]] = {

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import typer
 
 from prompt_coevo.cli.output import new_folder
-from prompt_coevo.demo.arms import ARMS, BUDGET, arm
+from prompt_coevo.demo.arms import ARMS, BUDGET, Arm, arm
+from prompt_coevo.demo.unnamed.arms import ARMS as UNNAMED_ARMS
+from prompt_coevo.demo.unnamed.arms import BUDGET as UNNAMED_BUDGET
+from prompt_coevo.demo.unnamed.arms import MINUTES, runs_in_memory
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
 
-_ARMS_HELP = f"With commas between them. Known: {', '.join(ARMS)}."
+_ARMS_HELP = (
+    f"With commas between them. Known: {', '.join(ARMS)}; with --real {', '.join(UNNAMED_ARMS)}."
+)
 
 
 def demo(
     quick: bool = typer.Option(False, "--quick", help="Half of the usual rollouts."),
+    real: bool = typer.Option(
+        False,
+        "--real",
+        help="A real language model, SmolLM2-135M-Instruct, on questions that do not say what to do: "
+        f"{MINUTES} minutes of a core a run.",
+    ),
+    model: Path | None = typer.Option(
+        None, help="With --real: the folder of another model; SmolLM2 is made from a wheel on PyPI."
+    ),
     budget: int | None = typer.Option(
         None, min=192, help="Rollouts of every run, a search's included; 24 576 by default."
     ),
@@ -29,7 +45,9 @@ def demo(
     ),
     api_base: str | None = typer.Option(None, help="Base URL of an OpenAI-compatible server."),
     out: Path | None = typer.Option(None, help="Folder to write to; new or empty."),
-    workers: int | None = typer.Option(None, min=1, help="Runs at once; one per core by default."),
+    workers: int | None = typer.Option(
+        None, min=1, help="Runs at once; one per core by default, as far as the memory goes."
+    ),
 ) -> None:
     """Train GRPO and the stream side by side under TRL's GRPOTrainer.
 
@@ -37,53 +55,87 @@ def demo(
     evolved templates. The folder gets the same as table.txt, all numbers as results.json, a picture and
     the journal (coevo/events.jsonl) of every run.
     """
-    # Late: the other commands start without the demo's world and all that it needs.
-    from prompt_coevo.demo.job import Job, settings_of
-    from prompt_coevo.demo.world import World
-
     if quick and budget:
         raise SettingsError("--quick and --budget contradict each other; give one of them")
+    if model is not None and not real:
+        raise SettingsError("--model has no effect without --real; give both")
     if api_base is not None and reflection_lm is None:
         raise SettingsError("--api-base needs --reflection-lm: the model that is served there")
     names = list(dict.fromkeys(part.strip() for part in arms.split(",")))
+    chosen = {name: arm(name, UNNAMED_ARMS if real else ARMS) for name in names}
     reflection = _reflection(reflection_lm, api_base)
-    for name in names:
-        if arm(name).coevolves:
-            settings_of(arm(name), World(), 0, reflection)  # a bad option shows at once
+    if not real:
+        _check(chosen, reflection)
     require("trl", "matplotlib", extra="demo", purpose="the demo")
+    usual = UNNAMED_BUDGET if real else BUDGET
     folder = new_folder(out, "demo")
+    # Late: the other commands start without the demo's world and all that it needs.
     from rich.console import Console
 
+    from prompt_coevo.demo.job import Job
     from prompt_coevo.demo.leavings import WIDTH, leave, show
+    from prompt_coevo.demo.show import FACTS
     from prompt_coevo.demo.side_by_side import run_all
+    from prompt_coevo.demo.unnamed.exhibit import UNNAMED
 
-    jobs = [
-        Job(
-            arm=name,
-            spec=arm(name),
-            seed=seed,
-            out=folder / f"{name}-seed{seed}",
-            budget=budget or (BUDGET // 2 if quick else BUDGET),
-            reflection=reflection,
-        )
-        for seed in range(seeds)
-        for name in names
-    ]
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH)  # a log has no right edge to wrap at
-    console.print(
-        f"{len(jobs)} runs of {jobs[0].budget} rollouts on CPU; evaluation is without any template."
-    )
-    results = run_all(jobs, min(len(jobs), workers or os.cpu_count() or 1), console)
-    show(results, console)
+    jobs = [
+        Job(
+            arm=name,
+            spec=spec,
+            seed=seed,
+            out=folder / f"{name}-seed{seed}",
+            base=_model(model) if real else None,
+            budget=budget or (usual // 2 if quick else usual),
+            reflection=reflection,
+        )
+        for seed in range(seeds)
+        for name, spec in chosen.items()
+    ]
+    at_once = min(len(jobs), workers or os.cpu_count() or 1)
+    if real:
+        at_once = at_once if workers else min(at_once, runs_in_memory())
+        minutes = MINUTES * jobs[0].budget / usual * math.ceil(len(jobs) / at_once)
+        said = f"{at_once} at once: about {minutes:.0f} minutes where each has a core of its own."
+    else:
+        said = "evaluation is without any template."
+    console.print(f"{len(jobs)} runs of {jobs[0].budget} rollouts on CPU; {said}")
+    module = "prompt_coevo.demo.unnamed.train" if real else "prompt_coevo.demo.train"
+    results = run_all(jobs, at_once, console, module)
+    exhibit = UNNAMED if real else FACTS
+    show(results, console, exhibit)
     command = shlex.join(["prompt-coevo", *sys.argv[1:]])
-    for path in leave(results, folder, command):
+    for path in leave(results, folder, command, exhibit):
         console.print(f"Written: {path}", soft_wrap=True)
     journals = [job.out / "coevo" / "events.jsonl" for job in jobs if job.spec.coevolves]
     for journal in journals[:1]:
         more = f" (and {len(journals) - 1} more)" if len(journals) > 1 else ""
         console.print(f"Journal: {journal}{more}", soft_wrap=True)
+
+
+def _check(chosen: Mapping[str, Arm], reflection: Mapping[str, str] | None) -> None:
+    """Make the settings of every arm once, so that a bad option shows at once."""
+    from prompt_coevo.demo.job import settings_of
+    from prompt_coevo.demo.world import World
+
+    for spec in chosen.values():
+        if spec.coevolves:
+            settings_of(spec, World(), 0, reflection)
+
+
+def _model(folder: Path | None) -> Path:
+    """Find the model's folder, and make that of SmolLM2 if no other is given."""
+    if folder is None:
+        from prompt_coevo.demo.smollm2 import smollm2_folder
+
+        return smollm2_folder()
+    if not (folder / "config.json").is_file():
+        raise SettingsError(
+            f"--model {folder}: there is no config.json in it; give a model's folder"
+        )
+    return folder
 
 
 def _reflection(model: str | None, api_base: str | None) -> dict[str, str] | None:

@@ -77,8 +77,8 @@ ARMS: Final[Mapping[str, Arm]] = {
 }
 
 
-def arm(name: str) -> Arm:
+def arm(name: str, known: Mapping[str, Arm] = ARMS) -> Arm:
     """Return the arm of this name. Raise SettingsError with the known ones if there is none."""
-    if name not in ARMS:
-        raise SettingsError(f"there is no arm {name!r}; known: {', '.join(ARMS)}")
-    return ARMS[name]
+    if name not in known:
+        raise SettingsError(f"there is no arm {name!r}; known: {', '.join(known)}")
+    return known[name]

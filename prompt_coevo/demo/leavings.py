@@ -9,8 +9,11 @@ from rich.console import Console
 
 from prompt_coevo.demo.results import ArmResult
 from prompt_coevo.demo.show import (
+    FACTS,
+    Exhibit,
     as_json,
     draw_curves,
+    print_answers,
     print_cracked,
     print_instructions,
     print_table,
@@ -22,23 +25,26 @@ WIDTH = 140
 """Of a text that has no right edge to wrap at."""
 
 
-def show(results: Sequence[ArmResult], console: Console) -> None:
-    """The table, two evolved templates and the best instructions."""
-    print_table(results, console)
+def show(results: Sequence[ArmResult], console: Console, exhibit: Exhibit = FACTS) -> None:
+    """The table, two evolved templates, answers before and after, and the best instructions."""
+    print_table(results, console, exhibit)
     print_cracked(results, console)
-    print_instructions(results, console)
+    print_answers(results, console)
+    print_instructions(results, console, exhibit)
 
 
-def leave(results: Sequence[ArmResult], folder: Path, command: str) -> list[Path]:
+def leave(
+    results: Sequence[ArmResult], folder: Path, command: str, exhibit: Exhibit = FACTS
+) -> list[Path]:
     """Write `table.txt`, `results.json`, `demo.png` and a `report.html` for each run that has a journal.
 
     Returns where they are.
     """
     table, numbers, picture = (folder / name for name in ("table.txt", "results.json", "demo.png"))
     with table.open("w", encoding="utf-8") as file:
-        show(results, Console(file=file, width=WIDTH))
-    write_json(numbers, as_json(results, command))
-    draw_curves(results, picture)
+        show(results, Console(file=file, width=WIDTH), exhibit)
+    write_json(numbers, as_json(results, command, exhibit))
+    draw_curves(results, picture, exhibit)
     return [table, numbers, picture, *_reports(folder)]
 
 

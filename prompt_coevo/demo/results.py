@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+
+Report = Callable[[int, float | None], None]
+"""Told all rollouts so far, after every step; after an evaluation also the accuracy on hard questions."""
 
 
 @dataclass(frozen=True)
@@ -67,18 +70,20 @@ class ArmResult:
     cpu_seconds: float
     cracked: tuple[Cracked, ...] = ()
     instruction: str | None = None
+    said: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """What was answered to held-out questions, first and last."""
 
-    def curve(self, kind: str) -> tuple[float, ...]:
-        """The accuracy on words of this kind, or `all`, at every point: the mean over words."""
-        words = [word for word in self.words.values() if kind in (word.kind, "all")]
+    def curve(self, *kinds: str) -> tuple[float, ...]:
+        """The accuracy on words of these kinds, or `all`, at every point: the mean over words."""
+        words = [word for word in self.words.values() if word.kind in kinds or "all" in kinds]
         return tuple(
             sum(word.right[point] / word.asked for word in words) / len(words)
             for point in range(len(self.spent))
         )
 
-    def area(self, kind: str) -> float:
+    def area(self, *kinds: str) -> float:
         """The mean of the curve over the budget."""
-        return area(self.spent, self.curve(kind), self.budget)
+        return area(self.spent, self.curve(*kinds), self.budget)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from rich import box
@@ -14,40 +15,86 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from prompt_coevo.demo.arms import POINTS, arm
+from prompt_coevo.demo.arms import ARMS, POINTS, Arm
 from prompt_coevo.demo.results import ArmResult
 
+_Value: TypeAlias = Callable[[ArmResult], float]
 _LOOKS: Final = ("o-", "s--", "^-.", "D:", "v-", "P--")
 """Marker and dash of each line, so that none depends on its colour."""
-_COLUMNS: Final[Mapping[str, tuple[Callable[[ArmResult], float], int]]] = {
-    "hard": (lambda result: result.curve("hard")[-1], 2),
-    "medium": (lambda result: result.curve("medium")[-1], 2),
-    "easy": (lambda result: result.curve("easy")[-1], 2),
-    "hard,\nlonger": (lambda result: result.last["longer"].right / result.last["longer"].asked, 2),
-    "hard,\narea": (lambda result: result.area("hard"), 2),
-    "training\nrollouts": (lambda result: result.train_rollouts, 0),
-    "other\nrollouts": (lambda result: result.other_rollouts, 0),
-    "calls": (lambda result: result.calls, 0),
-    "seconds": (lambda result: result.seconds, 0),
-}
-"""What a column shows of a run, and with how many digits."""
 
 
-def print_table(results: Sequence[ArmResult], console: Console) -> None:
+@dataclass(frozen=True)
+class Exhibit:
+    """What is shown of a world: its arms, and columns and panels for kinds of questions."""
+
+    arms: Mapping[str, Arm]
+    title: str
+    columns: Mapping[str, tuple[str, ...]]
+    """By its title, the kinds whose mean at the end it shows. The first one has a column for its area."""
+    panels: Mapping[str, tuple[str, ...]]
+    points: int
+
+    def cells(self, results: Sequence[ArmResult]) -> dict[str, tuple[_Value, int]]:
+        """What each column shows of a run, and with how many digits."""
+        cells: dict[str, tuple[_Value, int]] = {
+            title: (lambda run, kinds=kinds: run.curve(*kinds)[-1], 2)  # type: ignore[misc]
+            for title, kinds in self.columns.items()
+        }
+        first, kinds = next(iter(self.columns.items()))
+        for name in results[0].last:
+            cells[f"{first},\n{name}"] = (
+                lambda run, name=name: run.last[name].right / run.last[name].asked,  # type: ignore[misc]
+                2,
+            )
+        return cells | {
+            f"{first},\narea": (lambda run: run.area(*kinds), 2),
+            "training\nrollouts": (lambda run: run.train_rollouts, 0),
+            "other\nrollouts": (lambda run: run.other_rollouts, 0),
+            "calls": (lambda run: run.calls, 0),
+            "seconds": (lambda run: run.seconds, 0),
+        }
+
+
+_KINDS: Final = {kind: (kind,) for kind in ("hard", "medium", "easy")}
+FACTS: Final = Exhibit(
+    ARMS,
+    "Accuracy on held-out questions, greedy, without any template, under the best instruction where "
+    "there is one",
+    _KINDS,
+    {f"{kind} words": kinds for kind, kinds in _KINDS.items()},
+    POINTS,
+)
+
+
+def print_table(results: Sequence[ArmResult], console: Console, exhibit: Exhibit = FACTS) -> None:
     """Mean and standard deviation per arm."""
     seeds = len({result.seed for result in results})
-    table = Table(
-        title="Accuracy on held-out questions, greedy, without any template, under the best "
-        f"instruction where there is one ({seeds} seed{'s' * (seeds != 1)})",
-        box=box.SIMPLE_HEAD,
-    )
+    table = Table(title=f"{exhibit.title} ({seeds} seed{'s' * (seeds != 1)})", box=box.SIMPLE_HEAD)
     table.add_column("", no_wrap=True)
-    for title in _COLUMNS:
+    columns = exhibit.cells(results)
+    for title in columns:
         table.add_column(title, justify="right")
     for name, runs in _by_arm(results).items():
-        cells = [_cell([of(run) for run in runs], digits) for of, digits in _COLUMNS.values()]
-        table.add_row(arm(name).label, *cells)
+        cells = [_cell([of(run) for run in runs], digits) for of, digits in columns.values()]
+        table.add_row(exhibit.arms[name].label, *cells)
     console.print(table)
+
+
+def print_answers(results: Sequence[ArmResult], console: Console, most: int = 6) -> None:
+    """What the policy answered before training and after it, to questions that it learned."""
+    for result in results:
+        learned = [
+            (name, result.said[name])
+            for name, score in result.words.items()
+            if name in result.said and score.right[-1] > score.right[0]
+        ]
+        if learned and result.arm != "grpo":
+            console.print("\nHeld-out questions, without a template, before training and after:\n")
+            for question, (first, last) in learned[:: max(1, len(learned) // most)][:most]:
+                for title, text in (("question", question), ("before", first), ("after", last)):
+                    console.print(Text(f"  {title:9} {' '.join(text.split())}"))
+                console.print()
+            return
 
 
 def print_cracked(results: Sequence[ArmResult], console: Console) -> None:
@@ -62,31 +109,38 @@ def print_cracked(results: Sequence[ArmResult], console: Console) -> None:
         console.print(Text(f"  answer    {item.answer}\n"))
 
 
-def print_instructions(results: Sequence[ArmResult], console: Console) -> None:
+def print_instructions(
+    results: Sequence[ArmResult], console: Console, exhibit: Exhibit = FACTS
+) -> None:
     """The best instruction of every run that has one."""
     found = [result for result in results if result.instruction]
     if found:
         console.print("\nBest instructions:\n")
     for result in found:
-        console.print(Text(f"  {arm(result.arm).label}, seed {result.seed}: {result.instruction}"))
+        console.print(
+            Text(f"  {exhibit.arms[result.arm].label}, seed {result.seed}: {result.instruction}")
+        )
 
 
-def draw_curves(results: Sequence[ArmResult], path: Path) -> None:
-    """Draw accuracy over all rollouts, a panel for each kind of word. A band holds all seeds of an arm."""
+def draw_curves(results: Sequence[ArmResult], path: Path, exhibit: Exhibit = FACTS) -> None:
+    """Draw accuracy over all rollouts, a panel for each kind. A band holds all seeds of an arm."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, panels = pyplot.subplots(1, 3, figsize=(15, 3.6), sharey=True, layout="constrained")
-    for panel, kind in zip(panels, ("hard", "medium", "easy"), strict=True):
+    count = len(exhibit.panels)
+    figure, panels = pyplot.subplots(
+        1, count, figsize=(5 * count, 3.6), sharey=True, layout="constrained"
+    )
+    for panel, (title, kinds) in zip(panels, exhibit.panels.items(), strict=True):
         for look, (name, runs) in zip(cycle(_LOOKS), _by_arm(results).items(), strict=False):
-            grid = np.linspace(0, runs[0].budget, POINTS + 1)
-            values = np.array([np.interp(grid, run.spent, run.curve(kind)) for run in runs])
-            (line,) = panel.plot(grid / 1000, values.mean(0), look, label=arm(name).label)
+            grid = np.linspace(0, runs[0].budget, exhibit.points + 1)
+            values = np.array([np.interp(grid, run.spent, run.curve(*kinds)) for run in runs])
+            (line,) = panel.plot(grid / 1000, values.mean(0), look, label=exhibit.arms[name].label)
             band = (values.min(0), values.max(0))
             panel.fill_between(grid / 1000, *band, color=line.get_color(), alpha=0.12, lw=0)
-        panel.set(title=f"{kind} words", xlabel="all rollouts, in thousands", ylim=(-0.03, 1.03))
+        panel.set(title=title, xlabel="all rollouts, in thousands", ylim=(-0.03, 1.03))
         panel.grid(alpha=0.3)
     panels[0].set_ylabel("accuracy on new questions")
     panels[0].legend()
@@ -94,14 +148,14 @@ def draw_curves(results: Sequence[ArmResult], path: Path) -> None:
     pyplot.close(figure)
 
 
-def as_json(results: Sequence[ArmResult], command: str) -> dict[str, Any]:
+def as_json(results: Sequence[ArmResult], command: str, exhibit: Exhibit = FACTS) -> dict[str, Any]:
     """Every single run, and the means of each arm."""
     return {
         "command": command,
         "summary": {
             name: {
                 title.replace("\n", " "): statistics.fmean(of(run) for run in runs)
-                for title, (of, _) in _COLUMNS.items()
+                for title, (of, _) in exhibit.cells(results).items()
             }
             for name, runs in _by_arm(results).items()
         },

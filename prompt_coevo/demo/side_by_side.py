@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import queue
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from prompt_coevo.demo.job import Job
-from prompt_coevo.demo.results import ArmResult
+from prompt_coevo.demo.results import ArmResult, Report
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,10 @@ class _News:
     hard: float | None
 
 
-def run_all(jobs: Sequence[Job], workers: int, console: Console) -> list[ArmResult]:
-    """Train all jobs, `workers` at a time, and return their results in order.
+def run_all(
+    jobs: Sequence[Job], workers: int, console: Console, module: str = "prompt_coevo.demo.train"
+) -> list[ArmResult]:
+    """Train all jobs with `train` of this module, `workers` at a time, and return the results in order.
 
     An error in one of them ends all and is raised here.
     """
@@ -39,7 +42,7 @@ def run_all(jobs: Sequence[Job], workers: int, console: Console) -> list[ArmResu
     ):
         news: queue.Queue[_News] = manager.Queue()
         bars = [progress.add_task(_label(job), total=job.budget, note="waiting") for job in jobs]
-        futures = [pool.submit(_train, job, run, news) for run, job in enumerate(jobs)]
+        futures = [pool.submit(_train, module, job, run, news) for run, job in enumerate(jobs)]
         try:
             while not _all_done(futures):
                 _show(news, progress, bars)
@@ -50,10 +53,9 @@ def run_all(jobs: Sequence[Job], workers: int, console: Console) -> list[ArmResu
         return [future.result() for future in futures]
 
 
-def _train(job: Job, run: int, news: queue.Queue[_News]) -> ArmResult:
+def _train(module: str, job: Job, run: int, news: queue.Queue[_News]) -> ArmResult:
     # Not needed by the process that starts the others, and a third of what a short demo computes.
-    from prompt_coevo.demo.train import train
-
+    train: Callable[[Job, Report], ArmResult] = importlib.import_module(module).train
     return train(job, lambda spent, hard: news.put(_News(run, spent, hard)))
 
 

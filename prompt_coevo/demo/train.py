@@ -1,42 +1,23 @@
-"""One arm of the demo, trained by TRL's own GRPOTrainer until its budget of rollouts is spent.
-
-The budget holds all rollouts: those of training, of searches and of verifications.
-"""
+"""One arm of the demo, trained by TRL's own GRPOTrainer until its budget of rollouts is spent."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
-from transformers import TrainerCallback
 
-from prompt_coevo.adapters.trl import CoevoCallback
-from prompt_coevo.demo.arms import (
-    GROUP_SIZE,
-    LEARNING_RATE,
-    POINTS,
-    QUESTIONS,
-    ROLLOUTS_PER_STEP,
-)
+from prompt_coevo.demo.arms import GROUP_SIZE, LEARNING_RATE, QUESTIONS
 from prompt_coevo.demo.held_out import HeldOut
 from prompt_coevo.demo.job import Job, settings_of
-from prompt_coevo.demo.results import ArmResult
+from prompt_coevo.demo.results import ArmResult, Report
 from prompt_coevo.demo.splits import training_tasks
 from prompt_coevo.demo.trainer import build_trainer, quieten
-from prompt_coevo.demo.under_templates import UnderTemplates
+from prompt_coevo.demo.watch import counting, run
 from prompt_coevo.demo.world import World, base_path, reward
-from prompt_coevo.doors.patching import swapped
 from prompt_coevo.settings import Settings
-
-_SHOWN: Final = 8
-
-Report = Callable[[int, float | None], None]
-"""Told all rollouts so far, after every step; after an evaluation also the accuracy on hard questions."""
 
 
 def train(
@@ -70,37 +51,10 @@ def train(
         columns=columns,
         changes=changes,
     )
-    seen, calls = UnderTemplates(), Counter[str]()
-    coevo = None
-    if job.spec.coevolves:
-        settings = _settings(job, world, calls)
-        coevo = CoevoCallback(trainer, settings, plugins={"demo": seen, **(plugins or {})})
-        trainer.add_callback(coevo)
-    held_out = held_out or HeldOut(world)
-    with counted(coevo) as outside:
-        watch = Watch(job, trainer, coevo, held_out, outside, report, job.budget - reserve)
-        trainer.add_callback(watch)
-        watch.train()
-    calls = calls or _calls_of_a_model(coevo)
-    text = best_instruction(coevo)
-    return ArmResult(
-        arm=job.arm,
-        seed=job.seed,
-        draw=job.draw,
-        budget=job.budget,
-        spent=tuple(watch.spent),
-        words=held_out.words(watch.right),
-        last=held_out.last(trainer.model, trainer.processing_class, text),
-        train_rollouts=watch.trained,
-        other_rollouts=outside["rollouts"],
-        batches=outside["batches"],
-        calls=calls["calls"],
-        tokens=calls["tokens"],
-        seconds=watch.seconds,
-        cpu_seconds=watch.cpu_seconds,
-        cracked=seen.cracked(_SHOWN),
-        instruction=text,
-    )
+    calls = Counter[str]()
+    settings = _settings(job, world, calls) if job.spec.coevolves else None
+    exam = held_out or HeldOut(world)
+    return run(job, trainer, settings, exam, report, calls=calls, plugins=plugins, reserve=reserve)
 
 
 def _settings(job: Job, world: World, calls: Counter[str]) -> Settings:
@@ -109,116 +63,5 @@ def _settings(job: Job, world: World, calls: Counter[str]) -> Settings:
     asked = settings.reflection.function
     if not callable(asked):
         return settings
-
-    def counting(prompt: str) -> str:
-        reply: str = asked(prompt)
-        calls.update(calls=1, tokens=len(prompt.split()) + len(reply.split()))
-        return reply
-
-    reflection = {**(job.reflection or {}), "function": counting}
+    reflection = {**(job.reflection or {}), "function": counting(asked, calls)}
     return settings_of(job.spec, world, job.seed, reflection)
-
-
-def _calls_of_a_model(coevo: CoevoCallback | None) -> Counter[str]:
-    """As the engine counts them, which knows the tokens of a model but not of a function."""
-    metrics = coevo.engine.metrics() if coevo and coevo.engine else {}
-    tokens = ("prompt_tokens", "completion_tokens")
-    return Counter(
-        calls=int(metrics.get("coevo/reflection_calls", 0)),
-        tokens=int(sum(metrics.get(f"coevo/reflection_{name}", 0) for name in tokens)),
-    )
-
-
-@contextmanager
-def counted(coevo: CoevoCallback | None) -> Iterator[Counter[str]]:
-    """Batches and rollouts that are generated outside training."""
-    counts: Counter[str] = Counter()
-    if coevo is None:
-        yield counts
-        return
-    original = coevo.policy.sample
-
-    def sample(requests: Sequence[Any], *rest: Any) -> Any:
-        counts.update(batches=1, rollouts=len(requests))
-        return original(list(requests), *rest)
-
-    with swapped(coevo.policy, "sample", sample):
-        yield counts
-
-
-def best_instruction(coevo: CoevoCallback | None) -> str | None:
-    """What the policy is evaluated under."""
-    instruction = coevo.engine.evaluation_instruction() if coevo and coevo.engine else None
-    return instruction.text if instruction else None
-
-
-class Watch(TrainerCallback):  # type: ignore[misc]
-    """Scores the policy at regular shares of the budget, and ends training after `limit` rollouts.
-
-    It must come after the callback that coevolves, whose rollouts count.
-    """
-
-    def __init__(
-        self,
-        job: Job,
-        trainer: Any,
-        coevo: CoevoCallback | None,
-        held_out: HeldOut,
-        outside: Counter[str],
-        report: Report,
-        limit: int,
-    ) -> None:
-        self._job, self._trainer, self._coevo = job, trainer, coevo
-        self._held_out, self._outside, self._report = held_out, outside, report
-        self._limit = limit
-        self.trained = 0
-        self.spent: list[int] = []
-        self.right: list[Mapping[str, int]] = []
-        self._evaluating = self._evaluating_cpu = 0.0
-        self.seconds = self.cpu_seconds = 0.0
-        """Of training and of all that a method does besides, without evaluation."""
-
-    def train(self) -> None:
-        """Train, with a point of the curve before, also before a search that comes first, and after."""
-        self.score()
-        self._evaluating = self._evaluating_cpu = 0.0
-        began, began_cpu = time.monotonic(), time.process_time()
-        self._trainer.train()
-        self.score()
-        self.seconds = round(time.monotonic() - began - self._evaluating, 1)
-        self.cpu_seconds = round(time.process_time() - began_cpu - self._evaluating_cpu, 1)
-
-    @property
-    def _spent(self) -> int:
-        return self.trained + self._outside["rollouts"]
-
-    def on_train_begin(self, *_: object, **__: object) -> None:
-        self.score()
-
-    def on_epoch_begin(self, *_: object, **__: object) -> None:
-        self._score_if_due()  # a search between two epochs has spent
-
-    def on_step_end(self, args: object, state: object, control: Any, **_: object) -> None:
-        self.trained += ROLLOUTS_PER_STEP
-        self._report(self._spent, None)
-        self._score_if_due()
-        if self._spent >= self._limit:
-            control.should_training_stop = True
-
-    def _score_if_due(self) -> None:
-        part = self._job.budget / POINTS
-        if int(self._spent / part) > int(self.spent[-1] / part):
-            self.score()
-
-    def score(self) -> None:
-        """A point of the curve, unless the last one is as old."""
-        if self.spent and self.spent[-1] == self._spent:
-            return
-        began, began_cpu = time.monotonic(), time.process_time()
-        trainer = self._trainer
-        text = best_instruction(self._coevo)
-        self.spent.append(self._spent)
-        self.right.append(self._held_out.score(trainer.model, trainer.processing_class, text))
-        self._report(self._spent, self._held_out.accuracy(self.right[-1], "hard"))
-        self._evaluating += time.monotonic() - began
-        self._evaluating_cpu += time.process_time() - began_cpu

@@ -1,0 +1,151 @@
+"""Tier 3: a real language model (SmolLM2-135M-Instruct) on questions that do not say what to do.
+
+    python benchmarks/methods run language_model [--arms stream,grpo] [--seeds N] [--json FILE]
+
+`COEVO_MODEL` is the model's folder; by default the one that `prompt-coevo smollm2` makes. Another model is
+another table: give it another file. A run takes some 26 CPU minutes and 5.3 GB.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from store import Key, ResultsError
+
+from prompt_coevo.demo.arms import Arm
+from prompt_coevo.demo.job import Job
+from prompt_coevo.demo.unnamed.arms import ARMS as DEMO_ARMS
+from prompt_coevo.demo.unnamed.arms import BUDGET, POINTS
+from prompt_coevo.demo.unnamed.tasks import HARD, split
+
+WORLD: Final = "unnamed"
+HEADLINE: Final = ("grpo", "stream", "p2o")
+SEEDS: Final = tuple(range(5))
+DRAWS: Final = (0,)
+STEP: Final = (
+    "reward",
+    "coevo/templated_fraction",
+    "coevo/hard_solved_templated",
+    "coevo/hard_solved_untemplated",
+    "coevo/hard_covered",
+    "coevo/in_use",
+)
+"""What is kept of each step's log."""
+MODEL: Final = Path(
+    os.environ.get("COEVO_MODEL", Path.home() / ".cache/prompt-coevo-models/SmolLM2")
+)
+
+
+@dataclass(frozen=True)
+class Studied:
+    """An arm, and what is done otherwise in its runs."""
+
+    spec: Arm
+    reflection: Mapping[str, Any] = field(default_factory=dict)
+    """The section of the settings; the teacher that reads if it names none."""
+
+    budgets: float = 1.0
+    """How many times the usual number of rollouts it may use."""
+
+
+ARMS: Final[Mapping[str, Studied]] = {
+    **{name: Studied(spec) for name, spec in DEMO_ARMS.items()},
+    "grpo-twice": Studied(Arm("GRPO, twice the budget"), budgets=2.0),
+    "blind": Studied(Arm("stream, blind teacher", {}), {"teacher": "blind"}),
+    "random": Studied(Arm("stream, no right instruction", {}), {"teacher": "random"}),
+    "self": Studied(Arm("stream, the policy writes", {}), {"model": "self", "max_tokens": 160}),
+}
+
+
+def labels() -> dict[str, str]:
+    return {name: studied.spec.label for name, studied in ARMS.items()}
+
+
+def frozen() -> dict[str, Any]:
+    """What decides the meaning of each arm's runs, by its name: JSON values."""
+    from prompt_coevo.demo.unnamed import train
+
+    common = {
+        "budget": BUDGET,
+        "points": [POINTS, train.SAMPLES],
+        "trainer": train.trainer_values(Path(), 0, 0),
+        "chat": train.CHAT,
+        "questions": [
+            [task.question, task.answer] for draw in DRAWS for part in split(draw) for task in part
+        ],
+    }
+    return {
+        name: {
+            "common": common,
+            "values": studied.spec.values,
+            "reflection": dict(studied.reflection),
+            "budgets": studied.budgets,
+        }
+        for name, studied in ARMS.items()
+    }
+
+
+def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]:
+    """The runs of the published table, a seed of every arm after the other; or so many seeds of each."""
+    keys: list[Key] = []
+    for name in arms:
+        count = seeds or (len(SEEDS) if name in HEADLINE else 3)
+        keys += [(WORLD, name, seed, draw) for seed in SEEDS[:count] for draw in DRAWS[:draws]]
+    return sorted(keys, key=lambda key: (key[1] not in HEADLINE, key[2], key[3]))
+
+
+def check(keys: Sequence[Key]) -> None:
+    """Raises ResultsError where the model's folder is none."""
+    if not (MODEL / "config.json").exists():
+        raise ResultsError(
+            f"there is no model in {MODEL}: make it with prompt-coevo smollm2 {MODEL}, or set COEVO_MODEL"
+        )
+
+
+def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
+    """One run, as JSON values."""
+    import torch
+
+    from prompt_coevo.demo.unnamed.train import train
+
+    torch.set_num_threads(1)
+    studied = ARMS[arm]
+    budget, log = int(BUDGET * studied.budgets), list[dict[str, float]]()
+    with tempfile.TemporaryDirectory() as folder:
+        job = Job(arm, studied.spec, seed, Path(folder), draw, MODEL, budget, studied.reflection)
+        result = train(job, lambda spent, hard: None, log=log.append)
+    steps = [{name: round(one[name], 4) for name in STEP if name in one} for one in log]
+    kinds = dict.fromkeys(score.kind for score in result.words.values())
+    curves = {kind: result.curve(kind) for kind in kinds}
+    curves["hard"] = [
+        statistics.fmean(at) for at in zip(*(curves[name] for name in HARD), strict=True)
+    ]
+    return {
+        "world": world,
+        "arm": arm,
+        "seed": seed,
+        "draw": draw,
+        "model": hashlib.sha256((MODEL / "model.safetensors").read_bytes()).hexdigest()[:12],
+        "budget": result.budget,
+        "spent": result.spent,
+        "curve": {kind: [round(value, 4) for value in curve] for kind, curve in curves.items()},
+        "words": {
+            name: [score.kind, *(right / score.asked for right in score.right)]
+            for name, score in result.words.items()
+        },
+        "said": result.said,
+        "steps": steps,
+        "training": result.train_rollouts,
+        "outside": result.other_rollouts,
+        "calls": result.calls,
+        "cracked": [[one.template, one.question, one.answer] for one in result.cracked],
+        "instruction": result.instruction,
+        "cpu_seconds": result.cpu_seconds,
+    }

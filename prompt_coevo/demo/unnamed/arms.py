@@ -1,0 +1,44 @@
+"""What is compared on a real language model, and how long a run is. The command line reads this, so nothing
+heavy is imported here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from prompt_coevo.demo.arms import Arm
+from prompt_coevo.errors import SettingsError
+
+GROUP_SIZE: Final = 8
+QUESTIONS_PER_STEP: Final = 4
+ROLLOUTS_PER_STEP: Final = GROUP_SIZE * QUESTIONS_PER_STEP
+BUDGET: Final = 88 * ROLLOUTS_PER_STEP
+"""Rollouts of a run: four epochs, if all are training's."""
+POINTS: Final = 4
+"""Of a curve, beside the one at the beginning."""
+MINUTES: Final = 26
+"""Of a CPU core that a run takes, about."""
+MEMORY: Final = 5.5
+"""GB that a run takes, about."""
+
+ARMS: Final[Mapping[str, Arm]] = {
+    "grpo": Arm("GRPO"),
+    "stream": Arm("stream", {}),
+    "p2o": Arm("P2O", {"algorithms": ["p2o"]}),
+}
+
+
+def runs_in_memory(free: float | None = None) -> int:
+    """How many runs fit into the memory that is free, in GB; this machine's by default.
+
+    Raises SettingsError where not one does.
+    """
+    if free is None:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
+    if free < MEMORY:
+        raise SettingsError(
+            f"a run needs {MEMORY} GB of memory, and {free:.1f} GB are free: close other programs, or "
+            "give --workers 1 to try it all the same"
+        )
+    return int(free / MEMORY)

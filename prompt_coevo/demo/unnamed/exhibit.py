@@ -1,0 +1,21 @@
+"""What is shown of runs with a real language model."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prompt_coevo.demo.show import Exhibit
+from prompt_coevo.demo.unnamed.arms import ARMS, POINTS
+from prompt_coevo.demo.unnamed.tasks import HARD, PLAIN
+
+UNNAMED: Final = Exhibit(
+    ARMS,
+    "Held-out questions, sampled without any template",
+    {
+        "not told\nwhat to do": HARD,
+        "asked\nin full": PLAIN,
+        **{f"\n{name}": (name,) for name in HARD},
+    },
+    {"not told what to do": HARD, "asked in full": PLAIN},
+    POINTS,
+)

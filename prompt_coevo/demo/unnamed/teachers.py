@@ -1,0 +1,47 @@
+"""Stand-ins for a reflection model: what a good one could say, and what a bad one would.
+
+None of them knows which instruction is right, and none reads an answer or a completion.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from typing import Final, Literal
+
+from prompt_coevo.demo.unnamed.families import UNNAMED
+
+TeacherName = Literal["reader", "blind", "random"]
+
+_ANYTHING: Final = (
+    "Think step by step.",
+    "Answer with one word.",
+    "Explain your answer.",
+    "Answer in one sentence.",
+    "Write a short poem about it.",
+    "Tell me something that I do not know about it.",
+)
+_FIRST_WORD: Final = re.compile(r"<question>\s*(\w+)")
+
+
+def teacher(name: TeacherName, seed: int) -> Callable[[str], str]:
+    """Make a teacher: a function from a reflection prompt to a reply.
+
+    `reader` sees the word that stands before the item of the first question (Country, Word, ...) and
+    guesses among six instructions about such things, of which two are right. `blind` guesses among all of
+    them and six general ones, whatever the question. `random` knows no right one.
+    """
+    rng = random.Random(f"{seed}|{name}")
+    wrong = [text for family in UNNAMED for text in family.wrong] + list(_ANYTHING)
+    right = [text for family in UNNAMED for text in family.right]
+    pools = {family.label: (*family.right, *family.wrong) for family in UNNAMED}
+
+    def write(prompt: str) -> str:
+        pool: tuple[str, ...] = (*wrong, *right) if name == "blind" else tuple(wrong)
+        if name == "reader":
+            found = _FIRST_WORD.search(prompt)
+            pool = pools.get(found.group(1) if found else None, _ANYTHING)
+        return f"<template>{rng.choice(pool)}</template>"
+
+    return write

@@ -1,0 +1,210 @@
+"""A run with a real language model: TRL's own GRPOTrainer on questions that do not say what to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import datasets
+import torch
+import transformers
+import trl
+
+from prompt_coevo.demo.evaluate import undisturbed
+from prompt_coevo.demo.job import Job
+from prompt_coevo.demo.results import ArmResult, Report, Share, WordScore
+from prompt_coevo.demo.trainer import quieten
+from prompt_coevo.demo.unnamed.arms import GROUP_SIZE, POINTS, ROLLOUTS_PER_STEP
+from prompt_coevo.demo.unnamed.tasks import HARD, Task, reward, split
+from prompt_coevo.demo.unnamed.teachers import TeacherName, teacher
+from prompt_coevo.demo.watch import counting, run
+from prompt_coevo.settings import Settings
+
+MOST_TOKENS: Final = 20
+"""Of a completion."""
+TEMPERATURE: Final = 0.7
+"""At 1.0 a model of this size rambles."""
+LEARNING_RATE: Final = 2e-5
+SAMPLES: Final = 2
+"""Of every held-out question at every point."""
+_ROWS_AT_ONCE: Final = 128
+
+CHAT: Final = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""SmolLM2's own chat template without the system message that it adds, twice as long as a question."""
+
+
+class HeldOut:
+    """The held-out questions of one split, sampled as in training, without any template."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._tasks = {task.question: task for task in tasks}
+        self.said: list[dict[str, str]] = []
+        """The first answer to every question, at every point."""
+
+    def score(self, model: Any, tokenizer: Any, instruction: str | None) -> dict[str, int]:
+        """Count the right answers to every question, of `SAMPLES`."""
+        asked = sorted(self._tasks, key=len)
+        with undisturbed(model):
+            answers = sample(model, tokenizer, [chat(one, instruction) for one in asked], SAMPLES)
+        self.said.append({name: texts[0] for name, texts in zip(asked, answers, strict=True)})
+        return {
+            question: int(sum(reward(text, self._tasks[question].answer) for text in texts))
+            for question, texts in zip(asked, answers, strict=True)
+        }
+
+    def accuracy(self, right: Mapping[str, int], kind: str) -> float:
+        """The mean over questions of a family; "hard" is all that do not say what to do."""
+        families = HARD if kind == "hard" else (kind,)
+        found = [right[name] for name, task in self._tasks.items() if task.family in families]
+        return sum(found) / SAMPLES / len(found)
+
+    def words(self, right: Sequence[Mapping[str, int]]) -> dict[str, WordScore]:
+        """The scores of all points, by question."""
+        return {
+            name: WordScore(task.family, SAMPLES, tuple(one[name] for one in right))
+            for name, task in sorted(self._tasks.items())
+        }
+
+    def last(self, model: Any, tokenizer: Any, instruction: str | None) -> dict[str, Share]:
+        """Score nothing more."""
+        return {}
+
+
+def train(
+    job: Job, report: Report, log: Callable[[dict[str, float]], None] | None = None
+) -> ArmResult:
+    """Train one arm and evaluate it before, on the way, and at the end.
+
+    `job.base` is the model's folder, `job.draw` the split of the questions. `job.reflection` may name a
+    teacher: `{"teacher": "blind"}`; else it is `reader`. `log` is told the trainer's log of every step.
+    """
+    quieten()
+    torch.manual_seed(job.seed)
+    training, held_out = split(job.draw)
+    trainer = build_trainer(job, training)
+    if log is not None:
+        trainer.add_callback(_Log(log))
+    calls, exam = Counter[str](), HeldOut(held_out)
+    result = run(
+        job,
+        trainer,
+        settings_of(job, calls),
+        exam,
+        report,
+        calls=calls,
+        per_step=ROLLOUTS_PER_STEP,
+        points=POINTS,
+    )
+    first, last = exam.said[0], exam.said[-1]
+    return replace(result, said={name: (first[name], last[name]) for name in first})
+
+
+class _Log(transformers.TrainerCallback):  # type: ignore[misc]
+    def __init__(self, tell: Callable[[dict[str, float]], None]) -> None:
+        self._tell = tell
+
+    def on_log(
+        self, args: object, state: object, control: object, logs: dict[str, float], **_: object
+    ) -> None:
+        if "reward" in logs:
+            self._tell(dict(logs))
+
+
+def settings_of(job: Job, calls: Counter[str]) -> Settings | None:
+    """Make the settings of a job's arm, None for the bare trainer."""
+    if job.spec.values is None:
+        return None
+    reflection = dict(job.reflection or {})
+    name: TeacherName = reflection.pop("teacher", "reader")
+    if not reflection.keys() & {"model", "function"}:
+        reflection["function"] = counting(teacher(name, job.seed), calls)
+    return Settings(seed=job.seed, reflection=reflection, **job.spec.values)
+
+
+def build_trainer(job: Job, tasks: Sequence[Task], changes: Mapping[str, Any] | None = None) -> Any:
+    """Make TRL's GRPOTrainer, the same for every arm. `changes` are made to its configuration."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(job.base, padding_side="left")
+    if "named SmolLM" in (tokenizer.chat_template or ""):
+        tokenizer.chat_template = CHAT
+    rows = [{"prompt": chat(task.question), "answer": task.answer} for task in tasks]
+
+    def graded(completions: Sequence[Any], answer: Sequence[str], **_: Any) -> list[float]:
+        pairs = zip(completions, answer, strict=True)
+        return [reward(completion[0]["content"], truth) for completion, truth in pairs]
+
+    values = trainer_values(job.out, job.seed, job.budget // ROLLOUTS_PER_STEP)
+    trainer = trl.GRPOTrainer(
+        model=transformers.AutoModelForCausalLM.from_pretrained(job.base, dtype=torch.float32),
+        reward_funcs=graded,
+        args=trl.GRPOConfig(**{**values, **(changes or {})}),
+        train_dataset=datasets.Dataset.from_list(rows),
+        processing_class=tokenizer,
+    )
+    trainer.remove_callback(transformers.PrinterCallback)
+    return trainer
+
+
+def trainer_values(out: Path, seed: int, steps: int) -> dict[str, Any]:
+    """What all trainers have in common, by the names of TRL's configurations."""
+    return {
+        "output_dir": str(out),
+        "seed": seed,
+        "max_steps": steps,
+        "per_device_train_batch_size": ROLLOUTS_PER_STEP,
+        "num_generations": GROUP_SIZE,
+        "max_completion_length": MOST_TOKENS,
+        "temperature": TEMPERATURE,
+        "learning_rate": LEARNING_RATE,
+        "lr_scheduler_type": "constant_with_warmup",
+        "warmup_steps": 3,
+        "adam_beta2": 0.99,
+        "beta": 0.0,
+        "gradient_checkpointing": False,
+        "use_cpu": True,
+        "bf16": True,  # products in bfloat16, weights in float32
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "logging_steps": 1,
+    }
+
+
+def chat(question: str, instruction: str | None = None) -> list[dict[str, str]]:
+    """Write a conversation that asks the question, after the instruction if there is one."""
+    system = [{"role": "system", "content": instruction}] if instruction else []
+    return [*system, {"role": "user", "content": question}]
+
+
+def sample(
+    model: Any, tokenizer: Any, chats: Sequence[list[dict[str, str]]], count: int
+) -> list[list[str]]:
+    """Sample `count` completions of each conversation, as training does."""
+    found: list[list[str]] = []
+    at_once = max(1, _ROWS_AT_ONCE // count)
+    for first in range(0, len(chats), at_once):
+        batch = tokenizer.apply_chat_template(
+            list(chats[first : first + at_once]),
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=True,
+            return_tensors="pt",
+            padding=True,
+        ).to(model.device)
+        output = model.generate(
+            **batch,
+            do_sample=True,
+            temperature=TEMPERATURE,
+            top_k=0,
+            max_new_tokens=MOST_TOKENS,
+            num_return_sequences=count,
+        )
+        new = output[:, batch["input_ids"].shape[1] :]
+        texts = tokenizer.batch_decode(new, skip_special_tokens=True)
+        found += [texts[row : row + count] for row in range(0, len(texts), count)]
+    return found

@@ -1,0 +1,210 @@
+"""A run under a budget of rollouts, scored at regular shares of it.
+
+The budget holds all rollouts: those of training, of searches and of verifications.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+
+from transformers import TrainerCallback
+
+from prompt_coevo.adapters.trl import CoevoCallback
+from prompt_coevo.demo.arms import POINTS, ROLLOUTS_PER_STEP
+from prompt_coevo.demo.job import Job
+from prompt_coevo.demo.results import ArmResult, Report, Share, WordScore
+from prompt_coevo.demo.under_templates import UnderTemplates
+from prompt_coevo.doors.patching import swapped
+from prompt_coevo.settings import Settings
+
+_SHOWN: Final = 8
+
+
+class Examination(Protocol):
+    """Held-out questions, and how the answers of a policy are counted."""
+
+    def score(self, model: Any, tokenizer: Any, instruction: str | None) -> Mapping[str, int]:
+        """Count right answers, by what `words` has a score for."""
+
+    def accuracy(self, right: Mapping[str, int], kind: str) -> float:
+        """The accuracy on a kind of questions."""
+
+    def words(self, right: Sequence[Mapping[str, int]]) -> dict[str, WordScore]:
+        """The scores of all points."""
+
+    def last(self, model: Any, tokenizer: Any, instruction: str | None) -> dict[str, Share]:
+        """Score what is scored at the end alone."""
+
+
+def run(
+    job: Job,
+    trainer: Any,
+    settings: Settings | None,
+    held_out: Examination,
+    report: Report,
+    *,
+    calls: Counter[str] | None = None,
+    plugins: Mapping[str, object] | None = None,
+    reserve: int = 0,
+    per_step: int = ROLLOUTS_PER_STEP,
+    points: int = POINTS,
+) -> ArmResult:
+    """Train until the job's budget is spent, and score before, at `points` shares of it, and at the end.
+
+    Without settings it is the bare trainer. `calls` is where `counting` counts; `plugins` run besides the
+    method; `reserve` are rollouts that training leaves over, for a search after it; `per_step` those of
+    one training step.
+    """
+    seen = UnderTemplates()
+    coevo = None
+    if settings is not None:
+        coevo = CoevoCallback(trainer, settings, plugins={"demo": seen, **(plugins or {})})
+        trainer.add_callback(coevo)
+    with counted(coevo) as outside:
+        watch = Watch(
+            job, trainer, coevo, held_out, outside, report, job.budget - reserve, per_step, points
+        )
+        trainer.add_callback(watch)
+        watch.train()
+    asked = calls or _calls_of_a_model(coevo)
+    text = best_instruction(coevo)
+    return ArmResult(
+        arm=job.arm,
+        seed=job.seed,
+        draw=job.draw,
+        budget=job.budget,
+        spent=tuple(watch.spent),
+        words=held_out.words(watch.right),
+        last=held_out.last(trainer.model, trainer.processing_class, text),
+        train_rollouts=watch.trained,
+        other_rollouts=outside["rollouts"],
+        batches=outside["batches"],
+        calls=asked["calls"],
+        tokens=asked["tokens"],
+        seconds=watch.seconds,
+        cpu_seconds=watch.cpu_seconds,
+        cracked=seen.cracked(_SHOWN),
+        instruction=text,
+    )
+
+
+def counting(teacher: Callable[[str], str], calls: Counter[str]) -> Callable[[str], str]:
+    """Wrap a teacher so that its calls and their words are counted."""
+
+    def asked(prompt: str) -> str:
+        reply = teacher(prompt)
+        calls.update(calls=1, tokens=len(prompt.split()) + len(reply.split()))
+        return reply
+
+    return asked
+
+
+def _calls_of_a_model(coevo: CoevoCallback | None) -> Counter[str]:
+    """As the engine counts them, which knows the tokens of a model but not of a function."""
+    metrics = coevo.engine.metrics() if coevo and coevo.engine else {}
+    tokens = ("prompt_tokens", "completion_tokens")
+    return Counter(
+        calls=int(metrics.get("coevo/reflection_calls", 0)),
+        tokens=int(sum(metrics.get(f"coevo/reflection_{name}", 0) for name in tokens)),
+    )
+
+
+@contextmanager
+def counted(coevo: CoevoCallback | None) -> Iterator[Counter[str]]:
+    """Batches and rollouts that are generated outside training."""
+    counts: Counter[str] = Counter()
+    if coevo is None:
+        yield counts
+        return
+    original = coevo.policy.sample
+
+    def sample(requests: Sequence[Any], *rest: Any) -> Any:
+        counts.update(batches=1, rollouts=len(requests))
+        return original(list(requests), *rest)
+
+    with swapped(coevo.policy, "sample", sample):
+        yield counts
+
+
+def best_instruction(coevo: CoevoCallback | None) -> str | None:
+    """What the policy is evaluated under."""
+    instruction = coevo.engine.evaluation_instruction() if coevo and coevo.engine else None
+    return instruction.text if instruction else None
+
+
+class Watch(TrainerCallback):  # type: ignore[misc]
+    """Scores the policy at regular shares of the budget, and ends training after `limit` rollouts.
+
+    It must come after the callback that coevolves, whose rollouts count.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        trainer: Any,
+        coevo: CoevoCallback | None,
+        held_out: Examination,
+        outside: Counter[str],
+        report: Report,
+        limit: int,
+        per_step: int = ROLLOUTS_PER_STEP,
+        points: int = POINTS,
+    ) -> None:
+        self._job, self._trainer, self._coevo = job, trainer, coevo
+        self._held_out, self._outside, self._report = held_out, outside, report
+        self._limit, self._per_step, self._points = limit, per_step, points
+        self.trained = 0
+        self.spent: list[int] = []
+        self.right: list[Mapping[str, int]] = []
+        self._evaluating = self._evaluating_cpu = 0.0
+        self.seconds = self.cpu_seconds = 0.0
+        """Of training and of all that a method does besides, without evaluation."""
+
+    def train(self) -> None:
+        """Train, with a point of the curve before, also before a search that comes first, and after."""
+        self.score()
+        self._evaluating = self._evaluating_cpu = 0.0
+        began, began_cpu = time.monotonic(), time.process_time()
+        self._trainer.train()
+        self.score()
+        self.seconds = round(time.monotonic() - began - self._evaluating, 1)
+        self.cpu_seconds = round(time.process_time() - began_cpu - self._evaluating_cpu, 1)
+
+    @property
+    def _spent(self) -> int:
+        return self.trained + self._outside["rollouts"]
+
+    def on_train_begin(self, *_: object, **__: object) -> None:
+        self.score()
+
+    def on_epoch_begin(self, *_: object, **__: object) -> None:
+        self._score_if_due()  # a search between two epochs has spent
+
+    def on_step_end(self, args: object, state: object, control: Any, **_: object) -> None:
+        self.trained += self._per_step
+        self._report(self._spent, None)
+        self._score_if_due()
+        if self._spent >= self._limit:
+            control.should_training_stop = True
+
+    def _score_if_due(self) -> None:
+        part = self._job.budget / self._points
+        if int(self._spent / part) > int(self.spent[-1] / part):
+            self.score()
+
+    def score(self) -> None:
+        """A point of the curve, unless the last one is as old."""
+        if self.spent and self.spent[-1] == self._spent:
+            return
+        began, began_cpu = time.monotonic(), time.process_time()
+        trainer = self._trainer
+        text = best_instruction(self._coevo)
+        self.spent.append(self._spent)
+        self.right.append(self._held_out.score(trainer.model, trainer.processing_class, text))
+        self._report(self._spent, self._held_out.accuracy(self.right[-1], "hard"))
+        self._evaluating += time.monotonic() - began
+        self._evaluating_cpu += time.process_time() - began_cpu
