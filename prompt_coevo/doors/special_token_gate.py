@@ -69,7 +69,7 @@ class SpecialTokenGate:
 
     def _count(self, prompt: Prompt) -> Counter[int]:
         found = Counter(token for token in self._encode(prompt) if token in self._special)
-        if self._unknown in found:
+        if self._unknown is not None and self._unknown in found:
             spelled = "\n".join(texts(prompt)).count(self._special[self._unknown])
             found[self._unknown] = min(found[self._unknown], spelled)
         return found
