@@ -137,6 +137,11 @@ def question_text(prompt: Prompt) -> str:
     return _message_text(prompt[_last_user_message(prompt)])
 
 
+def texts(prompt: Prompt) -> list[str]:
+    """All texts of a prompt: the string itself, or those of its messages."""
+    return [prompt] if isinstance(prompt, str) else [_message_text(one) for one in prompt]
+
+
 def system_message(prompt: Prompt) -> str | None:
     """The text of a chat's system message, None if it has none."""
     if isinstance(prompt, RenderedChat):

@@ -40,7 +40,7 @@ def encode_prompt(processing_class: Any, prompt: Prompt) -> list[int]:
 def special_tokens(processing_class: Any) -> dict[int, str]:
     """The tokens that are more than text, by id: special ones, and the marks in the chat template.
 
-    The token for unknown words is none of them: any odd word gives one.
+    Any odd word may give one of them, too: see `unknown_token`.
     """
     tokenizer = getattr(processing_class, "tokenizer", processing_class)
     ids = getattr(tokenizer, "all_special_ids", ())
@@ -51,8 +51,14 @@ def special_tokens(processing_class: Any) -> dict[int, str]:
     for token_id, token in getattr(tokenizer, "added_tokens_decoder", {}).items():
         if token.special or (_is_mark(token.content) and token.content in template):
             found[token_id] = token.content
-    unknown = getattr(tokenizer, "unk_token_id", None)
-    return {token_id: token for token_id, token in found.items() if token_id != unknown}
+    return found
+
+
+def unknown_token(processing_class: Any) -> int | None:
+    """The id that unknown words get. With some, as GPT-2's, it is the token that ends a text, too."""
+    tokenizer = getattr(processing_class, "tokenizer", processing_class)
+    unknown: int | None = getattr(tokenizer, "unk_token_id", None)
+    return unknown
 
 
 def _chat_templates(processing_class: Any) -> Iterator[str]:

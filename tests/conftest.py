@@ -60,6 +60,7 @@ SLOW = (
     "tests/core/test_threads.py::test_an_interpreter_exits_while_litellm_waits_for_a_server",
     "tests/demo/test_demo.py",
     "tests/demo/test_notebook.py",
+    "tests/demo/test_smollm2.py",
     "tests/laws/core/test_mutants.py",
     "tests/laws/openrlhf/",
     "tests/laws/trl/test_door_mutants.py",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import typer
 
 from prompt_coevo import __version__, removed
-from prompt_coevo.cli import check, demo, plugins, report, retrieval, runs, settings, smoke
+from prompt_coevo.cli import check, demo, plugins, report, retrieval, runs, settings, smoke, smollm2
 from prompt_coevo.errors import CoevoError
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.command("tail")(runs.tail)
 app.command("plugins")(plugins.plugins)
 app.command("check", epilog=check.EXAMPLE)(check.check)
 app.command("smoke", epilog=smoke.EXAMPLE)(smoke.smoke)
+app.command("smollm2")(smollm2.smollm2)
 app.add_typer(settings.presets, name="presets")
 app.add_typer(retrieval.app, name="retrieval")
 

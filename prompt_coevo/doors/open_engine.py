@@ -16,7 +16,13 @@ from prompt_coevo.doors.vocabulary_gate import VocabularyGate
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.placement import Prompt
 from prompt_coevo.settings import Settings
-from prompt_coevo.tokens import encode, encode_prompt, special_tokens, vocabulary_size
+from prompt_coevo.tokens import (
+    encode,
+    encode_prompt,
+    special_tokens,
+    unknown_token,
+    vocabulary_size,
+)
 
 
 def open_engine(
@@ -70,6 +76,7 @@ def open_engine(
                 placement,
                 questions.first_prompt,
                 settings.gates.required_tags,
+                unknown_token(own_tokenizer),
             ),
             **(plugins or {}),
         },

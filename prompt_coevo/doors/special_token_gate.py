@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from prompt_coevo.markers import hookimpl
-from prompt_coevo.placement import Placement, Prompt
+from prompt_coevo.placement import Placement, Prompt, texts
 from prompt_coevo.types import Candidate
 
 _HARMLESS: Final = "Think."
@@ -21,6 +21,8 @@ class SpecialTokenGate:
     with what stands around it. `special` names the tokens by their ids, `encode` gives the ids of a text or
     a chat. As many as a parent brings are allowed, and those of `required_tags`: these are the user's.
 
+    Any odd word gives the id `unknown`, so of these as many count as the text spells out.
+
     Whether the text forms a token with a candidate of the other kind, or with the beginning of
     another question than `prompt`, is not looked at.
     """
@@ -32,12 +34,14 @@ class SpecialTokenGate:
         placement: Placement,
         prompt: Callable[[], Prompt],
         required_tags: Sequence[str] = (),
+        unknown: int | None = None,
     ) -> None:
         self._special = special
         self._encode = encode
         self._placement = placement
         self._prompt = prompt
         self._required_tags = required_tags
+        self._unknown = unknown
 
     @hookimpl
     def coevo_check_candidate(
@@ -64,4 +68,8 @@ class SpecialTokenGate:
         return count
 
     def _count(self, prompt: Prompt) -> Counter[int]:
-        return Counter(token for token in self._encode(prompt) if token in self._special)
+        found = Counter(token for token in self._encode(prompt) if token in self._special)
+        if self._unknown is not None and self._unknown in found:
+            spelled = "\n".join(texts(prompt)).count(self._special[self._unknown])
+            found[self._unknown] = min(found[self._unknown], spelled)
+        return found

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from prompt_coevo.machine import free_disk, free_memory, shown
 from prompt_coevo.retrieval.dense.estimate import Foreseen
 from prompt_coevo.retrieval.errors import IndexFileError
 from prompt_coevo.retrieval.index import layout
 
 _OFFSET_BYTES = 8
-_MEMORY = Path("/proc/meminfo")
-_LIMITS = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True)
@@ -67,37 +65,5 @@ class Plan:
 
 def plan(folder: Path, passages: int, foreseen: Foreseen | None) -> Plan:
     """What is known before an index of so many passages is built in `folder`, which may be missing."""
-    place = folder.absolute()
-    while not place.is_dir():
-        place = place.parent
-    free = shutil.disk_usage(place).free + layout.bytes_held(folder)
+    free = free_disk(folder) + layout.bytes_held(folder)
     return Plan(folder, passages, foreseen, free, free_memory())
-
-
-def free_memory(meminfo: Path = _MEMORY, limits: Path = _LIMITS) -> int | None:
-    """What may be used of this machine's memory, or of its container's; None where Linux does not say."""
-    try:
-        lines = meminfo.read_text("ascii").split("\n")
-        kib = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration, ValueError, IndexError):
-        return None
-    try:
-        most, used = (int((limits / f"memory.{name}").read_text()) for name in ("max", "current"))
-        cache = _inactive(limits / "memory.stat")
-    except (OSError, ValueError):  # no container, or one without a limit: "max"
-        return 1024 * kib
-    return min(1024 * kib, max(0, most - used + cache))
-
-
-def shown(size: int) -> str:
-    """A number of bytes for a reader."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB")):
-        if size >= unit:
-            return f"{size / unit:.1f} {name}"
-    return f"{size / 1e3:.1f} kB"
-
-
-def _inactive(path: Path) -> int:
-    """Pages of files that are given back when memory is wanted."""
-    pairs = (line.split() for line in path.read_text("ascii").split("\n"))
-    return next((int(pair[1]) for pair in pairs if pair and pair[0] == "inactive_file"), 0)

@@ -62,6 +62,7 @@ def test_openrlhfs_command_without_openrlhf(flags: list[str]) -> None:
     ("arguments", "expected"),
     [
         (["demo"], sentence("the demo", "trl", "demo")),
+        (["smollm2", "NEW"], sentence("making SmolLM2-135M-Instruct", "gguf", "demo")),
         (
             ["retrieval", "build", "CORPUS", "--out", "NEW", "--kind", "dense"],
             sentence("a dense index", "faiss", "retrieval"),

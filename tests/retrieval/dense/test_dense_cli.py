@@ -99,7 +99,7 @@ def test_a_dry_run_refuses_what_a_build_would_refuse(
     for options in (["--dry-run"], []):
         with pytest.raises(CoevoError, match="4096 vectors at least, but there are 200"):
             run(world, tmp_path / "index", "--index", "IVF4096,SQ8", *options)
-    monkeypatch.setattr(room.shutil, "disk_usage", lambda place: SimpleNamespace(free=1000))
+    monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=1000))
     with pytest.raises(CoevoError, match=r"takes up to .* on its disk, where 1\.0 kB are free"):
         run(world, tmp_path / "new", "--dry-run")
 

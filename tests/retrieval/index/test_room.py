@@ -46,7 +46,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def with_free(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
-    monkeypatch.setattr(room.shutil, "disk_usage", lambda place: Usage(10**9, 0, free))
+    monkeypatch.setattr("shutil.disk_usage", lambda place: Usage(10**9, 0, free))
 
 
 def test_a_plan_is_told_before_a_build_begins(corpus: Path, tmp_path: Path) -> None:
@@ -116,23 +116,3 @@ def test_memory_that_is_too_small_is_known(
         planned = foresee(corpus, tmp_path, KIND)
         assert planned.fits_memory == fits
         assert ("an unknown amount free" in planned.lines()[-2]) == (free is None)
-
-
-def test_free_memory_is_that_of_the_machine_or_of_its_container(tmp_path: Path) -> None:
-    meminfo, limits = tmp_path / "meminfo", tmp_path / "cgroup"
-    assert room.free_memory(meminfo, limits) is None
-    meminfo.write_text("MemTotal: 900 kB\nMemAvailable:     700 kB\n")
-    assert room.free_memory(meminfo, limits) == 700 * 1024
-    limits.mkdir()
-    (limits / "memory.current").write_text("100000\n")
-    (limits / "memory.stat").write_text("anon 5\ninactive_file 40000\n")
-    for limit, free in (
-        ("max", 700 * 1024),
-        ("300000", 240_000),
-        ("50000", 0),
-        ("10000000", 716_800),
-    ):
-        (limits / "memory.max").write_text(limit)
-        assert room.free_memory(meminfo, limits) == free
-    meminfo.write_text("MemAvailable: much\n")
-    assert room.free_memory(meminfo, limits) is None

@@ -1,0 +1,47 @@
+"""What this machine has free, and how sizes are written."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+_MEMORY: Final = Path("/proc/meminfo")
+_LIMITS: Final = Path("/sys/fs/cgroup")
+
+
+def free_disk(folder: Path) -> int:
+    """The bytes that are free where a folder is, or would be made."""
+    place = folder.absolute()
+    while not place.is_dir():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def free_memory(meminfo: Path = _MEMORY, limits: Path = _LIMITS) -> int | None:
+    """What may be used of this machine's memory, or of its container's; None where Linux does not say."""
+    try:
+        lines = meminfo.read_text("ascii").split("\n")
+        kib = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError, IndexError):
+        return None
+    try:
+        most, used = (int((limits / f"memory.{name}").read_text()) for name in ("max", "current"))
+        cache = _inactive(limits / "memory.stat")
+    except (OSError, ValueError):  # no container, or one without a limit: "max"
+        return 1024 * kib
+    return min(1024 * kib, max(0, most - used + cache))
+
+
+def shown(size: int) -> str:
+    """A number of bytes for a reader."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size / 1e3:.1f} kB"
+
+
+def _inactive(path: Path) -> int:
+    """Pages of files that are given back when memory is wanted."""
+    pairs = (line.split() for line in path.read_text("ascii").split("\n"))
+    return next((int(pair[1]) for pair in pairs if pair and pair[0] == "inactive_file"), 0)
