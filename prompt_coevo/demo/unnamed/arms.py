@@ -3,12 +3,12 @@ heavy is imported here."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Final
 
 from prompt_coevo.demo.arms import Arm
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.machine import free_memory, shown
 
 GROUP_SIZE: Final = 8
 QUESTIONS_PER_STEP: Final = 4
@@ -19,8 +19,8 @@ POINTS: Final = 4
 """Of a curve, beside the one at the beginning."""
 MINUTES: Final = 26
 """Of a CPU core that a run takes, about."""
-MEMORY: Final = 5.5
-"""GB that a run takes, about."""
+MEMORY: Final = 5_500_000_000
+"""Bytes that a run takes, about."""
 
 ARMS: Final[Mapping[str, Arm]] = {
     "grpo": Arm("GRPO"),
@@ -29,16 +29,17 @@ ARMS: Final[Mapping[str, Arm]] = {
 }
 
 
-def runs_in_memory(free: float | None = None) -> int:
-    """How many runs fit into the memory that is free, in GB; this machine's by default.
+def runs_in_memory(most: int) -> int:
+    """How many runs fit into the memory that is free, `most` at most.
 
     Raises SettingsError where not one does.
     """
+    free = free_memory()
     if free is None:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
+        return most
     if free < MEMORY:
         raise SettingsError(
-            f"a run needs {MEMORY} GB of memory, and {free:.1f} GB are free: close other programs, or "
+            f"a run needs {shown(MEMORY)} of memory, and {shown(free)} are free: close other programs, or "
             "give --workers 1 to try it all the same"
         )
-    return int(free / MEMORY)
+    return min(most, free // MEMORY)

@@ -14,7 +14,7 @@ UNNAMED: Final = Exhibit(
     {
         "not told\nwhat to do": HARD,
         "asked\nin full": PLAIN,
-        **{f"\n{name}": (name,) for name in HARD},
+        **{name.split()[0]: (name,) for name in HARD},
     },
     {"not told what to do": HARD, "asked in full": PLAIN},
     POINTS,

@@ -21,6 +21,7 @@ from prompt_coevo.demo.unnamed.arms import GROUP_SIZE, POINTS, ROLLOUTS_PER_STEP
 from prompt_coevo.demo.unnamed.tasks import HARD, Task, reward, split
 from prompt_coevo.demo.unnamed.teachers import TeacherName, teacher
 from prompt_coevo.demo.watch import counting, run
+from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import Settings
 
 MOST_TOKENS: Final = 20
@@ -130,7 +131,11 @@ def settings_of(job: Job, calls: Counter[str]) -> Settings | None:
 def build_trainer(job: Job, tasks: Sequence[Task], changes: Mapping[str, Any] | None = None) -> Any:
     """Make TRL's GRPOTrainer, the same for every arm. `changes` are made to its configuration."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(job.base, padding_side="left")
-    if "named SmolLM" in (tokenizer.chat_template or ""):
+    if not tokenizer.chat_template:
+        raise SettingsError(
+            f"the tokenizer in {job.base} has no chat template: give an instruction-tuned model"
+        )
+    if "named SmolLM" in tokenizer.chat_template:
         tokenizer.chat_template = CHAT
     rows = [{"prompt": chat(task.question), "answer": task.answer} for task in tasks]
 
