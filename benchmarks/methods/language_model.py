@@ -2,8 +2,10 @@
 
     python benchmarks/methods run language_model [--arms stream,grpo] [--seeds N] [--json FILE]
 
-`COEVO_MODEL` is the model's folder; by default the one that `prompt-coevo smollm2` makes. Another model is
-another table: give it another file. A run takes some 26 CPU minutes and 5.3 GB.
+`COEVO_MODEL` is a model, by its folder or name; by default the one that `prompt-coevo smollm2` makes.
+`COEVO_QUESTIONS` is a file of other questions (language_questions.py), with completions of `COEVO_TOKENS`
+tokens (256), `COEVO_TEACHER` the litellm model that reflects, `COEVO_ROLLOUTS` the budget. What they say is
+in the hash of the settings: freeze them first, and give another file. Where there is a GPU, it is used.
 """
 
 from __future__ import annotations
@@ -17,13 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from language_questions import from_file
 from store import Key, ResultsError
 
 from prompt_coevo.demo.arms import Arm
 from prompt_coevo.demo.job import Job
+from prompt_coevo.demo.smollm2 import default_folder
 from prompt_coevo.demo.unnamed.arms import ARMS as DEMO_ARMS
 from prompt_coevo.demo.unnamed.arms import BUDGET, POINTS
-from prompt_coevo.demo.unnamed.tasks import HARD, split
+from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, Questions
 
 WORLD: Final = "unnamed"
 HEADLINE: Final = ("grpo", "stream", "p2o")
@@ -38,9 +42,11 @@ STEP: Final = (
     "coevo/in_use",
 )
 """What is kept of each step's log."""
-MODEL: Final = Path(
-    os.environ.get("COEVO_MODEL", Path.home() / ".cache/prompt-coevo-models/SmolLM2")
-)
+MODEL: Final = os.environ.get("COEVO_MODEL") or str(default_folder())
+QUESTIONS: Final = os.environ.get("COEVO_QUESTIONS")
+TOKENS: Final = int(os.environ.get("COEVO_TOKENS", "256"))
+TEACHER: Final = os.environ.get("COEVO_TEACHER")
+ROLLOUTS: Final = int(os.environ.get("COEVO_ROLLOUTS", BUDGET))
 
 
 @dataclass(frozen=True)
@@ -72,15 +78,21 @@ def frozen() -> dict[str, Any]:
     """What decides the meaning of each arm's runs, by its name: JSON values."""
     from prompt_coevo.demo.unnamed import train
 
+    job = Job("", ARMS["grpo"].spec, 0, Path(), budget=0)
     common = {
-        "budget": BUDGET,
+        "budget": ROLLOUTS,
         "points": [POINTS, train.SAMPLES],
-        "trainer": train.trainer_values(Path(), 0, 0),
+        "trainer": train.trainer_values(job, MOST_TOKENS),
         "chat": train.CHAT,
         "questions": [
-            [task.question, task.answer] for draw in DRAWS for part in split(draw) for task in part
+            [task.question, task.answer]
+            for draw in DRAWS
+            for part in (questions(draw).training, questions(draw).held_out)
+            for task in part
         ],
     }
+    if QUESTIONS:
+        common |= {"tokens": TOKENS, "teacher": TEACHER}
     return {
         name: {
             "common": common,
@@ -90,6 +102,11 @@ def frozen() -> dict[str, Any]:
         }
         for name, studied in ARMS.items()
     }
+
+
+def questions(draw: int) -> Questions:
+    """The questions of a draw. Raises ResultsError for a file that has none."""
+    return from_file(Path(QUESTIONS), draw, TOKENS) if QUESTIONS else Questions.unnamed(draw)
 
 
 def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]:
@@ -102,11 +119,22 @@ def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]
 
 
 def check(keys: Sequence[Key]) -> None:
-    """Raises ResultsError where the model's folder is none."""
-    if not (MODEL / "config.json").exists():
+    """Raises ResultsError without a model, and for other questions without a teacher that can read them."""
+    if str(default_folder()) == MODEL and not (default_folder() / "config.json").exists():
         raise ResultsError(
-            f"there is no model in {MODEL}: make it with prompt-coevo smollm2 {MODEL}, or set COEVO_MODEL"
+            f"there is no model in {MODEL}: make it with prompt-coevo smollm2, or set COEVO_MODEL"
         )
+    own = [name for name in dict.fromkeys(arm for _, arm, _, _ in keys) if _asks(ARMS[name])]
+    if QUESTIONS and own and not TEACHER:
+        raise ResultsError(
+            f"{', '.join(own)}: the built-in teachers know nothing of the questions in {QUESTIONS}; set "
+            "COEVO_TEACHER to a litellm model"
+        )
+
+
+def _asks(studied: Studied) -> bool:
+    """Whether somebody must be asked who knows the questions."""
+    return studied.spec.coevolves and "model" not in studied.reflection
 
 
 def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
@@ -117,22 +145,24 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     studied = ARMS[arm]
-    budget, log = int(BUDGET * studied.budgets), list[dict[str, float]]()
+    asked = {"model": TEACHER} if TEACHER and _asks(studied) else studied.reflection
+    budget, log = int(ROLLOUTS * studied.budgets), list[dict[str, float]]()
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(arm, studied.spec, seed, Path(folder), draw, MODEL, budget, studied.reflection)
-        result = train(job, lambda spent, hard: None, log=log.append)
+        job = Job(arm, studied.spec, seed, Path(folder), draw, Path(MODEL), budget, asked)
+        result = train(job, lambda spent, hard: None, log.append, questions(draw))
     steps = [{name: round(one[name], 4) for name in STEP if name in one} for one in log]
     kinds = dict.fromkeys(score.kind for score in result.words.values())
     curves = {kind: result.curve(kind) for kind in kinds}
     curves["hard"] = [
-        statistics.fmean(at) for at in zip(*(curves[name] for name in HARD), strict=True)
+        statistics.fmean(at)
+        for at in zip(*(curves[name] for name in questions(draw).hard), strict=True)
     ]
     return {
         "world": world,
         "arm": arm,
         "seed": seed,
         "draw": draw,
-        "model": hashlib.sha256((MODEL / "model.safetensors").read_bytes()).hexdigest()[:12],
+        "model": _fingerprint(),
         "budget": result.budget,
         "spent": result.spent,
         "curve": {kind: [round(value, 4) for value in curve] for kind, curve in curves.items()},
@@ -149,3 +179,9 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
         "instruction": result.instruction,
         "cpu_seconds": result.cpu_seconds,
     }
+
+
+def _fingerprint() -> str:
+    """A hash of the model's weights, or its name."""
+    weights = Path(MODEL) / "model.safetensors"
+    return hashlib.sha256(weights.read_bytes()).hexdigest()[:12] if weights.exists() else MODEL

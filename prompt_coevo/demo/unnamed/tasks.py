@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +16,10 @@ HELD_OUT: Final = {family.name: 14 for family in UNNAMED} | {"capital, asked": 6
 """How many questions of each family."""
 
 
+MOST_TOKENS: Final = 20
+"""Of an answer to these questions."""
+
+
 @dataclass(frozen=True)
 class Task:
     """A question, its answer, and the name of its family."""
@@ -22,6 +27,10 @@ class Task:
     question: str
     answer: str
     family: str
+
+
+HARD: Final = tuple(family.name for family in UNNAMED)
+PLAIN: Final = tuple(family.name for family in families.PLAIN)
 
 
 def split(seed: int) -> tuple[list[Task], list[Task]]:
@@ -61,5 +70,21 @@ def reward(completion: str, answer: str) -> float:
     return float(answer in words and not _RIVALS.get(answer, frozenset()) & set(words))
 
 
-HARD: Final = tuple(family.name for family in UNNAMED)
-PLAIN: Final = tuple(family.name for family in families.PLAIN)
+@dataclass(frozen=True)
+class Questions:
+    """What is trained on and what is held out, and how an answer is judged.
+
+    `reward` is that of a completion, given the answer; `hard` are the families that a curve is drawn of;
+    `most_tokens` those of a completion.
+    """
+
+    training: Sequence[Task]
+    held_out: Sequence[Task]
+    reward: Callable[[str, str], float] = reward
+    hard: Sequence[str] = HARD
+    most_tokens: int = MOST_TOKENS
+
+    @classmethod
+    def unnamed(cls, seed: int) -> Questions:
+        """Draw the split with this seed of the questions that do not say what to do."""
+        return cls(*split(seed))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 import datasets
@@ -18,14 +17,12 @@ from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.results import ArmResult, Report, Share, WordScore
 from prompt_coevo.demo.trainer import quieten
 from prompt_coevo.demo.unnamed.arms import GROUP_SIZE, POINTS, ROLLOUTS_PER_STEP
-from prompt_coevo.demo.unnamed.tasks import HARD, Task, reward, split
+from prompt_coevo.demo.unnamed.tasks import Questions
 from prompt_coevo.demo.unnamed.teachers import TeacherName, teacher
 from prompt_coevo.demo.watch import counting, run
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import Settings
 
-MOST_TOKENS: Final = 20
-"""Of a completion."""
 TEMPERATURE: Final = 0.7
 """At 1.0 a model of this size rambles."""
 LEARNING_RATE: Final = 2e-5
@@ -43,25 +40,31 @@ CHAT: Final = (
 class HeldOut:
     """The held-out questions of one split, sampled as in training, without any template."""
 
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        self._tasks = {task.question: task for task in tasks}
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
+        self._tasks = {task.question: task for task in questions.held_out}
         self.said: list[dict[str, str]] = []
         """The first answer to every question, at every point."""
 
     def score(self, model: Any, tokenizer: Any, instruction: str | None) -> dict[str, int]:
         """Count the right answers to every question, of `SAMPLES`."""
-        asked = sorted(self._tasks, key=len)
+        asked, most = sorted(self._tasks, key=len), self._questions.most_tokens
+        chats = [chat(question, instruction) for question in asked]
         with undisturbed(model):
-            answers = sample(model, tokenizer, [chat(one, instruction) for one in asked], SAMPLES)
+            answers = sample(model, tokenizer, chats, SAMPLES, most)
         self.said.append({name: texts[0] for name, texts in zip(asked, answers, strict=True)})
         return {
-            question: int(sum(reward(text, self._tasks[question].answer) for text in texts))
+            question: self._right(question, texts)
             for question, texts in zip(asked, answers, strict=True)
         }
 
+    def _right(self, question: str, texts: Sequence[str]) -> int:
+        answer = self._tasks[question].answer
+        return sum(self._questions.reward(text, answer) >= 1 for text in texts)
+
     def accuracy(self, right: Mapping[str, int], kind: str) -> float:
-        """The mean over questions of a family; "hard" is all that do not say what to do."""
-        families = HARD if kind == "hard" else (kind,)
+        """The mean over questions of a family; "hard" is all that are meant to be."""
+        families = self._questions.hard if kind == "hard" else (kind,)
         found = [right[name] for name, task in self._tasks.items() if task.family in families]
         return sum(found) / SAMPLES / len(found)
 
@@ -78,20 +81,24 @@ class HeldOut:
 
 
 def train(
-    job: Job, report: Report, log: Callable[[dict[str, float]], None] | None = None
+    job: Job,
+    report: Report,
+    log: Callable[[dict[str, float]], None] | None = None,
+    questions: Questions | None = None,
 ) -> ArmResult:
     """Train one arm and evaluate it before, on the way, and at the end.
 
-    `job.base` is the model's folder, `job.draw` the split of the questions. `job.reflection` may name a
-    teacher: `{"teacher": "blind"}`; else it is `reader`. `log` is told the trainer's log of every step.
+    `job.base` is the model's folder, `job.draw` the split of the questions, unless others are given.
+    `job.reflection` may name a teacher: `{"teacher": "blind"}`; else it is `reader`. `log` is told the
+    trainer's log of every step.
     """
     quieten()
     torch.manual_seed(job.seed)
-    training, held_out = split(job.draw)
-    trainer = build_trainer(job, training)
+    questions = questions or Questions.unnamed(job.draw)
+    trainer = build_trainer(job, questions)
     if log is not None:
         trainer.add_callback(_Log(log))
-    calls, exam = Counter[str](), HeldOut(held_out)
+    calls, exam = Counter[str](), HeldOut(questions)
     result = run(
         job,
         trainer,
@@ -128,8 +135,8 @@ def settings_of(job: Job, calls: Counter[str]) -> Settings | None:
     return Settings(seed=job.seed, reflection=reflection, **job.spec.values)
 
 
-def build_trainer(job: Job, tasks: Sequence[Task], changes: Mapping[str, Any] | None = None) -> Any:
-    """Make TRL's GRPOTrainer, the same for every arm. `changes` are made to its configuration."""
+def build_trainer(job: Job, questions: Questions) -> Any:
+    """Make TRL's GRPOTrainer, the same for every arm; on a GPU where there is one."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(job.base, padding_side="left")
     if not tokenizer.chat_template:
         raise SettingsError(
@@ -137,17 +144,17 @@ def build_trainer(job: Job, tasks: Sequence[Task], changes: Mapping[str, Any] | 
         )
     if "named SmolLM" in tokenizer.chat_template:
         tokenizer.chat_template = CHAT
-    rows = [{"prompt": chat(task.question), "answer": task.answer} for task in tasks]
+    rows = [{"prompt": chat(task.question), "answer": task.answer} for task in questions.training]
 
     def graded(completions: Sequence[Any], answer: Sequence[str], **_: Any) -> list[float]:
         pairs = zip(completions, answer, strict=True)
-        return [reward(completion[0]["content"], truth) for completion, truth in pairs]
+        return [questions.reward(completion[0]["content"], truth) for completion, truth in pairs]
 
-    values = trainer_values(job.out, job.seed, job.budget // ROLLOUTS_PER_STEP)
+    values = trainer_values(job, questions.most_tokens)
     trainer = trl.GRPOTrainer(
         model=transformers.AutoModelForCausalLM.from_pretrained(job.base, dtype=torch.float32),
         reward_funcs=graded,
-        args=trl.GRPOConfig(**{**values, **(changes or {})}),
+        args=trl.GRPOConfig(**values),
         train_dataset=datasets.Dataset.from_list(rows),
         processing_class=tokenizer,
     )
@@ -155,15 +162,15 @@ def build_trainer(job: Job, tasks: Sequence[Task], changes: Mapping[str, Any] | 
     return trainer
 
 
-def trainer_values(out: Path, seed: int, steps: int) -> dict[str, Any]:
+def trainer_values(job: Job, most_tokens: int) -> dict[str, Any]:
     """What all trainers have in common, by the names of TRL's configurations."""
     return {
-        "output_dir": str(out),
-        "seed": seed,
-        "max_steps": steps,
+        "output_dir": str(job.out),
+        "seed": job.seed,
+        "max_steps": job.budget // ROLLOUTS_PER_STEP,
         "per_device_train_batch_size": ROLLOUTS_PER_STEP,
         "num_generations": GROUP_SIZE,
-        "max_completion_length": MOST_TOKENS,
+        "max_completion_length": most_tokens,
         "temperature": TEMPERATURE,
         "learning_rate": LEARNING_RATE,
         "lr_scheduler_type": "constant_with_warmup",
@@ -171,7 +178,7 @@ def trainer_values(out: Path, seed: int, steps: int) -> dict[str, Any]:
         "adam_beta2": 0.99,
         "beta": 0.0,
         "gradient_checkpointing": False,
-        "use_cpu": True,
+        "use_cpu": not torch.cuda.is_available(),
         "bf16": True,  # products in bfloat16, weights in float32
         "save_strategy": "no",
         "report_to": "none",
@@ -187,7 +194,11 @@ def chat(question: str, instruction: str | None = None) -> list[dict[str, str]]:
 
 
 def sample(
-    model: Any, tokenizer: Any, chats: Sequence[list[dict[str, str]]], count: int
+    model: Any,
+    tokenizer: Any,
+    chats: Sequence[list[dict[str, str]]],
+    count: int,
+    most_tokens: int,
 ) -> list[list[str]]:
     """Sample `count` completions of each conversation, as training does."""
     found: list[list[str]] = []
@@ -206,7 +217,7 @@ def sample(
             do_sample=True,
             temperature=TEMPERATURE,
             top_k=0,
-            max_new_tokens=MOST_TOKENS,
+            max_new_tokens=most_tokens,
             num_return_sequences=count,
         )
         new = output[:, batch["input_ids"].shape[1] :]
