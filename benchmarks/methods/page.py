@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import language_page
 import plots
 import tabular
 import transformer
@@ -35,6 +36,7 @@ PAGES: Final = (
     "docs/demo.md",
     "docs/inspo.md",
     "docs/streaming.md",
+    "docs/language-model.md",
 )
 PICTURES: Final = ROOT / "docs" / "results"
 _BLOCK: Final = re.compile(r"(<!-- methods: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -124,6 +126,7 @@ def write(stores: Mapping[str, Store]) -> None:
         page.write_text(filled(page.read_text("utf-8"), known, name), "utf-8")
     PICTURES.mkdir(exist_ok=True)
     _draw(stores["tabular"].runs, stores["transformer"].runs)
+    language_page.draw(stores["language_model"].runs, PICTURES)
 
 
 def filled(text: str, known: Mapping[str, Callable[[], str]], name: str) -> str:
@@ -212,6 +215,7 @@ def blocks(stores: Mapping[str, Store]) -> dict[str, Callable[[], str]]:
         "base": _base,
         "status": lambda: _status(stores),
     }
+    made |= language_page.blocks(stores["language_model"].runs)
     for world in tabular.WORLDS_USED:
         made |= _tabular_blocks(world, of_world(tabular_runs, world))
     return made

@@ -1,7 +1,7 @@
 """The families of questions: what is asked, of what, and what the answers are.
 
 Which families there are was decided by the pass rates of SmolLM2-135M-Instruct alone, before any training
-(`python benchmarks/language_model probe`).
+(`python benchmarks/language_probe.py`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,175 @@
+"""Which families of questions a language model answers only when somebody says what to do.
+
+    python benchmarks/language_probe.py MODEL [--items 10] [--samples 16] [--json FILE]
+
+Says for each family how often a completion is right, bare and under either instruction that names the task,
+and at how many items one of the completions is. No training. `prompt_coevo/demo/unnamed/families.py` has
+the families that were chosen by it; those of `FURTHER` were looked at and left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+import transformers
+
+from prompt_coevo.demo.trainer import quieten
+from prompt_coevo.demo.unnamed.families import FAMILIES, Family
+from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, reward
+from prompt_coevo.demo.unnamed.train import CHAT, chat, sample
+
+
+def _family(label: str, pairs: str, *right: str, rivals: str = "") -> Family:
+    answers = dict(pair.rsplit(" ", 1) for pair in pairs.split("|"))
+    first, second = right
+    return Family(label.lower(), label, answers, (first, second), rivals=frozenset(rivals.split()))
+
+
+FURTHER: Final = (
+    _family(
+        "Verb",
+        "go went|eat ate|see saw|run ran|take took|write wrote|come came|give gave|find found|sing sang",
+        "What is the past tense of this verb?",
+        "Write the past tense of this verb.",
+    ),
+    _family(
+        "Nation",
+        "Peru America|Norway Europe|Japan Asia|Egypt Africa|Poland Europe|Kenya Africa|India Asia",
+        "On which continent is this nation?",
+        "Name the continent of this nation.",
+        rivals="America Europe Asia Africa",
+    ),
+    _family(
+        "City",
+        "Paris France|Rome Italy|Tokyo Japan|Madrid Spain|Berlin Germany|Cairo Egypt|Moscow Russia",
+        "In which country is this city?",
+        "Name the country of this city.",
+    ),
+    _family(
+        "Animal",
+        "eagle bird|dog mammal|shark fish|sparrow bird|cow mammal|salmon fish|owl bird|horse mammal",
+        "Is this animal a mammal, a bird or a fish?",
+        "Say whether it is a mammal, a bird or a fish.",
+        rivals="bird mammal fish",
+    ),
+    _family(
+        "English",
+        "cat chat|dog chien|house maison|water eau|bread pain|book livre|red rouge|friend ami|sun soleil",
+        "What is this word in French?",
+        "Translate this word into French.",
+    ),
+    _family(
+        "Month",
+        "January February|March April|April May|June July|August September|October November",
+        "Which month comes after this month?",
+        "Name the month that follows.",
+    ),
+    _family(
+        "Adjective",
+        "big bigger|small smaller|tall taller|fast faster|cold colder|strong stronger|old older",
+        "What is the comparative of this adjective?",
+        "Write the comparative form of this adjective.",
+    ),
+    _family(
+        "Element",
+        "gold Au|silver Ag|iron Fe|carbon C|sodium Na|copper Cu|nitrogen N|oxygen O|hydrogen H",
+        "What is the chemical symbol of this element?",
+        "Write the symbol of this element.",
+    ),
+    _family(
+        "Male",
+        "king queen|father mother|brother sister|son daughter|uncle aunt|husband wife|boy girl",
+        "What is the female form of this word?",
+        "Who is the female counterpart?",
+    ),
+    _family(
+        "Color",
+        "banana yellow|grass green|sky blue|blood red|snow white|coal black|lemon yellow|tomato red",
+        "What colour is this thing?",
+        "Name the color of this thing.",
+    ),
+    _family(
+        "Young",
+        "dog puppy|cat kitten|cow calf|horse foal|sheep lamb|pig piglet|goose gosling|duck duckling",
+        "What is the young of this animal called?",
+        "Name the young of this animal.",
+    ),
+    _family(
+        "Spelling",
+        "cat tac|dog god|sun nus|map pam|red der|pen nep|box xob|lid dil",
+        "Spell this word backwards.",
+        "Write the letters of this word in reverse order.",
+    ),
+)
+
+
+def measure(model: Any, tokenizer: Any, family: Family, items: int, samples: int) -> dict[str, Any]:
+    """How many completions are right, and at how many items one is, bare and under instructions."""
+    chosen = random.Random(0).sample(sorted(family.answers), min(items, len(family.answers)))
+    found: dict[str, Any] = {"family": family.name, "items": len(chosen)}
+    instructions = (
+        {"bare": ""}
+        if family.label is None
+        else {"bare": "", **{text: f"{text}\n\n" for text in family.right}}
+    )
+    for name, before in instructions.items():
+        chats = [chat(before + family.question(item)) for item in chosen]
+        texts = sample(model, tokenizer, chats, samples, MOST_TOKENS)
+        right = [
+            [reward(text, family.answers[item]) for text in of_item]
+            for item, of_item in zip(chosen, texts, strict=True)
+        ]
+        found[name] = {
+            "right": round(sum(map(sum, right)) / samples / len(chosen), 3),
+            "items": round(sum(map(max, right)) / len(chosen), 2),
+            "said": texts[0][0],
+        }
+    return found
+
+
+def table(rows: list[dict[str, Any]], samples: int) -> str:
+    """Every family, bare and under the better instruction, as Markdown."""
+    lines = [
+        f"| family | bare, pass@1 | pass@{samples} | better instruction, pass@1 | pass@{samples} |",
+        "|---|---|---|---|---|",
+    ]
+    for row in rows:
+        told = [one for name, one in row.items() if name not in ("family", "items", "bare")]
+        cells = [row["family"], row["bare"]["right"], row["bare"]["items"]]
+        best = max(told, key=lambda one: one["right"], default=None)
+        cells += [best["right"], best["items"]] if best else ["–", "–"]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("model", help="its folder or name")
+    parser.add_argument("--items", type=int, default=10, help="of each family")
+    parser.add_argument("--samples", type=int, default=16, help="of each item")
+    parser.add_argument("--json", type=Path, help="the file for the numbers")
+    options = parser.parse_args()
+    quieten()
+    torch.manual_seed(0)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(options.model, padding_side="left")
+    tokenizer.chat_template = CHAT
+    model = transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype=torch.bfloat16)
+    rows = []
+    with torch.no_grad():
+        for family in (*FAMILIES, *FURTHER):
+            rows.append(measure(model.eval(), tokenizer, family, options.items, options.samples))
+            print(json.dumps(rows[-1]), flush=True)
+    if options.json:
+        options.json.write_text(
+            json.dumps({"samples": options.samples, "families": rows}, indent=1) + "\n", "utf-8"
+        )
+    print(table(rows, options.samples))
+
+
+if __name__ == "__main__":
+    main()

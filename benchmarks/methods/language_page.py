@@ -1,0 +1,168 @@
+"""Tables and pictures of the runs with a real language model."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import language_model
+import plots
+from store import Run
+from tables import AREA, Cell, Claim, accuracy, claims, count, less, number, of_arm, table
+
+from prompt_coevo.demo.results import area
+from prompt_coevo.demo.unnamed.tasks import HARD, PLAIN
+
+GROUPS: Final = {"hard": HARD, "plain": PLAIN}
+CLAIMS: Final = (
+    Claim("stream", "grpo"),
+    Claim("stream", "grpo", column=AREA),
+    Claim("stream", "p2o"),
+    Claim("p2o", "grpo"),
+    Claim("grpo", "stream", "plain"),
+    Claim("stream", "random"),
+    Claim("stream", "blind"),
+    Claim("stream", "grpo-twice"),
+)
+_ANSWERS: Final = 2
+"""Shown of each family."""
+
+
+def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
+    """The tables, by name."""
+    names = language_model.labels()
+    grouped, by_family = (
+        scored(runs, GROUPS),
+        scored(runs, {name: (name,) for name in HARD + PLAIN}),
+    )
+    columns: dict[str, Cell] = {
+        "runs": count,
+        "not told what to do": accuracy("hard"),
+        "area": accuracy("hard", AREA),
+        "less GRPO's": less(of_arm(grouped, "grpo")),
+        "asked in full": accuracy("plain"),
+        "asked in full, less GRPO's": less(of_arm(grouped, "grpo"), "plain"),
+        "calls": number("calls"),
+        "CPU seconds": number("cpu_seconds"),
+    }
+    families = {name: accuracy(name) for name in HARD + PLAIN}
+    made = [claim for claim in CLAIMS if of_arm(runs, claim.better) and of_arm(runs, claim.worse)]
+    return {
+        "language": lambda: table(grouped, list(names), names, columns),
+        "language-families": lambda: table(by_family, list(names), names, families),
+        "language-claims": lambda: claims(grouped, made, names),
+        "language-answers": lambda: answers(runs),
+        "language-templates": lambda: templates(runs),
+    }
+
+
+def scored(runs: Sequence[Run], groups: Mapping[str, Sequence[str]]) -> list[Run]:
+    """The runs with questions of these groups of families: the share right at the end, and the area."""
+    group_of = {family: group for group, families in groups.items() for family in families}
+    return [
+        {
+            **run,
+            "words": {
+                name: [group_of[kind], points[-1], area(run["spent"], points, run["budget"])]
+                for name, (kind, *points) in run["words"].items()
+                if kind in group_of
+            },
+        }
+        for run in runs
+    ]
+
+
+def answers(runs: Sequence[Run]) -> str:
+    """What the policy said to held-out questions before training and after, of the first seed."""
+    first = {
+        run["arm"]: run for run in runs if run["seed"] == 0 and run["arm"] in ("grpo", "stream")
+    }
+    if len(first) < 2:
+        return "Not run yet."
+    grpo, stream = first["grpo"], first["stream"]
+    lines = ["| question | before | after GRPO | after stream |", "|---|---|---|---|"]
+    for family in HARD:
+        asked = [name for name, (kind, *_) in stream["words"].items() if kind == family]
+        for name in asked[:: len(asked) // _ANSWERS][:_ANSWERS]:
+            before, after = stream["said"][name]
+            cells = (name, before, grpo["said"][name][1], after)
+            lines.append(f"| {' | '.join(map(_plain, cells))} |")
+    return "\n".join(lines)
+
+
+def templates(runs: Sequence[Run]) -> str:
+    """The templates that solved most, of the first run with stream."""
+    lines = ["| template | a question that it solved first | answer |", "|---|---|---|"]
+    for run in of_arm(runs, "stream")[:1]:
+        lines += [f"| {' | '.join(map(_plain, one))} |" for one in run["cracked"]]
+    return "\n".join(lines)
+
+
+def draw(runs: Sequence[Run], folder: Path) -> None:
+    """The pictures: all families together, and each alone."""
+    names = language_model.labels()
+    arms = [name for name in language_model.HEADLINE if of_arm(runs, name)]
+    titles = {"not told what to do": HARD, "asked in full": PLAIN}
+    plots.draw(
+        {title: _lines(runs, arms, kinds, names) for title, kinds in titles.items()},
+        folder / "language.svg",
+        "accuracy, held out, no template",
+        panel_size=(4.6, 3.2),
+    )
+    plots.draw(
+        {name: _lines(runs, arms, (name,), names) for name in HARD},
+        folder / "language-families.svg",
+        "accuracy",
+        panel_size=(3.4, 2.6),
+    )
+    plots.draw(
+        {"stream, questions that are hard": _under_templates(of_arm(runs, "stream"))},
+        folder / "language-templates.svg",
+        "share of rollouts solved",
+        panel_size=(5.2, 3.0),
+    )
+
+
+def _lines(
+    runs: Sequence[Run], arms: Sequence[str], kinds: Sequence[str], names: Mapping[str, str]
+) -> list[plots.Line]:
+    lines = []
+    for arm in arms:
+        found = []
+        for run in of_arm(runs, arm):
+            curves = [points for kind, *points in run["words"].values() if kind in kinds]
+            found.append((run["spent"], [sum(at) / len(at) for at in zip(*curves, strict=True)]))
+        lines.append(plots.Line(names[arm], found, of_arm(runs, arm)[0]["budget"]))
+    return lines
+
+
+def _under_templates(runs: Sequence[Run]) -> list[plots.Line]:
+    """Running means over an epoch of the shares of hard questions that are solved."""
+    lines = []
+    titles = {"under a template": "templated", "without": "untemplated"}
+    for title, name in titles.items():
+        found = []
+        for run in runs:
+            per_step = run["budget"] / len(run["steps"])
+            known = [
+                ((at + 1) * per_step, step[f"coevo/hard_solved_{name}"])
+                for at, step in enumerate(run["steps"])
+                if f"coevo/hard_solved_{name}" in step
+            ]
+            if known:
+                found.append(([at for at, _ in known], _smooth([value for _, value in known])))
+        lines.append(plots.Line(title, found, runs[0]["budget"] if runs else 0))
+    return lines
+
+
+def _smooth(values: Sequence[float], width: int = 11) -> list[float]:
+    halves = width // 2
+    windows = [values[max(0, at - halves) : at + halves + 1] for at in range(len(values))]
+    return [sum(window) / len(window) for window in windows]
+
+
+def _plain(text: str) -> str:
+    """A model's words as they stand in a cell."""
+    return html.escape(" ".join(text.split()), quote=False).replace("|", "&#124;")
