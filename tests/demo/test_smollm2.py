@@ -164,3 +164,36 @@ def test_the_room_that_is_asked_for_is_what_it_takes(folder: Path, package: Path
     held = [path for path in (package, *package.rglob("*")) if path.is_file()]
     fetched = sum(path.stat().st_size for path in held)
     assert made + fetched + 98_362_432 <= DISK
+
+
+def test_two_steps_of_training_and_what_is_left_of_them(folder: Path, tmp_path: Path) -> None:
+    from prompt_coevo.demo.job import Job
+    from prompt_coevo.demo.unnamed import train as unnamed
+    from prompt_coevo.demo.unnamed.arms import ARMS, ROLLOUTS_PER_STEP
+    from prompt_coevo.demo.unnamed.tasks import Questions, split
+
+    training, held_out = split(0)
+    logged: list[dict[str, float]] = []
+    job = Job("stream", ARMS["stream"], 0, tmp_path, base=folder, budget=2 * ROLLOUTS_PER_STEP)
+    few = Questions(training, held_out[::10])
+    result = unnamed.train(job, lambda spent, hard: None, logged.append, few)
+    assert result.spent == (0, 32, 64)
+    assert result.train_rollouts == 64
+    assert len(logged) == 2
+    assert all(0 <= one["reward"] < 1 and one["grad_norm"] > 0 for one in logged)
+    assert set(result.said) == set(result.words) == {task.question for task in few.held_out}
+    assert all(said for pair in result.said.values() for said in pair)
+    assert (tmp_path / "coevo" / "events.jsonl").is_file()
+
+
+def test_the_demos_layout_is_the_models_own_without_its_system_message(tokenizer: Any) -> None:
+    from prompt_coevo.demo.unnamed.train import CHAT, chat
+
+    whole = tokenizer.apply_chat_template(chat("Word: hot"), tokenize=False)
+    ours = tokenizer.apply_chat_template(chat("Word: hot"), tokenize=False, chat_template=CHAT)
+    assert whole.endswith(ours)
+    assert whole.startswith("<|im_start|>system\n")
+    told = chat("Word: hot", "Be brief.")
+    assert tokenizer.apply_chat_template(told, tokenize=False) == tokenizer.apply_chat_template(
+        told, tokenize=False, chat_template=CHAT
+    )
