@@ -18,12 +18,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from prompt_coevo import Question
 from prompt_coevo.adapters.trl.ratio import DistilRatio
 from prompt_coevo.demo import train as demo
-from prompt_coevo.demo.arms import LEARNING_RATE, QUESTIONS
+from prompt_coevo.demo.arms import LEARNING_RATE
 from prompt_coevo.demo.digits import chat, spell
 from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.results import ArmResult
 from prompt_coevo.demo.rule_teacher import ERROR
-from prompt_coevo.demo.splits import training_tasks
+from prompt_coevo.demo.splits import Shares
 from prompt_coevo.demo.teacher import RULES, FactsTeacher, teacher
 from prompt_coevo.demo.trainer import quieten, trainer_values
 from prompt_coevo.demo.watch import run
@@ -40,17 +40,24 @@ def _silent(spent: int, hard: float | None) -> None: ...
 
 
 def job_of(
-    arm: str, studied: Studied, seed: int, out: Path, draw: int, base: Path, budget: int
+    arm: str,
+    studied: Studied,
+    seed: int,
+    out: Path,
+    draw: int,
+    base: Path,
+    budget: int,
+    shares: Shares,
 ) -> Job:
     """The demo's job, with the arm's teacher."""
     reflection = {"function": teacher(studied.teacher, seed=seed, error=studied.error)}
-    return Job(arm, studied.spec, seed, out, draw, base, budget, reflection)
+    return Job(arm, studied.spec, seed, out, draw, base, budget, reflection, shares=shares)
 
 
 def _train(job: Job, studied: Studied, seen: Seen | None = None, **changes: Any) -> ArmResult:
     """Train as the demo does, with what the arm has otherwise."""
     seen, world = seen or Seen(), World(job.draw)
-    tasks = training_tasks(world, job.seed, QUESTIONS)
+    tasks = job.tasks()
     own = studied.plugins(world, job.seed) if studied.plugins else {}
     return demo.train(
         job,
@@ -114,7 +121,7 @@ def frozen_first(job: Job, studied: Studied) -> ArmResult:
     found = _train(
         replace(job, out=job.out / "search", budget=search), studied, seen, learning_rate=0.0
     )
-    templates = seen.best_by_word(training_tasks(World(job.draw), job.seed, QUESTIONS))
+    templates = seen.best_by_word(job.tasks())
 
     def best(question: Question) -> str:
         return templates.get(question_text(question.prompt).split()[1], "")
@@ -229,7 +236,7 @@ def _self_distilled(
     quieten()
     torch.manual_seed(job.seed)
     world = World(job.draw)
-    tasks = training_tasks(world, job.seed, QUESTIONS)
+    tasks = job.tasks()
     rows = [
         {
             "prompt": chat(task),

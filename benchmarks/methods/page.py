@@ -86,6 +86,16 @@ HEADLINE_CLAIMS: Final = (
     Claim("grpo", "stream", "easy"),
     Claim("grpo", "waves", "easy"),
 )
+BESIDE_GRPO: Final = (
+    Claim("stream", "grpo"),
+    Claim("stream", "grpo", column=AREA),
+    Claim("stream", "grpo", "medium", by=-0.03),
+    Claim("stream", "grpo", "medium", AREA, by=-0.03),
+    Claim("stream", "grpo", "easy", by=-0.03),
+    Claim("stream", "grpo", "easy", AREA, by=-0.03),
+)
+"""That the stream adds hard words and takes hardly any of the others."""
+
 CONTROL_CLAIMS: Final = (
     Claim("stream", "grpo-twice"),
     Claim("stream", "random-hints"),
@@ -212,9 +222,27 @@ def blocks(stores: Mapping[str, Store]) -> dict[str, Callable[[], str]]:
         "base": _base,
         "status": lambda: _status(stores),
     }
+    for name in ("search", "balanced"):
+        made |= _beside_grpo(name, stores[name].runs)
     for world in tabular.WORLDS_USED:
         made |= _tabular_blocks(world, of_world(tabular_runs, world))
     return made
+
+
+def _beside_grpo(name: str, runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
+    """The stream and GRPO alone, with the same seeds."""
+    names, arms = transformer.labels(), ("grpo", "stream")
+    columns = {
+        "runs": count,
+        **BY_KIND,
+        "medium, area": accuracy("medium", AREA),
+        "easy, area": accuracy("easy", AREA),
+        "calls": number("calls"),
+    }
+    return {
+        name: lambda: table(runs, arms, names, columns),
+        f"{name}-claims": lambda: claims(runs, BESIDE_GRPO, names),
+    }
 
 
 def _check_bases(runs: Sequence[Run]) -> None:
@@ -293,8 +321,8 @@ def without(runs: Sequence[Run]) -> str:
 
 def _machines(stores: Mapping[str, Store]) -> str:
     lines = []
-    for tier, store in stores.items():
-        for facts in store.machines():
+    for tier in ("tabular", "transformer"):
+        for facts in stores[tier].machines():
             versions = ", ".join(f"{name} {found}" for name, found in facts["packages"].items())
             lines.append(
                 f"- {tier}: {facts['cpu']}, {facts['cores']} cores, {facts['system']}, "
