@@ -31,7 +31,6 @@ from prompt_coevo.demo.world import World, base_path, clause, reward
 from prompt_coevo.placement import question_text
 
 Options: TypeAlias = Mapping[str, Any]
-Change: TypeAlias = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 _PARENT: Final = re.compile(r"<current_[12]>(.*?)</current_[12]>", re.DOTALL)
 
@@ -158,35 +157,18 @@ def _one_after_the_other(first: ArmResult, second: ArmResult) -> ArmResult:
 
 def weighted(job: Job, studied: Studied) -> ArmResult:
     """Successes under templates weigh more: their log-likelihood is added to the objective."""
-    weight = studied.options["weight"]
-    return _with_advantages(
-        job,
-        studied,
-        lambda advantages, solved, distilled: advantages + weight * (solved & distilled),
-    )
-
-
-def successes_alone(job: Job, studied: Studied) -> ArmResult:
-    """What failed under a template is not trained on."""
-    return _with_advantages(
-        job, studied, lambda advantages, solved, distilled: advantages * ~(distilled & ~solved)
-    )
-
-
-def _with_advantages(job: Job, studied: Studied, change: Change) -> ArmResult:
-    """`change` makes new advantages of the old ones, of who succeeded and of who ran under a template."""
     graded: list[float] = []
 
     def grade(completion: str, answer: str) -> float:
         graded.append(reward(completion, answer))
         return graded[-1]
 
-    with _changed_advantages(graded, change):
+    with _weighing_more(graded, studied.options["weight"]):
         return _train(job, studied, grade=grade)
 
 
 @contextmanager
-def _changed_advantages(graded: Sequence[float], change: Change) -> Iterator[None]:
+def _weighing_more(graded: Sequence[float], weight: float) -> Iterator[None]:
     """In rounds with distilled rows; the rewards of a round are the last ones graded."""
     apply = DistilRatio.apply
 
@@ -195,7 +177,8 @@ def _changed_advantages(graded: Sequence[float], change: Change) -> Iterator[Non
     ) -> None:
         apply(self, output, rolled_out, trained, distilled)
         solved = torch.tensor(graded[-len(distilled) :]) >= 1.0
-        output["advantages"] = change(output["advantages"], solved, torch.tensor(distilled))
+        more = weight * (solved & torch.tensor(distilled))
+        output["advantages"] = output["advantages"] + more
 
     DistilRatio.apply = changing  # type: ignore[method-assign]
     try:
@@ -261,7 +244,6 @@ COURSES: Final[Mapping[str, Callable[[Job, Studied], ArmResult]]] = {
     "train": plainly,
     "crossing": crossing,
     "weighted": weighted,
-    "successes alone": successes_alone,
     "frozen": frozen,
     "frozen first": frozen_first,
     "sdft": sdft,

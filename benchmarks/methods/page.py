@@ -68,7 +68,7 @@ INSPO: Final = (
 TEACHERS: Final = ("exact-teacher", "stream", "poor-teacher", "random-teacher", "filler-teacher")
 CONTROLS: Final = ("grpo", "grpo-twice", "random-hints", *TEACHERS, "gold-hints")
 VARIANTS: Final = (
-    *("stream", "kl", "grpo-kl", "successes-alone", "success-weight", "stream-same-template"),
+    *("stream", "kl", "grpo-kl", "success-weight", "stream-same-template"),
     "no-distillation",
     *("waves", "waves-bare", "same-template"),
 )
@@ -110,8 +110,6 @@ VARIANT_CLAIMS: Final = (
     Claim("stream", "stream-same-template"),
     Claim("stream", "no-distillation"),
     Claim("success-weight", "stream", column=AREA),
-    Claim("successes-alone", "stream", column=AREA),
-    Claim("successes-alone", "stream", "easy", AREA),
     Claim("kl", "stream", column=AREA),
     Claim("kl", "stream", "easy", AREA),
     Claim("kl", "stream", "medium", AREA),

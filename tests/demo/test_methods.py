@@ -37,7 +37,6 @@ def transformer(monkeypatch: pytest.MonkeyPatch) -> Any:
         "stream",
         "kl",
         "success-weight",
-        "successes-alone",
         "random-hints",
         "frozen",
         "frozen-first",
