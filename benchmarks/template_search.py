@@ -106,6 +106,9 @@ ARMS: Final[Mapping[str, Arm]] = {
     "stream, groups of 4": _group(4),
     "stream, groups of 8": _group(8),
     "stream, groups of 64": _group(64),
+    "stream, groups of 64, ten times the rollouts": Arm(
+        "stream", knobs={"group": 64, "rollouts": 427_000}
+    ),
     "hints": Arm("hints"),
     "whole hints": Arm("hints", {"fraction": 1.0}),
     **{name: Arm(baseline=name) for name in BASELINES},
