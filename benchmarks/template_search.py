@@ -97,7 +97,6 @@ ARMS: Final[Mapping[str, Arm]] = {
     "stream, 1 024 in use": Arm("stream", {"library_size": 1_024}),
     "stream, tau 0.01": Arm("stream", {"tau": 0.01}),
     "stream, tau 0.5": Arm("stream", {"tau": 0.5}),
-    "stream, literal": Arm("stream", {"hardness": "literal"}),
     "stream, guessing teacher": Arm("stream", teacher="guesses"),
     "stream, no first sight, guessing teacher": Arm("stream", {"first_sight": False}, "guesses"),
     "stream, silent teacher": Arm("stream", teacher="says nothing"),
