@@ -24,7 +24,6 @@ from prompt_coevo.demo.arms import ARMS, BUDGET, GROUP_SIZE
 from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.results import area
 from prompt_coevo.demo.teacher import teacher
-from prompt_coevo.doors.patching import swapped
 
 VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
     "stream": {},
@@ -42,13 +41,14 @@ def run(arm: str, seed: int, passes: int) -> dict[str, Any]:
     values["stream"] = {**values["stream"], **VALUES[arm]}
     error = {"error": 1.0} if arm.startswith("random") else {}
     questions = BUDGET // (GROUP_SIZE * passes)
-    with tempfile.TemporaryDirectory() as folder, swapped(demo, "QUESTIONS", questions):
+    with tempfile.TemporaryDirectory() as folder:
         job = Job(
             arm,
             type(spec)(spec.label, values),
             seed,
             Path(folder),
             reflection={"function": teacher(seed=seed, **error)},
+            questions=questions,
         )
         result = demo.train(job, lambda spent, hard: None)
     ends = {f"{kind}": round(result.curve(kind)[-1], 4) for kind in ("hard", "medium", "easy")}

@@ -35,6 +35,7 @@ from methods.tabular_world import (
     TeacherKind,
     World,
 )
+from verdict import EACH, Apart
 
 from prompt_coevo import Coevolution, Settings
 from prompt_coevo.settings.method import Workload
@@ -58,6 +59,9 @@ SHORT: Final = {
 RARE: Final[Mapping[str, Sequence[float]]] = {"R": (0.003,), "R, mixed": (0.001, 0.01)}
 """World C, but the meanings of hard words are believed with these chances, by turns: seldom, not never."""
 
+APART: Final = "apart"
+"""No two questions have a word in common."""
+
 
 @dataclass(frozen=True)
 class Arm:
@@ -70,6 +74,13 @@ class Arm:
     section: Mapping[str, Any] = field(default_factory=dict)
     teacher: TeacherKind = "explains"
     baseline: str | None = None
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    """What its world has otherwise."""
+
+
+def _group(size: int) -> Arm:
+    """Groups of this size, in steps of as many rollouts."""
+    return Arm("stream", knobs={"group": size, "batch": 192 // size})
 
 
 ARMS: Final[Mapping[str, Arm]] = {
@@ -86,20 +97,30 @@ ARMS: Final[Mapping[str, Arm]] = {
     "stream, 1 024 in use": Arm("stream", {"library_size": 1_024}),
     "stream, tau 0.01": Arm("stream", {"tau": 0.01}),
     "stream, tau 0.5": Arm("stream", {"tau": 0.5}),
-    "stream, literal": Arm("stream", {"hardness": "literal"}),
     "stream, guessing teacher": Arm("stream", teacher="guesses"),
     "stream, no first sight, guessing teacher": Arm("stream", {"first_sight": False}, "guesses"),
     "stream, silent teacher": Arm("stream", teacher="says nothing"),
+    "stream, leaking teacher": Arm("stream", teacher="leaks"),
+    "stream, teacher wrong in 95 %": Arm("stream", knobs={"errors": 0.95}),
+    "stream, groups of 4": _group(4),
+    "stream, groups of 8": _group(8),
+    "stream, groups of 64": _group(64),
+    "stream, groups of 64, ten times the rollouts": Arm(
+        "stream", knobs={"group": 64, "rollouts": 427_000}
+    ),
     "hints": Arm("hints"),
     "whole hints": Arm("hints", {"fraction": 1.0}),
     **{name: Arm(baseline=name) for name in BASELINES},
 }
 
 
-def world_of(name: str, draw: int) -> World:
+def world_of(name: str, draw: int, **changes: Any) -> World:
+    if name == APART:
+        return Apart(replace(EACH, **changes), draw)
+    knobs = WORLDS["C"] if name in RARE else {**WORLDS, **SHORT}[name]
+    world = World(replace(knobs, **changes), draw)
     if name not in RARE:
-        return World({**WORLDS, **SHORT}[name], draw)
-    world = World(WORLDS["C"], draw)
+        return world
     for word, chance in zip(np.flatnonzero(world.kinds == 2), cycle(RARE[name])):
         beliefs, meaning = world.first_beliefs[word], world.meanings[word]
         beliefs *= (1 - chance) / (1 - beliefs[meaning])
@@ -110,7 +131,7 @@ def world_of(name: str, draw: int) -> World:
 def run(world_name: str, arm_name: str, seed: int, draw: int, rate: float = RATE) -> dict[str, Any]:
     """Train until the world's rollouts are spent."""
     logging.disable(logging.WARNING)
-    arm, world = ARMS[arm_name], world_of(world_name, draw)
+    arm, world = ARMS[arm_name], world_of(world_name, draw, **ARMS[arm_name].knobs)
     knobs = world.knobs
     policy = TabularPolicy(world, seed, rate)
     teacher = Teacher(policy, knobs, arm.teacher, seed)

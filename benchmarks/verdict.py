@@ -16,7 +16,6 @@ import argparse
 import json
 import logging
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,16 +25,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from methods.tabular_world import Knobs, TabularPolicy, Teacher, World
 from numpy.typing import NDArray
 
+from prompt_coevo import Coevolution, Settings
+from prompt_coevo.algorithms.hard_questions.verdict import Shares, difference, wilson
+
 HERE: Final = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "methods"), str(HERE)]
-
-from tabular_world import Knobs, TabularPolicy, Teacher, World  # noqa: E402
-
-from prompt_coevo import Coevolution, Settings  # noqa: E402
-from prompt_coevo.algorithms.hard_questions.verdict import Shares, difference, wilson  # noqa: E402
-
 _DRAWS: Final = 20_000
 RESULTS: Final = HERE / "results" / "verdict.jsonl"
 _WORDS: Final = "consider every part of what is asked with calm attention and great care"
@@ -52,7 +48,7 @@ _SKILLS: Final = Knobs(
     shares=(0.2, 0.2, 0.6),
 )
 """A word is what questions have in common: what is learned of it serves all of them."""
-_EACH: Final = replace(_SKILLS, easy=16, medium=16, hard=480, questions=512, clauses=2)
+EACH: Final = replace(_SKILLS, easy=16, medium=16, hard=480, questions=512, clauses=2)
 """Each question has a word of its own: what explains it is its answer, and serves no other one."""
 
 
@@ -77,8 +73,8 @@ CASES: Final[Mapping[str, Case]] = {
     "helps": Case("a teacher that helps, errs in 30 %", _SKILLS),
     "helps, errs 60 %": Case("a teacher that errs in 60 %", replace(_SKILLS, errors=0.6)),
     "random": Case("a teacher of random words", _SKILLS, reads=False),
-    "leaks": Case("a teacher that gives answers away", _EACH, comparison="auto"),
-    "leaks, 0.4": Case("the same, comparison 0.4", _EACH),
+    "leaks": Case("a teacher that gives answers away", EACH, comparison="auto"),
+    "leaks, 0.4": Case("the same, comparison 0.4", EACH),
     "no hard question": Case("no hard question", replace(_SKILLS, hard=0, medium=0, easy=64)),
     "medium": Case(
         "random words, most questions of medium difficulty",

@@ -47,6 +47,10 @@ SETTINGS: Final[Mapping[str, str]] = {
     ),
     "reflection.max_seconds": "set reflection.max_calls, max_total_tokens or max_usd",
     "reflection.warn_at": "the warning comes at 80 % of a budget; leave it out",
+    "stream.hardness": (
+        "stream judges a question by its members without a template; the paper's measure is p2o.hardness, "
+        'with algorithms = ["p2o"]'
+    ),
     **{
         f"p2o.{name}": f'it belongs to the method stream; set stream.{name} and algorithms = ["stream"]'
         for name in _OF_THE_STREAM

@@ -5,10 +5,10 @@
     python benchmarks/methods freeze TIER       writes down the hashes of the settings, before the runs
     python benchmarks/methods replay TIER [--arms A,B]   proves that renamed settings mean the same
 
-TIER is `tabular` (tabular.py), `transformer` (transformer.py, needs TRL) or `language_model`
-(language_model.py, needs TRL and a model). Every arm may use the same
-number of rollouts: training's, a search's and a verification's. A run whose settings are not the frozen
-ones is refused.
+TIER is `tabular` (tabular.py), `transformer` (transformer.py, needs TRL), `balanced` (balanced.py: the same
+with other shares of easy, medium and hard questions) or `language_model` (language_model.py, needs TRL and
+a model). Every arm may use the same number of rollouts: training's, a search's and a verification's. A run
+whose settings are not the frozen ones is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FROZEN: Final = HERE / "frozen.json"
 REPLAYED: Final = HERE / "replayed.json"
 """By tier, arm and older hash of settings: the hash of those that a replayed run proved to be the same."""
 RESULTS: Final = HERE.parent / "results"
-TIERS: Final = ("tabular", "transformer", "language_model")
+TIERS: Final = ("tabular", "transformer", "balanced", "language_model")
 UNLIKE: Final = ("seconds", "cpu_seconds")
 """What differs between two runs of the same settings."""
 
@@ -78,7 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             import page
 
-            page.write({name: _store(name) for name in TIERS})
+            searched = _store("transformer", results_file("transformer_search"))
+            page.write({**{name: _store(name) for name in TIERS}, "search": searched})
     except ResultsError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -119,9 +119,6 @@ ARMS: Final[Mapping[str, Studied]] = {
     ),
     "kl": Studied(stream_arm("stream, KL penalty of 0.02"), trainer={"beta": 0.02}),
     "grpo-kl": Studied(Arm("GRPO, KL penalty of 0.02"), trainer={"beta": 0.02}),
-    "successes-alone": Studied(
-        stream_arm("stream, failures under templates left out"), "successes alone"
-    ),
     "success-weight": Studied(
         stream_arm("stream, successes under templates weigh more"),
         "weighted",

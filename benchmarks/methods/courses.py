@@ -18,12 +18,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from prompt_coevo import Question
 from prompt_coevo.adapters.trl.ratio import DistilRatio
 from prompt_coevo.demo import train as demo
-from prompt_coevo.demo.arms import LEARNING_RATE, QUESTIONS
+from prompt_coevo.demo.arms import LEARNING_RATE
 from prompt_coevo.demo.digits import chat, spell
 from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.results import ArmResult
 from prompt_coevo.demo.rule_teacher import ERROR
-from prompt_coevo.demo.splits import training_tasks
+from prompt_coevo.demo.splits import Shares
 from prompt_coevo.demo.teacher import RULES, FactsTeacher, teacher
 from prompt_coevo.demo.trainer import quieten, trainer_values
 from prompt_coevo.demo.watch import run
@@ -31,7 +31,6 @@ from prompt_coevo.demo.world import World, base_path, clause, reward
 from prompt_coevo.placement import question_text
 
 Options: TypeAlias = Mapping[str, Any]
-Change: TypeAlias = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 _PARENT: Final = re.compile(r"<current_[12]>(.*?)</current_[12]>", re.DOTALL)
 
@@ -40,17 +39,24 @@ def _silent(spent: int, hard: float | None) -> None: ...
 
 
 def job_of(
-    arm: str, studied: Studied, seed: int, out: Path, draw: int, base: Path, budget: int
+    arm: str,
+    studied: Studied,
+    seed: int,
+    out: Path,
+    draw: int,
+    base: Path,
+    budget: int,
+    shares: Shares,
 ) -> Job:
     """The demo's job, with the arm's teacher."""
     reflection = {"function": teacher(studied.teacher, seed=seed, error=studied.error)}
-    return Job(arm, studied.spec, seed, out, draw, base, budget, reflection)
+    return Job(arm, studied.spec, seed, out, draw, base, budget, reflection, shares=shares)
 
 
 def _train(job: Job, studied: Studied, seen: Seen | None = None, **changes: Any) -> ArmResult:
     """Train as the demo does, with what the arm has otherwise."""
     seen, world = seen or Seen(), World(job.draw)
-    tasks = training_tasks(world, job.seed, QUESTIONS)
+    tasks = job.tasks()
     own = studied.plugins(world, job.seed) if studied.plugins else {}
     return demo.train(
         job,
@@ -114,7 +120,7 @@ def frozen_first(job: Job, studied: Studied) -> ArmResult:
     found = _train(
         replace(job, out=job.out / "search", budget=search), studied, seen, learning_rate=0.0
     )
-    templates = seen.best_by_word(training_tasks(World(job.draw), job.seed, QUESTIONS))
+    templates = seen.best_by_word(job.tasks())
 
     def best(question: Question) -> str:
         return templates.get(question_text(question.prompt).split()[1], "")
@@ -151,35 +157,18 @@ def _one_after_the_other(first: ArmResult, second: ArmResult) -> ArmResult:
 
 def weighted(job: Job, studied: Studied) -> ArmResult:
     """Successes under templates weigh more: their log-likelihood is added to the objective."""
-    weight = studied.options["weight"]
-    return _with_advantages(
-        job,
-        studied,
-        lambda advantages, solved, distilled: advantages + weight * (solved & distilled),
-    )
-
-
-def successes_alone(job: Job, studied: Studied) -> ArmResult:
-    """What failed under a template is not trained on."""
-    return _with_advantages(
-        job, studied, lambda advantages, solved, distilled: advantages * ~(distilled & ~solved)
-    )
-
-
-def _with_advantages(job: Job, studied: Studied, change: Change) -> ArmResult:
-    """`change` makes new advantages of the old ones, of who succeeded and of who ran under a template."""
     graded: list[float] = []
 
     def grade(completion: str, answer: str) -> float:
         graded.append(reward(completion, answer))
         return graded[-1]
 
-    with _changed_advantages(graded, change):
+    with _weighing_more(graded, studied.options["weight"]):
         return _train(job, studied, grade=grade)
 
 
 @contextmanager
-def _changed_advantages(graded: Sequence[float], change: Change) -> Iterator[None]:
+def _weighing_more(graded: Sequence[float], weight: float) -> Iterator[None]:
     """In rounds with distilled rows; the rewards of a round are the last ones graded."""
     apply = DistilRatio.apply
 
@@ -188,7 +177,8 @@ def _changed_advantages(graded: Sequence[float], change: Change) -> Iterator[Non
     ) -> None:
         apply(self, output, rolled_out, trained, distilled)
         solved = torch.tensor(graded[-len(distilled) :]) >= 1.0
-        output["advantages"] = change(output["advantages"], solved, torch.tensor(distilled))
+        more = weight * (solved & torch.tensor(distilled))
+        output["advantages"] = output["advantages"] + more
 
     DistilRatio.apply = changing  # type: ignore[method-assign]
     try:
@@ -229,7 +219,7 @@ def _self_distilled(
     quieten()
     torch.manual_seed(job.seed)
     world = World(job.draw)
-    tasks = training_tasks(world, job.seed, QUESTIONS)
+    tasks = job.tasks()
     rows = [
         {
             "prompt": chat(task),
@@ -254,7 +244,6 @@ COURSES: Final[Mapping[str, Callable[[Job, Studied], ArmResult]]] = {
     "train": plainly,
     "crossing": crossing,
     "weighted": weighted,
-    "successes alone": successes_alone,
     "frozen": frozen,
     "frozen first": frozen_first,
     "sdft": sdft,

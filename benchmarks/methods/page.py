@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import language_page
-import plots
+import pictures
 import tabular
 import transformer
 from store import ResultsError, Run, Store, key_of
@@ -38,7 +38,6 @@ PAGES: Final = (
     "docs/streaming.md",
     "docs/language-model.md",
 )
-PICTURES: Final = ROOT / "docs" / "results"
 _BLOCK: Final = re.compile(r"(<!-- methods: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 COSTS: Final[Mapping[str, Cell]] = {
@@ -67,10 +66,9 @@ INSPO: Final = (
     *("static", "inspo", "inspo-before", "inspo-after", "inspo-oldest-leave", "inspo-constant"),
     *("inspo-no-verify", "inspo-paraphrase", "inspo-history"),
 )
-TEACHERS: Final = ("exact-teacher", "stream", "poor-teacher", "random-teacher", "filler-teacher")
-CONTROLS: Final = ("grpo", "grpo-twice", "random-hints", *TEACHERS, "gold-hints")
+CONTROLS: Final = ("grpo", "grpo-twice", "random-hints", *pictures.TEACHERS, "gold-hints")
 VARIANTS: Final = (
-    *("stream", "kl", "grpo-kl", "successes-alone", "success-weight", "stream-same-template"),
+    *("stream", "kl", "grpo-kl", "success-weight", "stream-same-template"),
     "no-distillation",
     *("waves", "waves-bare", "same-template"),
 )
@@ -88,6 +86,16 @@ HEADLINE_CLAIMS: Final = (
     Claim("grpo", "stream", "easy"),
     Claim("grpo", "waves", "easy"),
 )
+BESIDE_GRPO: Final = (
+    Claim("stream", "grpo"),
+    Claim("stream", "grpo", column=AREA),
+    Claim("stream", "grpo", "medium", by=-0.03),
+    Claim("stream", "grpo", "medium", AREA, by=-0.03),
+    Claim("stream", "grpo", "easy", by=-0.03),
+    Claim("stream", "grpo", "easy", AREA, by=-0.03),
+)
+"""That the stream adds hard words and takes hardly any of the others."""
+
 CONTROL_CLAIMS: Final = (
     Claim("stream", "grpo-twice"),
     Claim("stream", "random-hints"),
@@ -102,8 +110,6 @@ VARIANT_CLAIMS: Final = (
     Claim("stream", "stream-same-template"),
     Claim("stream", "no-distillation"),
     Claim("success-weight", "stream", column=AREA),
-    Claim("successes-alone", "stream", column=AREA),
-    Claim("successes-alone", "stream", "easy", AREA),
     Claim("kl", "stream", column=AREA),
     Claim("kl", "stream", "easy", AREA),
     Claim("kl", "stream", "medium", AREA),
@@ -124,9 +130,7 @@ def write(stores: Mapping[str, Store]) -> None:
     for name in PAGES:
         page = ROOT / name
         page.write_text(filled(page.read_text("utf-8"), known, name), "utf-8")
-    PICTURES.mkdir(exist_ok=True)
-    _draw(stores["tabular"].runs, stores["transformer"].runs)
-    language_page.draw(stores["language_model"].runs, PICTURES)
+    pictures.draw({name: store.runs for name, store in stores.items()}, ROOT / "docs" / "results")
 
 
 def filled(text: str, known: Mapping[str, Callable[[], str]], name: str) -> str:
@@ -216,9 +220,27 @@ def blocks(stores: Mapping[str, Store]) -> dict[str, Callable[[], str]]:
         "status": lambda: _status(stores),
     }
     made |= language_page.blocks(stores["language_model"].runs)
+    for name in ("search", "balanced"):
+        made |= _beside_grpo(name, stores[name].runs)
     for world in tabular.WORLDS_USED:
         made |= _tabular_blocks(world, of_world(tabular_runs, world))
     return made
+
+
+def _beside_grpo(name: str, runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
+    """The stream and GRPO alone, with the same seeds."""
+    names, arms = transformer.labels(), ("grpo", "stream")
+    columns = {
+        "runs": count,
+        **BY_KIND,
+        "medium, area": accuracy("medium", AREA),
+        "easy, area": accuracy("easy", AREA),
+        "calls": number("calls"),
+    }
+    return {
+        name: lambda: table(runs, arms, names, columns),
+        f"{name}-claims": lambda: claims(runs, BESIDE_GRPO, names),
+    }
 
 
 def _check_bases(runs: Sequence[Run]) -> None:
@@ -297,8 +319,8 @@ def without(runs: Sequence[Run]) -> str:
 
 def _machines(stores: Mapping[str, Store]) -> str:
     lines = []
-    for tier, store in stores.items():
-        for facts in store.machines():
+    for tier in ("tabular", "transformer"):
+        for facts in stores[tier].machines():
             versions = ", ".join(f"{name} {found}" for name, found in facts["packages"].items())
             lines.append(
                 f"- {tier}: {facts['cpu']}, {facts['cores']} cores, {facts['system']}, "
@@ -331,53 +353,3 @@ def _base() -> str:
     found = check(base_path(World()), World())
     rows = [f"| {name} | {value:.3f} |" for name, value in found.items()]
     return "\n".join(["| held-out questions, greedy | right |", "|---|---|", *rows])
-
-
-def _draw(tabular_runs: Sequence[Run], runs: Sequence[Run]) -> None:
-    names = transformer.labels()
-    panels = {
-        f"draw {draw}": {
-            names[arm]: [run for run in of_arm(runs, arm) if run["draw"] == draw]
-            for arm in transformer.HEADLINE
-        }
-        for draw in transformer.DRAWS
-    }
-    plots.curves(panels, PICTURES / "headline.svg")
-    together = {names[arm]: of_arm(runs, arm) for arm in transformer.HEADLINE}
-    plots.curves({"": together}, PICTURES / "effect.svg", panel_size=(7.6, 3.4))
-    few = [run for run in runs if run["draw"] == 0 and run["seed"] < 3]
-    plots.curves(
-        {
-            "teachers": {names[arm]: of_arm(few, arm) for arm in TEACHERS},
-            "no search": {
-                names[arm]: of_arm(few, arm)
-                for arm in ("grpo", "random-hints", "gold-hints", "sdft", "sdpo", "stream")
-            },
-        },
-        PICTURES / "controls.svg",
-    )
-    labels = tabular.labels()
-    plots.curves(
-        {
-            f"world {world}": {
-                labels[arm]: of_arm(tabular_runs, arm, world)
-                for arm in (
-                    *("grpo", "random hints", "stream, random teacher"),
-                    *("stream, one template", "waves", "stream"),
-                )
-            }
-            for world in tabular.WORLDS_USED
-        },
-        PICTURES / "tabular.svg",
-    )
-    plots.curves(
-        {
-            f"world {world}": {
-                labels[arm]: of_arm(tabular_runs, arm, world)
-                for arm in ("static", "inspo", "inspo, before", "inspo, after", "inspo, history")
-            }
-            for world in tabular.WORLDS_USED
-        },
-        PICTURES / "tabular-inspo.svg",
-        "all",
-    )

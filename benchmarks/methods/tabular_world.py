@@ -32,7 +32,7 @@ from prompt_coevo.types import (
 
 Words: TypeAlias = tuple[int, ...]
 Hints: TypeAlias = Mapping[int, int]
-TeacherKind: TypeAlias = Literal["explains", "guesses", "says nothing"]
+TeacherKind: TypeAlias = Literal["explains", "guesses", "says nothing", "leaks"]
 
 _CLAUSE: Final = re.compile(r"w(\d+) means s(\d+) \.")
 _FAILURE: Final = re.compile(
@@ -302,7 +302,8 @@ class Teacher:
     """The reflection model: it adds explanations to the current template, and forgets old ones.
 
     Asked for instructions it does so as often as it is asked for one, with other failures each time;
-    `rules` of them fit into one, as many as into a template if None. Without failures to read it does
+    `rules` of them fit into one, as many as into a template if None. One that leaks writes a question
+    that it was shown beside them, with its answer. Without failures to read it does
     what the demo's does: a paraphrase has the same rules in another order, a history's best ones are
     recombined, and three times in ten a rule is made up.
     """
@@ -365,6 +366,9 @@ class Teacher:
             del known[next(iter(known)) if rng.random() < 0.7 else rng.choice(list(known))]
         texts = [f"w{word} means s{meaning} ." for word, meaning in known.items()]
         rng.shuffle(texts)
+        if self._kind == "leaks" and failures:
+            shown = self._policy.question(f"q{failures[0][0]}")
+            texts.append(f"{shown.prompt} is {shown.ground_truth} .")
         return " ".join([*texts, "note"])
 
     def _varied(self, rules: dict[int, int], rng: random.Random) -> str:

@@ -23,7 +23,7 @@ from prompt_coevo.demo.arms import (
     Arm,
 )
 from prompt_coevo.demo.results import ArmResult, WordScore, area
-from prompt_coevo.demo.splits import held_out_tasks, longer_tasks, training_tasks
+from prompt_coevo.demo.splits import SHARES, Shares, held_out_tasks, longer_tasks, training_tasks
 from prompt_coevo.demo.teacher import RULES
 from prompt_coevo.demo.world import World, base_path
 from prompt_coevo.errors import SettingsError
@@ -75,14 +75,14 @@ def _preset(arm: Arm) -> dict[str, Any]:
     return read_preset(name) if name else {}
 
 
-def contents(world: World) -> str:
+def contents(world: World, shares: Shares = SHARES) -> str:
     """A hash of what words mean, of what is believed of them, and of the questions."""
     return digest(
         [
             list(world.meaning.items()),
             list(world.kind.items()),
             prior(world).round(12).tolist(),
-            [task.question for task in training_tasks(world, SEEDS[0], QUESTIONS)],
+            [task.question for task in training_tasks(world, SEEDS[0], QUESTIONS, shares=shares)],
             [task.question for task in (*held_out_tasks(world), *longer_tasks(world))],
         ]
     )
@@ -134,7 +134,7 @@ def base_of(draw: int) -> Path:
     return folder
 
 
-def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
+def run(world: str, arm: str, seed: int, draw: int, shares: Shares = SHARES) -> dict[str, Any]:
     """One run, as JSON values."""
     import torch
     from courses import COURSES, job_of
@@ -143,7 +143,7 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
     studied = ARMS[arm]
     with tempfile.TemporaryDirectory() as folder:
         budget = int(BUDGET * studied.budgets)
-        job = job_of(arm, studied, seed, Path(folder), draw, base_of(draw), budget)
+        job = job_of(arm, studied, seed, Path(folder), draw, base_of(draw), budget, shares)
         result = COURSES[studied.course](job, studied)
     return {
         "world": world,

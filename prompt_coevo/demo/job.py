@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from prompt_coevo.demo.arms import BUDGET, FIRST_INSTRUCTION, Arm
+from prompt_coevo.demo.arms import BUDGET, FIRST_INSTRUCTION, QUESTIONS, Arm
+from prompt_coevo.demo.splits import SHARES, Shares, training_tasks
 from prompt_coevo.demo.teacher import teacher
-from prompt_coevo.demo.world import World, clause
+from prompt_coevo.demo.world import Task, World, clause
 from prompt_coevo.settings import Settings
 
 
@@ -26,6 +27,13 @@ class Job:
     budget: int = BUDGET
     reflection: Mapping[str, Any] | None = None
     """The section of the settings, in place of the built-in teacher."""
+
+    questions: int = QUESTIONS
+    shares: Shares = field(default_factory=lambda: SHARES)
+
+    def tasks(self) -> tuple[Task, ...]:
+        """Draw the questions to train on."""
+        return training_tasks(World(self.draw), self.seed, self.questions, shares=self.shares)
 
 
 def settings_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -13,16 +13,19 @@ from prompt_coevo.rng import counter_rng
 
 Drawn = TypeVar("Drawn")
 
-SHARES: Final[Mapping[Kind, float]] = {"easy": 0.12, "medium": 0.08, "hard": 0.8}
+Shares: TypeAlias = Mapping[Kind, float]
 """Of the questions, by kind of word."""
+
+SHARES: Final[Shares] = {"easy": 0.12, "medium": 0.08, "hard": 0.8}
 LONGER: Final = (6,)
 
 
 def training_tasks(
-    world: World, seed: int, count: int = 512, held_out: int = 512
+    world: World, seed: int, count: int = 512, held_out: int = 512, shares: Shares = SHARES
 ) -> tuple[Task, ...]:
     """Questions to train on, none of so many that are held out among them."""
-    return _draw(world, f"train-{seed}", count, frozenset(held_out_tasks(world, held_out)))
+    unseen = frozenset(held_out_tasks(world, held_out))
+    return _draw(world, f"train-{seed}", count, unseen, shares=shares)
 
 
 def held_out_tasks(world: World, count: int = 512) -> tuple[Task, ...]:
@@ -41,9 +44,10 @@ def _draw(
     count: int,
     exclude: frozenset[Task],
     lengths: Sequence[int] = LENGTHS,
+    shares: Shares = SHARES,
 ) -> tuple[Task, ...]:
     rng, words = counter_rng(world.draw, "facts/questions", name), world.vocabulary
-    chances = [SHARES[world.kind[word]] / len(world.words(world.kind[word])) for word in words]
+    chances = [shares[world.kind[word]] / len(world.words(world.kind[word])) for word in words]
 
     def one() -> Task:
         word = words[rng.choice(len(words), p=np.array(chances))]

@@ -9,11 +9,10 @@ from typing import Any
 
 import torch
 
-from prompt_coevo.demo.arms import GROUP_SIZE, LEARNING_RATE, QUESTIONS
+from prompt_coevo.demo.arms import GROUP_SIZE, LEARNING_RATE
 from prompt_coevo.demo.held_out import HeldOut
 from prompt_coevo.demo.job import Job, settings_of
 from prompt_coevo.demo.results import ArmResult, Report
-from prompt_coevo.demo.splits import training_tasks
 from prompt_coevo.demo.trainer import build_trainer, quieten
 from prompt_coevo.demo.watch import counting, run
 from prompt_coevo.demo.world import World, base_path, reward
@@ -42,11 +41,11 @@ def train(
     world = World(job.draw)
     trainer = build_trainer(
         job.base or base_path(world),
-        training_tasks(world, job.seed, QUESTIONS),
+        job.tasks(),
         grade,
         out=job.out,
         seed=job.seed,
-        epochs=math.ceil(job.budget / (QUESTIONS * GROUP_SIZE)),
+        epochs=math.ceil(job.budget / (job.questions * GROUP_SIZE)),
         learning_rate=learning_rate,
         columns=columns,
         changes=changes,

@@ -12,6 +12,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from prompt_coevo.demo import train as demo
 from prompt_coevo.demo.world import World, base_path
 from prompt_coevo.errors import SettingsError
 from worlds.facts.checks import check
@@ -36,7 +37,6 @@ def transformer(monkeypatch: pytest.MonkeyPatch) -> Any:
         "stream",
         "kl",
         "success-weight",
-        "successes-alone",
         "random-hints",
         "frozen",
         "frozen-first",
@@ -55,6 +55,28 @@ def test_a_run_spends_the_budget_and_says_what_came_of_it(transformer: Any, arm:
     assert one["curve"]["easy"][0] > 0.9
     assert len(one["words"]) == 40
     assert one["last"]["longer"][1] > 100
+
+
+def test_the_balanced_world_trains_on_other_questions_and_asks_the_same(
+    transformer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    balanced, trained = importlib.import_module("balanced"), []
+    build = demo.build_trainer
+
+    def building(base: Any, tasks: Any, *rest: Any, **more: Any) -> Any:
+        trained.extend(task.kind for task in tasks)
+        return build(base, tasks, *rest, **more)
+
+    monkeypatch.setattr(demo, "build_trainer", building)
+    ours = balanced.run(balanced.WORLD, "grpo", 0, 0)
+    assert 0.35 < trained.count("hard") / len(trained) < 0.45
+    usual = transformer.run("facts", "grpo", 0, 0)
+    assert ours["words"].keys() == usual["words"].keys()
+    assert [ours["curve"][kind][0] for kind in ("easy", "medium", "hard")] == [
+        usual["curve"][kind][0] for kind in ("easy", "medium", "hard")
+    ]
+    assert balanced.frozen()["grpo"] != transformer.frozen()["grpo"]
+    assert balanced.plan(["grpo"], 1, None) == [("facts, balanced", "grpo", 0, 0)]
 
 
 def test_the_headline_comes_first_and_in_all_draws(transformer: Any) -> None:

@@ -75,7 +75,7 @@ def test_its_presets_and_settings_are_there(scripts: Path) -> None:
     assert {line.split()[0] for line in shown.stdout.splitlines()} == presets
     table = run(scripts, "prompt-coevo", "settings", "--table")
     assert table.returncode == 0, table.stderr
-    assert "`stream.hardness`" in table.stdout
+    assert "`p2o.hardness`" in table.stdout
 
 
 def test_a_search_runs_without_any_extra(scripts: Path) -> None:

@@ -53,14 +53,14 @@ class HardnessSigns:
     def _measure(self) -> str:
         """What success is, and where to look if it is too low."""
         name = self._settings.method
-        if self._settings.hardness == "literal":
+        if self._settings.bare_hardness:
             return (
-                f"success is a group's mean deciding reward ({name}.hardness is literal), so look at "
-                "success.reward and success.high"
+                f"a rollout succeeds from a deciding reward of {name}.solved_at = "
+                f"{self._settings.solved_at:g} on, so look at success.reward, success.high and that"
             )
         return (
-            f"a rollout succeeds from a deciding reward of {name}.solved_at = "
-            f"{self._settings.solved_at:g} on, so look at success.reward, success.high and that"
+            f"success is a group's mean deciding reward ({name}.hardness is literal), so look at "
+            "success.reward and success.high"
         )
 
     def _warn(self, sentence: str) -> None:

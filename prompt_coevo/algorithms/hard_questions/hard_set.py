@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator
 
 from prompt_coevo.algorithms.hard_questions.early_signs import HardnessSigns
-from prompt_coevo.algorithms.hard_questions.settings import Hardness, HardQuestionSettings
+from prompt_coevo.algorithms.hard_questions.settings import HardQuestionSettings
 from prompt_coevo.context import Context
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.types import Group
@@ -17,9 +17,9 @@ logger = logging.getLogger(PROJECT)
 class HardSet:
     """The questions whose latest group had a success below `tau` (strictly).
 
-    `literal` takes the mean reward of the whole group, as eq. 4 says, under whatever its members ran.
-    `bare` takes the share of the members without a template that have a reward of `solved_at`: what a
-    template solves is not yet learnt, and partial credit is no success. For rewards of 0 and 1 share and
+    With `bare` success is the share of the members without a template that have a reward of `solved_at`:
+    what a template solves is not yet learnt, and partial credit is no success. Else it is the mean reward
+    of the whole group, as eq. 4 says, under whatever its members ran. For rewards of 0 and 1 share and
     mean are the same.
 
     A question keeps its verdict until it is measured again: one that an epoch missed (a sampler may
@@ -30,21 +30,19 @@ class HardSet:
     def __init__(
         self,
         tau: float,
-        hardness: Hardness = "literal",
+        bare: bool = False,
         solved_at: float = 1.0,
         signs: HardnessSigns | None = None,
     ) -> None:
         self.tau = tau
-        self._hardness = hardness
+        self._bare = bare
         self._solved_at = solved_at
         self._signs = signs
         self._ids: dict[str, None] = {}  # in the order of their verdicts, as a set has none
 
     def success(self, group: Group) -> float | None:
         """Return what is compared with `tau`; None of a group that measures nothing."""
-        if self._hardness == "literal":
-            return group.mean_reward
-        return group.bare.solved_share(self._solved_at)
+        return group.bare.solved_share(self._solved_at) if self._bare else group.mean_reward
 
     def observe(self, group: Group) -> None:
         """Judge the group's question anew."""
@@ -69,7 +67,7 @@ class HardSet:
             context.note("every_question_is_hard", reason=reason)
             logger.warning("%s: a question counts as hard even if it is always solved", reason)
         signs = HardnessSigns(settings, context)
-        return cls(settings.tau, settings.hardness, settings.solved_at, signs)
+        return cls(settings.tau, settings.bare_hardness, settings.solved_at, signs)
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import ClassVar, Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
 from prompt_coevo.settings.section import Section
-
-Hardness: TypeAlias = Literal["literal", "bare"]
 
 # Up to there a threshold above every reward is said, and may be meant: all questions are hard.
 _TAU_MOST: Final = 2.0
@@ -25,15 +23,17 @@ class HardQuestionSettings(Section):
     proposer: str = "propose_improvement"
     """The name of a registered proposer."""
     tau: float = 0.2
-    """`τ` of eq. 4: a question is hard if its success is below it, which `hardness` measures. At K = 6
-    the default means all fail, or one success, as the authors ran it."""
+    """`τ` of eq. 4: a question is hard if its success is below it. At K = 6 the default means all fail, or
+    one success, as the authors ran it."""
     solved_at: float = Field(default=1.0, gt=0.0)
     """The deciding reward from which a rollout succeeds (in P2O: `C(z)` of Algorithm 2)."""
-    hardness: Hardness = "literal"
-    """`literal` judges a question by its whole group, as eq. 4 says; `bare` by the members without a
-    template, so that what a template solves is not taken for learnt."""
     calls_per_hard: float | Literal["unlimited"] = 1.0
     """Reflection calls for every hard question, at most."""
+
+    @property
+    def bare_hardness(self) -> bool:
+        """Whether the members without a template decide, so that what a template solves is not learnt."""
+        return True
 
     def problems(self) -> Iterator[str]:
         if not self.tau > 0:

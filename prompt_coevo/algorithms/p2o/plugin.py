@@ -47,7 +47,7 @@ class P2O:
         self._settings = settings
         self._hard = HardSet.of(settings, context)
         self._results = Results(settings)
-        self._bare = settings.hardness == "bare"
+        self._bare = settings.bare_hardness
         self._solvers = Solvers(settings.solved_at)
         self._guards = LeakGuards(context.settings.gates)
         self._cover: TemplateCover | None = None

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 
 from prompt_coevo.algorithms.hard_questions.settings import HardQuestionSettings
 
+Hardness: TypeAlias = Literal["literal", "bare"]
 Overspend: TypeAlias = Literal["never", "literal"]
 
 
@@ -18,6 +19,9 @@ class P2OSettings(HardQuestionSettings):
     may_change = frozenset({"search_budget", "calls_per_hard"})
     method = "p2o"
 
+    hardness: Hardness = "literal"
+    """`literal` judges a question by its whole group, as eq. 4 says; `bare` by the members without a
+    template, so that what a template solves is not taken for learnt."""
     search_every: Literal["epoch"] | int = "epoch"
     """Search at the end of every epoch (Algorithm 1), or every so many weight updates."""
     search_budget: int = Field(default=11_000, ge=1)
@@ -52,6 +56,10 @@ class P2OSettings(HardQuestionSettings):
         if every != "epoch" and every < 1:
             raise ValueError('must be "epoch" or a number of steps of at least 1')
         return every
+
+    @property
+    def bare_hardness(self) -> bool:
+        return self.hardness == "bare"
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from prompt_coevo.algorithms.hard_questions.settings import Hardness, HardQuestionSettings
+from prompt_coevo.algorithms.hard_questions.settings import HardQuestionSettings
 from prompt_coevo.registry import unknown
 
 
@@ -17,9 +17,6 @@ class StreamSettings(HardQuestionSettings):
     may_change = frozenset({"calls_per_hard", "calls_per_step"})
     method = "stream"
 
-    hardness: Hardness = "bare"
-    """`bare` judges a question by the members of its group without a template, so that what a template
-    solves is not taken for learnt; `literal` by the whole group, as P2O's eq. 4 says."""
     calls_per_hard: float | Literal["unlimited"] = 1.0
     """Reflection calls of an epoch for every hard question, at most."""
     calls_per_step: int = Field(default=4, ge=1)

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import balanced
 import page
 import pytest
 import tabular
@@ -14,7 +15,9 @@ import transformer
 from store import ResultsError, Store, digest
 
 ROOT = Path(__file__).parents[3]
-TIERS = {"tabular": tabular, "transformer": transformer}
+TIERS = {"tabular": tabular, "transformer": transformer, "balanced": balanced}
+FILES = {**{name: (name, name) for name in TIERS}, "search": ("transformer_search", "transformer")}
+"""By the name of a store: its file and its tier."""
 
 
 @pytest.fixture(scope="module")
@@ -22,12 +25,12 @@ def blocks() -> Any:
     replayed = json.loads((ROOT / "benchmarks" / "methods" / "replayed.json").read_text())
     stores = {
         name: Store(
-            ROOT / "benchmarks" / "results" / f"methods_{name}.jsonl",
-            name,
-            {arm: digest(values) for arm, values in tier.frozen().items()},
-            replayed.get(name),
+            ROOT / "benchmarks" / "results" / f"methods_{file}.jsonl",
+            tier,
+            {arm: digest(values) for arm, values in TIERS[tier].frozen().items()},
+            replayed.get(tier),
         )
-        for name, tier in TIERS.items()
+        for name, (file, tier) in FILES.items()
     }
     return page.blocks(stores)
 

@@ -122,6 +122,15 @@ def test_all_words_are_asked_about_and_most_questions_are_hard() -> None:
     assert 0.75 < np.mean([task.kind == "hard" for task in tasks]) < 0.85
 
 
+def test_other_shares_leave_words_and_held_out_questions_as_they_are() -> None:
+    world, shares = World(0), {"easy": 0.3, "medium": 0.3, "hard": 0.4}
+    tasks = training_tasks(world, 0, shares=shares)
+    assert {task.word for task in tasks} == set(WORDS)
+    assert not set(tasks) & set(held_out_tasks(world))
+    for kind, share in shares.items():
+        assert abs(np.mean([task.kind == kind for task in tasks]) - share) < 0.06
+
+
 def test_the_seed_changes_the_training_questions() -> None:
     assert training_tasks(World(0), 0, 50) != training_tasks(World(0), 1, 50)
 

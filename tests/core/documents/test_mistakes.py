@@ -37,7 +37,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "a share of nothing: `hints.share = 1`": {"hints": {"share": 1}},
     "a text for a number: `stream.library_size = many`": {"stream": {"library_size": "many"}},
     "a switch for a number: `stream.library_size = true`": {"stream": {"library_size": True}},
-    "a choice that is none: `stream.hardness = bear`": {"stream": {"hardness": "bear"}},
+    "a choice that is none: `p2o.hardness = bear`": {
+        "algorithms": "p2o",
+        "p2o": {"hardness": "bear"},
+    },
     "a setting of another method: `stream.beam_width`": {"stream": {"beam_width": 8}},
     "a setting that left: `p2o.search_backend = waves`": {
         "algorithms": "p2o",

@@ -119,7 +119,7 @@ SIGNS = [
     ({}, lambda n: float("nan"), "none has a reward"),
     ({}, lambda n: float(n), "outside success.low = 0 and"),
     ({}, lambda n: 0.5 + n % 2 / 2, "none is hard"),
-    ({"stream": {"hardness": "literal"}}, lambda n: n % 2 / 100, "every one is hard"),
+    ({}, lambda n: n % 2 / 100, "every one is hard"),
 ]
 
 

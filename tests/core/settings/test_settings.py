@@ -46,7 +46,7 @@ def test_a_variable_that_names_no_model_is_not_shown(
 def test_the_default_method_is_the_stream_whose_questions_are_hard_until_solved_bare() -> None:
     settings = Settings()
     assert settings.algorithms == ("stream",)
-    assert (settings.stream.hardness, settings.stream.tau) == ("bare", 0.2)
+    assert (settings.stream.bare_hardness, settings.stream.tau) == (True, 0.2)
 
 
 def test_the_defaults_of_p2o_are_the_papers_values() -> None:

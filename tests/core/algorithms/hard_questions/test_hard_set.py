@@ -67,7 +67,7 @@ def test_it_survives_json() -> None:
 
 def test_partial_credit_is_no_success() -> None:
     """Game of life, always answered wrongly, has a mean of .94."""
-    bare, literal = HardSet(0.2, "bare"), HardSet(0.2, "literal")
+    bare, literal = HardSet(0.2, bare=True), HardSet(0.2)
     for hard in (bare, literal):
         hard.observe(group("life", 0.94, 0.93, 0.95, 0.94))
         hard.observe(group("half", 1.0, 0.3, 1.0, 0.2))
@@ -77,7 +77,7 @@ def test_partial_credit_is_no_success() -> None:
 
 def test_for_rewards_of_0_and_1_share_and_mean_are_the_same() -> None:
     for rewards in ([0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 1], [1], [0], [1, 0]):
-        bare, literal = HardSet(0.2, "bare"), HardSet(0.2, "literal")
+        bare, literal = HardSet(0.2, bare=True), HardSet(0.2)
         for hard in (bare, literal):
             hard.observe(group("a", *rewards))
         assert bare.ids == literal.ids
@@ -88,12 +88,12 @@ def test_for_rewards_of_0_and_1_share_and_mean_are_the_same() -> None:
     [
         (
             lambda n: 0.5,
-            "none is hard: the lowest success of a question is 0.5, and stream.tau = 0.2",
+            "none is hard: the lowest success of a question is 0.5, and p2o.tau = 0.2",
         ),
         (
             lambda n: n / 64,
-            "every one is hard: the highest success of a question is 0.047, below stream.tau = 0.2; "
-            "success is a group's mean deciding reward (stream.hardness is literal), so look at",
+            "every one is hard: the highest success of a question is 0.047, below p2o.tau = 0.2; "
+            "success is a group's mean deciding reward (p2o.hardness is literal), so look at",
         ),
         (lambda n: 0.0, None),  # of this the engine speaks
         (lambda n: float(n % 2), None),
@@ -102,10 +102,9 @@ def test_for_rewards_of_0_and_1_share_and_mean_are_the_same() -> None:
 def test_a_threshold_that_tells_no_questions_apart_is_said_once(
     reward: Callable[[int], float], said: str | None
 ) -> None:
-    settings = Settings(stream={"hardness": "literal"})
     notes: list[str] = []
     context = SimpleNamespace(warn_early=lambda sign, sentence: notes.append(sentence))
-    hard = HardSet.of(settings.stream, context)
+    hard = HardSet.of(Settings().p2o, context)
     for number in range(8):
         hard.observe_all(group(f"{number}-{n}", reward(n), reward(n)) for n in range(4))
     assert len(notes) == (said is not None)

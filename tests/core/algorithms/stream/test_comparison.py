@@ -202,13 +202,13 @@ def test_one_that_leaves_nothing_to_show_is_given_up() -> None:
 
 
 def test_at_first_sight_a_question_counts_as_hard_as_the_run_measures_it() -> None:
-    """With `literal`, partial credit of .5 is not hard."""
+    """With `solved_at` of .5, partial credit of .5 is not hard."""
 
     class Half(Families):
         def trained(self, plan: Any, version: Any) -> list[Rollout]:
             return [Rollout(one, "half", 0.5, policy_version=version) for one in plan]
 
-    engine = engine_with(stream={"hardness": "literal", "first_sight": True, "comparison": 0.3})
+    engine = engine_with(stream={"solved_at": 0.5, "first_sight": True, "comparison": 0.3})
     run(engine, Half(count=32), 2)
     metrics = engine.metrics()
     assert (metrics["coevo/hard_so_far"], metrics["coevo/hard_samples"]) == (0, 0)

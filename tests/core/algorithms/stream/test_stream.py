@@ -69,12 +69,6 @@ def test_a_question_stays_hard_until_it_is_solved_without_a_template() -> None:
     assert engine.metrics()["coevo/hard_samples"] == 16
 
 
-def test_hardness_may_be_the_papers() -> None:
-    engine, policy = engine_with(stream={"hardness": "literal"}), Families()
-    run(engine, policy, 5)
-    assert engine.metrics()["coevo/hard_samples"] < policy.count
-
-
 @pytest.mark.parametrize("hard", [2, 4, 10])
 def test_questions_that_nothing_solves_cost_a_call_each_and_epoch_at_most(hard: int) -> None:
     """Waves of the first version: 2 749 calls in one search for four such questions."""
