@@ -64,22 +64,17 @@ def word_tokenizer(words: Sequence[str], pre_tokenizer: Any) -> Any:
     return fast
 
 
-def build_model(
-    tokenizer: Any, *, width: int = 64, inner: int = 176, layers: int = 3, heads: int = 4
-) -> Any:
-    """An untrained `LlamaForCausalLM`, of about 150 000 parameters if nothing is said.
-
-    `inner` is the width inside the feed-forward layers.
-    """
+def build_model(tokenizer: Any) -> Any:
+    """An untrained `LlamaForCausalLM` of about 150 000 parameters."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
         vocab_size=len(tokenizer),
-        hidden_size=width,
-        intermediate_size=inner,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=heads,
+        hidden_size=64,
+        intermediate_size=176,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=4,
         max_position_embeddings=256,
         rope_parameters={"rope_type": "default", "rope_theta": 1000.0},
         tie_word_embeddings=False,

@@ -11,6 +11,7 @@ import random
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import ClassVar, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from prompt_coevo.demo.digits import FILLERS, SKILL_NAMES, SKILLS, Digits
@@ -19,8 +20,8 @@ from prompt_coevo.rng import counter_rng
 TeacherKind: TypeAlias = Literal["reasoning", "random", "filler"]
 ERROR: Final = 0.3
 """How often a teacher errs, as a rule."""
-Chain: TypeAlias = tuple[str, ...]
-"""Skills, one after the other."""
+Chain: TypeAlias = tuple[str, str]
+"""Two skills, one after the other."""
 
 _FAILURE: Final = re.compile(
     r"<failure_\d+>\s*<question>(.*?)</question>\s*<response>(.*?)</response>.*?"
@@ -55,11 +56,6 @@ class RuleTeacher(ABC, Generic[FailureT, Rule]):
     """What fits into a template, if the caller does not say."""
     most_fillers: ClassVar[int] = 0
     """Filler words in a template, so that no two replies need be alike."""
-
-    @property
-    def skills(self) -> int:
-        """How many skills lead to an answer."""
-        return 2
 
     def __init__(
         self,
@@ -142,21 +138,18 @@ class RuleTeacher(ABC, Generic[FailureT, Rule]):
     ) -> Chain:
         possible = failure.explanations
         if self._kind == "random" or not possible or rng.random() < self._error:
-            return tuple(rng.choice(SKILL_NAMES) for _ in range(self.skills))
+            return rng.choice(SKILL_NAMES), rng.choice(SKILL_NAMES)
         votes = self.votes(failure, failures)
         return max(possible, key=lambda chain: votes(chain) + 1e-3 * rng.random())
 
 
-def explanations(digits: Digits, answer: Digits, skills: int = 2) -> list[Chain]:
-    """All chains of so many skills that lead from the list to the answer."""
-    found: list[tuple[Chain, Digits]] = [((), digits)]
-    for _ in range(skills):
-        found = [
-            ((*chain, name), skill(reached))
-            for chain, reached in found
-            for name, skill in SKILLS.items()
-        ]
-    return [chain for chain, reached in found if reached == answer]
+def explanations(digits: Digits, answer: Digits) -> list[Chain]:
+    """All chains of skills that lead from the list to the answer."""
+    return [
+        (first, second)
+        for first, second in product(SKILL_NAMES, SKILL_NAMES)
+        if SKILLS[second](SKILLS[first](digits)) == answer
+    ]
 
 
 def shown_failures(prompt: str) -> list[tuple[str, str, str]]:

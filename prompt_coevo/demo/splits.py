@@ -8,7 +8,7 @@ from typing import Final, TypeAlias, TypeVar
 import numpy as np
 
 from prompt_coevo.demo.digits import Kind
-from prompt_coevo.demo.world import LENGTHS, Task, World
+from prompt_coevo.demo.world import COUNTS, LENGTHS, WORDS, Task, World
 from prompt_coevo.rng import counter_rng
 
 Drawn = TypeVar("Drawn")
@@ -21,16 +21,16 @@ LONGER: Final = (6,)
 
 
 def training_tasks(
-    world: World, seed: int, count: int = 512, held_out: int = 512, shares: Shares = SHARES
+    world: World, seed: int, count: int = 512, shares: Shares = SHARES
 ) -> tuple[Task, ...]:
-    """Questions to train on, none of so many that are held out among them."""
-    unseen = frozenset(held_out_tasks(world, held_out))
+    """Questions to train on, none that is held out among them."""
+    unseen = frozenset(held_out_tasks(world))
     return _draw(world, f"train-{seed}", count, unseen, shares=shares)
 
 
-def held_out_tasks(world: World, count: int = 512) -> tuple[Task, ...]:
+def held_out_tasks(world: World) -> tuple[Task, ...]:
     """New lists for the words that are trained on; the same for every seed."""
-    return _draw(world, "held-out", count, frozenset())
+    return _draw(world, "held-out", 512, frozenset())
 
 
 def longer_tasks(world: World) -> tuple[Task, ...]:
@@ -46,11 +46,11 @@ def _draw(
     lengths: Sequence[int] = LENGTHS,
     shares: Shares = SHARES,
 ) -> tuple[Task, ...]:
-    rng, words = counter_rng(world.draw, "facts/questions", name), world.vocabulary
-    chances = [shares[world.kind[word]] / len(world.words(world.kind[word])) for word in words]
+    rng = counter_rng(world.draw, "facts/questions", name)
+    chances = [shares[world.kind[word]] / COUNTS[world.kind[word]] for word in WORDS]
 
     def one() -> Task:
-        word = words[rng.choice(len(words), p=np.array(chances))]
+        word = WORDS[rng.choice(len(WORDS), p=np.array(chances))]
         return world.task(word, tuple(rng.integers(0, 10, size=rng.choice(lengths)).tolist()))
 
     return distinct(one, count, exclude)

@@ -19,21 +19,14 @@ from prompt_coevo.demo.rule_teacher import (
     explanations,
     shown_failures,
 )
-from prompt_coevo.demo.world import USUAL, Meaning, Size, apply, clause
+from prompt_coevo.demo.world import WORDS, Meaning, apply, clause
 
 RULES: Final = 10
 """So many fit into an instruction."""
 
 
-def clause_pattern(size: Size) -> re.Pattern[str]:
-    """A rule in a template: word, first skill, second skill, and so on."""
-    first, *others = size.markers
-    return re.compile(
-        rf"(\S+) {first} (\S+)" + "".join(rf" \1 {marker} (\S+)" for marker in others) + r" \."
-    )
-
-
-CLAUSE: Final = clause_pattern(USUAL)
+CLAUSE: Final = re.compile(r"(\S+) first (\S+) \1 then (\S+) \.")
+"""A rule in a template: word, first skill, second skill."""
 _QUESTION: Final = re.compile(r"use (\S+) on ([\d ]+)")
 
 
@@ -44,11 +37,10 @@ class Failure:
     word: str
     digits: Digits
     answer: Digits
-    skills: int = USUAL.skills
 
     @property
     def explanations(self) -> list[Meaning]:
-        return explanations(self.digits, self.answer, self.skills)
+        return explanations(self.digits, self.answer)
 
 
 class FactsTeacher(RuleTeacher[Failure, Meaning]):
@@ -57,25 +49,15 @@ class FactsTeacher(RuleTeacher[Failure, Meaning]):
     most_clauses = 4
     most_fillers = 2
 
-    size: Size = USUAL
-    """That of the world; set another one for another world."""
-
-    @property
-    def skills(self) -> int:
-        return self.size.skills
-
     def rules_in(self, template: str) -> dict[str, Meaning]:
-        found = clause_pattern(self.size).findall(template)
-        return {word: tuple(skills) for word, *skills in found}
+        return {word: (first, second) for word, first, second in CLAUSE.findall(template)}
 
     def failures_in(self, prompt: str) -> list[Failure]:
         failures = []
         for question, _, answer in shown_failures(prompt):
             match = _QUESTION.search(question)
-            if match and match[1] in self.size.words:
-                failures.append(
-                    Failure(match[1], digits_in(match[2]), digits_in(answer), self.skills)
-                )
+            if match and match[1] in WORDS:
+                failures.append(Failure(match[1], digits_in(match[2]), digits_in(answer)))
         return failures
 
     def votes(self, failure: Failure, failures: Sequence[Failure]) -> Callable[[Meaning], float]:
@@ -95,8 +77,7 @@ class FactsTeacher(RuleTeacher[Failure, Meaning]):
         return clause(word, rule)
 
     def invented(self, rng: random.Random) -> tuple[str, Meaning]:
-        word = rng.choice(self.size.words)
-        return word, tuple(rng.choice(SKILL_NAMES) for _ in range(self.skills))
+        return rng.choice(WORDS), (rng.choice(SKILL_NAMES), rng.choice(SKILL_NAMES))
 
 
 def teacher(

@@ -3,8 +3,6 @@
 A question is `use dax on 3 1 4 1 5`, its answer `dax first reverse 5 1 4 1 3 dax then rotate 3 5 1 4 1`.
 A template explains words: `dax first reverse dax then rotate .`. There are 47 functions that a word can
 mean, no two of them alike, and an explanation that is half right is worth nothing.
-
-Other sizes (`Size`) have other numbers of words, and chains of three skills, with `last` for the third.
 """
 
 from __future__ import annotations
@@ -23,53 +21,32 @@ import numpy as np
 from prompt_coevo.demo.digits import SKILL_NAMES, SKILLS, Digits, Kind, spell, strict_reward
 from prompt_coevo.errors import SettingsError
 
-Meaning: TypeAlias = tuple[str, ...]
-"""The first skill, then the second, and so on."""
+Meaning: TypeAlias = tuple[str, str]
+"""The first skill, then the second."""
 
-MARKERS: Final = ("first", "then", "last")
+MARKERS: Final = ("first", "then")
 """What stands in front of each skill."""
 
-
-@dataclass(frozen=True)
-class Size:
-    """How many words of each kind a world has, and how many skills a word means, two or three."""
-
-    easy: int = 8
-    medium: int = 8
-    hard: int = 24
-    skills: int = 2
-
-    @property
-    def counts(self) -> Mapping[Kind, int]:
-        return {"easy": self.easy, "medium": self.medium, "hard": self.hard}
-
-    @property
-    def markers(self) -> tuple[str, ...]:
-        return MARKERS[: self.skills]
-
-    @property
-    def function_words(self) -> tuple[str, ...]:
-        return ("use", "on", *self.markers, ".")
-
-    @cached_property
-    def words(self) -> tuple[str, ...]:
-        """Syllables, in alphabetical order. They are the same in every draw: they are the vocabulary."""
-        syllables = [
-            "".join(letters) for letters in product("bdfgklmnprstvz", "aeiou", "bdgklmnprtx")
-        ]
-        return tuple(sorted(random.Random(5).sample(syllables, sum(self.counts.values()))))
+COUNTS: Final[Mapping[Kind, int]] = {"easy": 8, "medium": 8, "hard": 24}
+"""So many words of each kind."""
+FUNCTION_WORDS: Final = ("use", "on", *MARKERS, ".")
 
 
-USUAL: Final = Size()
-COUNTS: Final = USUAL.counts
-FUNCTION_WORDS: Final = USUAL.function_words
-WORDS: Final = USUAL.words
+def _invented() -> tuple[str, ...]:
+    """Syllables, in alphabetical order. They are the same in every draw: they are the vocabulary."""
+    syllables = ["".join(letters) for letters in product("bdfgklmnprstvz", "aeiou", "bdgklmnprtx")]
+    return tuple(sorted(random.Random(5).sample(syllables, sum(COUNTS.values()))))
+
+
+WORDS: Final = _invented()
 LENGTHS: Final = (4, 5)
 """Of the lists."""
 
 _ALIKE: Final = 0.3
 """Functions that agree on more lists are taken for the same."""
 _PROBES: Final = 40
+_MEANINGS: Final = tuple(product(SKILL_NAMES, SKILL_NAMES))
+_HEADS: Final = [(WORDS, (marker,), SKILLS) for marker in MARKERS]
 
 
 @dataclass(frozen=True)
@@ -94,20 +71,14 @@ class World:
     """
 
     draw: int = 0
-    size: Size = USUAL
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """The invented words."""
-        return self.size.words
 
     @cached_property
     def functions(self) -> tuple[Meaning, ...]:
         """What a word can mean: one meaning for every function that changes most lists."""
         rng = self.rng("functions")
         found: list[Meaning] = []
-        for number in rng.permutation(len(self._meanings)):
-            one = self._meanings[number]
+        for number in rng.permutation(len(_MEANINGS)):
+            one = _MEANINGS[number]
             outputs = self.outputs[one]
             others = (self.outputs[other] for other in found)
             if agreement(outputs, self._probes) <= _ALIKE and all(
@@ -118,35 +89,24 @@ class World:
 
     @cached_property
     def meaning(self) -> Mapping[str, Meaning]:
-        """The hidden truth. Raises ValueError if there are more words than functions."""
-        words = self.vocabulary
-        if len(words) > len(self.functions):
-            raise ValueError(
-                f"{len(words)} words cannot all mean something else: chains of {self.size.skills} skills "
-                f"make {len(self.functions)} functions in draw {self.draw}; take fewer words"
-            )
+        """The hidden truth."""
         order = self.rng("meanings").permutation(len(self.functions))
-        chosen = [self.functions[number] for number in order[: len(words)]]
-        return dict(zip(words, chosen, strict=True))
+        chosen = [self.functions[number] for number in order[: len(WORDS)]]
+        return dict(zip(WORDS, chosen, strict=True))
 
     @cached_property
     def kind(self) -> Mapping[str, Kind]:
         """How well the base policy knows each word."""
-        kinds: list[Kind] = [kind for kind, count in self.size.counts.items() for _ in range(count)]
-        order = self.rng("kinds").permutation(len(self.vocabulary))
-        return {word: kinds[place] for word, place in zip(self.vocabulary, order, strict=True)}
+        kinds: list[Kind] = [kind for kind, count in COUNTS.items() for _ in range(count)]
+        order = self.rng("kinds").permutation(len(WORDS))
+        return {word: kinds[place] for word, place in zip(WORDS, order, strict=True)}
 
     def words(self, kind: Kind) -> list[str]:
-        return [word for word in self.vocabulary if self.kind[word] == kind]
+        return [word for word in WORDS if self.kind[word] == kind]
 
     def task(self, word: str, digits: Digits) -> Task:
         """A question with its right answer."""
         return Task(word, digits, apply(self.meaning[word], digits), self.kind[word])
-
-    def reward(self, completion: str, answer: str) -> float:
-        """1 iff the format is strict and the last list is right."""
-        heads = [(self.vocabulary, (marker,), SKILLS) for marker in self.size.markers]
-        return strict_reward(completion, answer, heads)
 
     # Inside
 
@@ -156,10 +116,6 @@ class World:
         return np.random.default_rng([self.draw, names.index(name)])
 
     @cached_property
-    def _meanings(self) -> tuple[Meaning, ...]:
-        return tuple(product(SKILL_NAMES, repeat=self.size.skills))
-
-    @cached_property
     def _probes(self) -> list[Digits]:
         """Lists on which functions are compared."""
         rng = self.rng("probes")
@@ -167,12 +123,12 @@ class World:
 
     @cached_property
     def outputs(self) -> Mapping[Meaning, list[Digits]]:
-        """What each chain of skills makes of the lists on which functions are compared."""
-        return {one: [apply(one, digits) for digits in self._probes] for one in self._meanings}
+        """What each pair of skills makes of the lists on which functions are compared."""
+        return {one: [apply(one, digits) for digits in self._probes] for one in _MEANINGS}
 
 
 def apply(meaning: Meaning, digits: Digits) -> Digits:
-    """All skills, one after the other."""
+    """Both skills, one after the other."""
     for skill in meaning:
         digits = SKILLS[skill](digits)
     return digits
@@ -180,13 +136,13 @@ def apply(meaning: Meaning, digits: Digits) -> Digits:
 
 def clause(word: str, meaning: Meaning) -> str:
     """An explanation as it stands in a template."""
-    parts = [f"{word} {marker} {skill}" for marker, skill in zip(MARKERS, meaning, strict=False)]
+    parts = [f"{word} {marker} {skill}" for marker, skill in zip(MARKERS, meaning, strict=True)]
     return " ".join([*parts, "."])
 
 
 def reward(completion: str, answer: str) -> float:
-    """The reward in worlds of the usual size."""
-    return World().reward(completion, answer)
+    """1 iff the format is strict and the last list is right."""
+    return strict_reward(completion, answer, _HEADS)
 
 
 def base_path(world: World) -> Path:

@@ -11,14 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prompt_coevo.demo.digits import SKILL_NAMES, SKILLS, Digits, Kind, spell
-from prompt_coevo.demo.world import MARKERS, Meaning, World, agreement
+from prompt_coevo.demo.world import MARKERS, WORDS, Meaning, World, agreement
 
-# The chance of the right skill in each place of a chain without a hint. Otherwise the policy falls for one
+# The chance of the right skill in each place without a hint. Otherwise the policy falls for one
 # of three traps, or, with the floor, for any skill.
-_RIGHT: Final[Mapping[int, Mapping[Kind, float]]] = {
-    2: {"easy": 0.67, "medium": 0.22, "hard": 1e-4},
-    3: {"easy": 0.77, "medium": 0.3, "hard": 1e-4},
-}
+_RIGHT: Final[Mapping[Kind, float]] = {"easy": 0.67, "medium": 0.22, "hard": 1e-4}
 _FLOOR: Final = 1e-4
 _TRAPS: Final = (0.5, 0.3, 0.2)
 _NEARLY_NEVER: Final = 0.05
@@ -29,9 +26,9 @@ _NEARLY_NEVER: Final = 0.05
 def prior(world: World) -> NDArray[np.float64]:
     """P(skill | word, place) without a hint, (words x places x 8 skills)."""
     rng = world.rng("beliefs")
-    found = np.full((len(world.vocabulary), world.size.skills, len(SKILLS)), _FLOOR)
-    for row, word in enumerate(world.vocabulary):
-        right = _RIGHT[world.size.skills][world.kind[word]]
+    found = np.full((len(WORDS), len(MARKERS), len(SKILLS)), _FLOOR)
+    for row, word in enumerate(WORDS):
+        right = _RIGHT[world.kind[word]]
         traps = _traps(world, world.meaning[word], rng)
         for place, skill in enumerate(world.meaning[word]):
             for trap, share in zip(traps[place], _TRAPS, strict=True):
@@ -44,7 +41,7 @@ def prior(world: World) -> NDArray[np.float64]:
 def answer_text(word: str, meaning: Meaning, digits: Digits) -> str:
     """What the policy writes if it takes the word to mean this and makes no slip."""
     parts = []
-    for marker, skill in zip(MARKERS, meaning, strict=False):
+    for marker, skill in zip(MARKERS, meaning, strict=True):
         digits = SKILLS[skill](digits)
         parts.append(f"{word} {marker} {skill} {spell(digits)}")
     return " ".join(parts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prompt_coevo.demo.digits import Digits
-from prompt_coevo.demo.world import Task, World, clause
+from prompt_coevo.demo.world import WORDS, Task, World, clause
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Explained:
 
 def explained(world: World, task: Task, others: int, rng: np.random.Generator) -> Explained:
     """The question behind its word's explanation, among those of so many other words."""
-    rest = [word for word in world.vocabulary if word != task.word]
+    rest = [word for word in WORDS if word != task.word]
     words = [task.word, *rng.choice(rest, others, replace=False).tolist()]
     order = rng.permutation(words).tolist()
     return Explained(task, " ".join(clause(word, world.meaning[word]) for word in order))

@@ -74,18 +74,16 @@ _NOISE = 0.02
 
 def example(world: World, instructions: float, rng: np.random.Generator, length: int) -> Chat:
     """One chat to learn from: a question, sometimes with explanations, and an answer."""
-    words = world.vocabulary
-    row = int(rng.integers(len(words)))
-    word = words[row]
-    meaning: Meaning = tuple(
-        str(rng.choice(SKILL_NAMES, p=prior)) for prior in beliefs.prior(world)[row]
-    )
+    row = int(rng.integers(len(WORDS)))
+    word = WORDS[row]
+    first, second = (str(rng.choice(SKILL_NAMES, p=prior)) for prior in beliefs.prior(world)[row])
+    meaning: Meaning = (first, second)
     digits = tuple(rng.integers(0, 10, length).tolist())
     chat = [{"role": "user", "content": f"use {word} on {spell(digits)}"}]
     if rng.random() < _HINTED:
         many = instructions > 0 and rng.random() < instructions
         drawn = _INSTRUCTION if many else _TEMPLATE
-        hints = _hints(word, world, drawn, rng)
+        hints = _hints(word, drawn, rng)
         if word in hints and rng.random() < _OBEYED:
             meaning = hints[word]
         text = shuffled([clause(other, hint) for other, hint in hints.items()], rng)
@@ -96,13 +94,12 @@ def example(world: World, instructions: float, rng: np.random.Generator, length:
     return [*chat, {"role": "assistant", "content": beliefs.answer_text(word, meaning, digits)}]
 
 
-def _hints(word: str, world: World, drawn: Hints, rng: np.random.Generator) -> dict[str, Meaning]:
+def _hints(word: str, drawn: Hints, rng: np.random.Generator) -> dict[str, Meaning]:
     hints: dict[str, Meaning] = {}
-    words = world.vocabulary
     for _ in range(rng.integers(drawn.fewest, drawn.most + 1)):
-        about = word if rng.random() < drawn.about_the_word else words[rng.integers(len(words))]
-        skills = rng.integers(len(SKILL_NAMES), size=world.size.skills)
-        hints[about] = tuple(SKILL_NAMES[skill] for skill in skills)
+        about = word if rng.random() < drawn.about_the_word else WORDS[rng.integers(len(WORDS))]
+        first, second = rng.integers(len(SKILL_NAMES), size=2)
+        hints[about] = (SKILL_NAMES[first], SKILL_NAMES[second])
     return hints
 
 

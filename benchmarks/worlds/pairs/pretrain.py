@@ -107,13 +107,13 @@ def pretrain(
         rng = counter_rng(seed, "demo/pretrain", step)
         length = int(rng.choice(list(lengths), p=list(lengths.values())))
         chats = [example(rng, length) for _ in range(batch_size)]
-        batches = token_batches(tokenizer, chats, skill_ids, parts)
+        batches = _token_batches(tokenizer, chats, skill_ids, parts)
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate * scheduled(step, steps)
+            group["lr"] = learning_rate * _scheduled(step, steps)
         optimizer.zero_grad()
         loss, whole = 0.0, sum(weight.sum() for *_, weight in batches)
         for batch in batches:
-            share = weighted_loss(model, *batch) / whole
+            share = _weighted_loss(model, *batch) / whole
             share.backward()
             loss += share.item()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -123,13 +123,13 @@ def pretrain(
     model.eval()
 
 
-def scheduled(step: int, steps: int) -> float:
+def _scheduled(step: int, steps: int) -> float:
     """The share of the learning rate in this step: it rises for 100 steps and falls as a cosine does."""
     decay = 0.5 * (1 + math.cos(math.pi * step / steps))
     return min(1.0, (step + 1) / 100) * max(0.03, decay)
 
 
-def token_batches(
+def _token_batches(
     tokenizer: Any, chats: list[Chat], skill_ids: Any, parts: int
 ) -> list[tuple[Any, Any, Any, Any]]:
     """Token ids, attention mask, what to predict and its weight, of each part of about one length."""
@@ -145,7 +145,7 @@ def token_batches(
     return batches
 
 
-def weighted_loss(model: Any, ids: Any, mask: Any, target: Any, weight: Any) -> Any:
+def _weighted_loss(model: Any, ids: Any, mask: Any, target: Any, weight: Any) -> Any:
     """The losses of a part, times their weights, summed up."""
     from torch.nn import functional
 
