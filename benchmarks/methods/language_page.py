@@ -51,6 +51,15 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
     made = [claim for claim in CLAIMS if of_arm(runs, claim.better) and of_arm(runs, claim.worse)]
     return {
         "language": lambda: table(grouped, list(names), names, columns),
+        "readme-language": lambda: table(
+            grouped,
+            ("grpo", "stream"),
+            names,
+            {
+                name: columns[name]
+                for name in ("runs", "not told what to do", "less GRPO's", "asked in full")
+            },
+        ),
         "language-families": lambda: table(by_family, list(names), names, families),
         "language-claims": lambda: claims(grouped, made, names),
         "language-answers": lambda: answers(runs),
