@@ -1,7 +1,7 @@
 """Methods side by side at equal cost: one command for all runs, which goes on where it was.
 
     python benchmarks/methods run TIER [--arms A,B] [--seeds N] [--draws N] [--jobs N] [--json FILE]
-    python benchmarks/methods render            writes docs/results.md and its pictures
+    python benchmarks/methods render [--json FILE]      writes docs/results.md and its pictures
     python benchmarks/methods freeze TIER       writes down the hashes of the settings, before the runs
     python benchmarks/methods replay TIER [--arms A,B]   proves that renamed settings mean the same
 
@@ -63,7 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="runs that the older code made on this machine, with `run --json`; the published ones by "
         "default, whose last digits another processor may not give",
     )
-    commands.add_parser("render", help="write the page")
+    render = commands.add_parser("render", help="write the pages")
+    render.add_argument(
+        "--json", type=Path, help="print a table of these runs of the tier language_model instead"
+    )
     options = parser.parse_args(arguments)
     from store import ResultsError
 
@@ -75,6 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif options.command == "replay":
             arms = options.arms.split(",") if options.arms else None
             _replay(options.tier, arms, options.runs or results_file(options.tier))
+        elif options.json:
+            import language_page
+
+            print(language_page.summary(_store("language_model", options.json).runs))
         else:
             import page
 

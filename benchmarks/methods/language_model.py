@@ -43,10 +43,21 @@ STEP: Final = (
 )
 """What is kept of each step's log."""
 MODEL: Final = os.environ.get("COEVO_MODEL") or str(default_folder())
+PUBLISHED: Final = "7ef915c9bf9d"
+"""Of the weights of the published table's model."""
 QUESTIONS: Final = os.environ.get("COEVO_QUESTIONS")
-TOKENS: Final = int(os.environ.get("COEVO_TOKENS", "256"))
 TEACHER: Final = os.environ.get("COEVO_TEACHER")
-ROLLOUTS: Final = int(os.environ.get("COEVO_ROLLOUTS", BUDGET))
+
+
+def _number(name: str, usual: int) -> int:
+    value = os.environ.get(name) or str(usual)
+    if not value.isdigit() or not int(value):
+        raise ResultsError(f"{name}={value}: a number above 0 is wanted")
+    return int(value)
+
+
+TOKENS: Final = _number("COEVO_TOKENS", 256)
+ROLLOUTS: Final = _number("COEVO_ROLLOUTS", BUDGET)
 
 
 @dataclass(frozen=True)
@@ -82,7 +93,8 @@ def frozen() -> dict[str, Any]:
     common = {
         "budget": ROLLOUTS,
         "points": [POINTS, train.SAMPLES],
-        "trainer": train.trainer_values(job, MOST_TOKENS),
+        # Whether there is a GPU is no setting: it stands with the machine.
+        "trainer": {**train.trainer_values(job, MOST_TOKENS), "use_cpu": True},
         "chat": train.CHAT,
         "questions": [
             [task.question, task.answer]
@@ -92,7 +104,11 @@ def frozen() -> dict[str, Any]:
         ],
     }
     if QUESTIONS:
-        common |= {"tokens": TOKENS, "teacher": TEACHER}
+        common["tokens"] = TOKENS
+    if TEACHER:
+        common["teacher"] = TEACHER
+    if "COEVO_MODEL" in os.environ and _fingerprint() != PUBLISHED:
+        common["model"] = _fingerprint()
     return {
         name: {
             "common": common,
@@ -124,6 +140,8 @@ def check(keys: Sequence[Key]) -> None:
         raise ResultsError(
             f"there is no model in {MODEL}: make it with prompt-coevo smollm2, or set COEVO_MODEL"
         )
+    if os.sep in MODEL and not (Path(MODEL) / "config.json").exists():
+        raise ResultsError(f"COEVO_MODEL={MODEL}: there is no config.json in this folder")
     own = [name for name in dict.fromkeys(arm for _, arm, _, _ in keys) if _asks(ARMS[name])]
     if QUESTIONS and own and not TEACHER:
         raise ResultsError(
@@ -133,8 +151,8 @@ def check(keys: Sequence[Key]) -> None:
 
 
 def _asks(studied: Studied) -> bool:
-    """Whether somebody must be asked who knows the questions."""
-    return studied.spec.coevolves and "model" not in studied.reflection
+    """Whether somebody must be asked who knows the questions; an arm may bring its own teacher."""
+    return studied.spec.coevolves and not studied.reflection
 
 
 def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:

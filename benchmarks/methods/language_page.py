@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import language_model
 import plots
-from store import Run
+from store import ResultsError, Run
 from tables import AREA, Cell, Claim, accuracy, claims, count, less, number, of_arm, table
 
 from prompt_coevo.demo.results import area
@@ -26,12 +27,32 @@ CLAIMS: Final = (
     Claim("stream", "blind"),
     Claim("stream", "grpo-twice"),
 )
+COSTS: Final = {
+    "training": "training",
+    "a search": "outside",
+    "calls": "calls",
+    "CPU seconds": "cpu_seconds",
+}
+"""What a run took, by the names of its columns."""
 _ANSWERS: Final = 2
 """Shown of each family."""
 
 
+def summary(runs: Sequence[Run]) -> str:
+    """Make a table of runs of another model, or with questions from a file, by families."""
+    families = sorted({kind for run in runs for kind, *_ in run["words"].values()})
+    columns: dict[str, Cell] = {"runs": count, **{name: accuracy(name) for name in families}}
+    columns |= {name: number(key) for name, key in COSTS.items()}
+    names = language_model.labels()
+    return table(scored(runs, {name: (name,) for name in families}), list(names), names, columns)
+
+
 def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
     """The tables, by name."""
+    if models := sorted({run["model"] for run in runs} - {language_model.PUBLISHED}):
+        raise ResultsError(
+            f"the published runs are of one model; here are some of {', '.join(models)}"
+        )
     names = language_model.labels()
     grouped, by_family = (
         scored(runs, GROUPS),
@@ -44,8 +65,7 @@ def blocks(runs: Sequence[Run]) -> dict[str, Callable[[], str]]:
         "less GRPO's": less(of_arm(grouped, "grpo")),
         "asked in full": accuracy("plain"),
         "asked in full, less GRPO's": less(of_arm(grouped, "grpo"), "plain"),
-        "calls": number("calls"),
-        "CPU seconds": number("cpu_seconds"),
+        **{name: number(key) for name, key in COSTS.items()},
     }
     families = {name: accuracy(name) for name in HARD + PLAIN}
     made = [claim for claim in CLAIMS if of_arm(runs, claim.better) and of_arm(runs, claim.worse)]
@@ -94,7 +114,7 @@ def answers(runs: Sequence[Run]) -> str:
     lines = ["| question | before | after GRPO | after stream |", "|---|---|---|---|"]
     for family in HARD:
         asked = [name for name, (kind, *_) in stream["words"].items() if kind == family]
-        for name in asked[:: len(asked) // _ANSWERS][:_ANSWERS]:
+        for name in asked[:: max(1, len(asked) // _ANSWERS)][:_ANSWERS]:
             before, after = stream["said"][name]
             cells = (name, before, grpo["said"][name][1], after)
             lines.append(f"| {' | '.join(map(_plain, cells))} |")
@@ -148,7 +168,7 @@ def _lines(
 
 
 def _under_templates(runs: Sequence[Run]) -> list[plots.Line]:
-    """Running means over an epoch of the shares of hard questions that are solved."""
+    """Running means over eleven steps that have them of the shares of hard questions that are solved."""
     lines = []
     titles = {"under a template": "templated", "without": "untemplated"}
     for title, name in titles.items():
@@ -173,5 +193,6 @@ def _smooth(values: Sequence[float], width: int = 11) -> list[float]:
 
 
 def _plain(text: str) -> str:
-    """A model's words as they stand in a cell."""
-    return html.escape(" ".join(text.split()), quote=False).replace("|", "&#124;")
+    """A model's words as they stand in a cell, none of them markup."""
+    escaped = html.escape(" ".join(text.split()), quote=False)
+    return re.sub(r"[|`*_\[\]\\$~]", lambda mark: f"&#{ord(mark[0])};", escaped)

@@ -64,12 +64,14 @@ def demo(
     names = list(dict.fromkeys(part.strip() for part in arms.split(",")))
     chosen = {name: arm(name, UNNAMED_ARMS if real else ARMS) for name in names}
     reflection = _reflection(reflection_lm, api_base)
-    if not real:
-        _check(chosen, reflection)
+    _check(chosen, reflection, real)
     require("trl", "matplotlib", extra="demo", purpose="the demo")
     usual = UNNAMED_BUDGET if real else BUDGET
-    base = _model(model) if real else None
+    at_once = min(seeds * len(chosen), workers or os.cpu_count() or 1)
+    if real and model is None and not workers:
+        at_once = runs_in_memory(at_once)
     folder = new_folder(out, "demo")
+    base = _model(model) if real else None
     # Late: the other commands start without the demo's world and all that it needs.
     from rich.console import Console
 
@@ -95,14 +97,11 @@ def demo(
         for seed in range(seeds)
         for name, spec in chosen.items()
     ]
-    at_once = min(len(jobs), workers or os.cpu_count() or 1)
-    if real:
-        at_once = at_once if workers else runs_in_memory(at_once)
+    said = "evaluation is without any template"
+    if real and model is None:
         minutes = MINUTES * jobs[0].budget / usual * math.ceil(len(jobs) / at_once)
-        said = f"{at_once} at once: about {minutes:.0f} minutes where each has a core of its own."
-    else:
-        said = "evaluation is without any template."
-    console.print(f"{len(jobs)} runs of {jobs[0].budget} rollouts on CPU; {said}")
+        said += f"; {at_once} at once, about {minutes:.0f} minutes where each has a core of its own"
+    console.print(f"{len(jobs)} runs of {jobs[0].budget} rollouts on CPU; {said}.")
     module = "prompt_coevo.demo.unnamed.train" if real else "prompt_coevo.demo.train"
     results = run_all(jobs, at_once, console, module)
     exhibit = UNNAMED if real else FACTS
@@ -116,13 +115,16 @@ def demo(
         console.print(f"Journal: {journal}{more}", soft_wrap=True)
 
 
-def _check(chosen: Mapping[str, Arm], reflection: Mapping[str, str] | None) -> None:
+def _check(chosen: Mapping[str, Arm], reflection: Mapping[str, str] | None, real: bool) -> None:
     """Make the settings of every arm once, so that a bad option shows at once."""
     from prompt_coevo.demo.job import settings_of
     from prompt_coevo.demo.world import World
+    from prompt_coevo.settings import Settings
 
     for spec in chosen.values():
-        if spec.coevolves:
+        if spec.values is not None and real:
+            Settings(reflection=reflection or {"function": str}, **spec.values)
+        elif spec.coevolves:
             settings_of(spec, World(), 0, reflection)
 
 
@@ -141,5 +143,9 @@ def _model(folder: Path | None) -> Path:
 
 def _reflection(model: str | None, api_base: str | None) -> dict[str, str] | None:
     """The settings of a model in the teacher's place; None leaves it there."""
+    if model is not None and not model.strip():
+        raise SettingsError(
+            "--reflection-lm is empty; give the name of a litellm model, or leave it out"
+        )
     given = {"model": model, "api_base": api_base}
     return {name: value for name, value in given.items() if value is not None} or None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -33,6 +33,8 @@ class Exhibit:
     """By its title, the kinds whose mean at the end it shows. The first one has a column for its area."""
     panels: Mapping[str, tuple[str, ...]]
     points: int
+    further: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Columns of a second table."""
 
     def cells(self, results: Sequence[ArmResult]) -> dict[str, tuple[_Value, int]]:
         """What each column shows of a run, and with how many digits."""
@@ -70,8 +72,23 @@ def print_table(results: Sequence[ArmResult], console: Console, exhibit: Exhibit
     """Mean and standard deviation per arm."""
     seeds = len({result.seed for result in results})
     table = Table(title=f"{exhibit.title} ({seeds} seed{'s' * (seeds != 1)})", box=box.SIMPLE_HEAD)
+    _fill(table, exhibit.cells(results), results, exhibit, console)
+    if exhibit.further:
+        further = {
+            title: (lambda run, kinds=kinds: run.curve(*kinds)[-1], 2)
+            for title, kinds in exhibit.further.items()
+        }
+        _fill(Table(box=box.SIMPLE_HEAD), further, results, exhibit, console)
+
+
+def _fill(
+    table: Table,
+    columns: Mapping[str, tuple[_Value, int]],
+    results: Sequence[ArmResult],
+    exhibit: Exhibit,
+    console: Console,
+) -> None:
     table.add_column("", no_wrap=True)
-    columns = exhibit.cells(results)
     for title in columns:
         table.add_column(title, justify="right")
     for name, runs in _by_arm(results).items():

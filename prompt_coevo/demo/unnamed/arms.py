@@ -25,7 +25,8 @@ MEMORY: Final = 5_500_000_000
 ARMS: Final[Mapping[str, Arm]] = {
     "grpo": Arm("GRPO"),
     "stream": Arm("stream", {}),
-    "p2o": Arm("P2O", {"algorithms": ["p2o"]}),
+    # Scaled as in the demo's other world: a search may cost four tenths of an epoch.
+    "p2o": Arm("P2O", {"preset": "demo-p2o", "p2o": {"search_budget": 280, "dev_size": 16}}),
 }
 
 

@@ -11,11 +11,8 @@ from prompt_coevo.demo.unnamed.tasks import HARD, PLAIN
 UNNAMED: Final = Exhibit(
     ARMS,
     "Held-out questions, sampled without any template",
-    {
-        "not told\nwhat to do": HARD,
-        "asked\nin full": PLAIN,
-        **{name.split()[0]: (name,) for name in HARD},
-    },
+    {"not told\nwhat to do": HARD, "asked\nin full": PLAIN},
     {"not told what to do": HARD, "asked in full": PLAIN},
     POINTS,
+    {name: (name,) for name in HARD},
 )

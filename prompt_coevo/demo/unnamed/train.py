@@ -136,8 +136,16 @@ def settings_of(job: Job, calls: Counter[str]) -> Settings | None:
 
 
 def build_trainer(job: Job, questions: Questions) -> Any:
-    """Make TRL's GRPOTrainer, the same for every arm; on a GPU where there is one."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(job.base, padding_side="left")
+    """Make TRL's GRPOTrainer, the same for every arm; on a GPU where there is one.
+
+    Raises SettingsError for a model that cannot be loaded or has no chat template.
+    """
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(job.base, padding_side="left")
+        model = transformers.AutoModelForCausalLM.from_pretrained(job.base, dtype=torch.float32)
+    except Exception as error:  # of transformers, safetensors, tokenizers, a hub
+        said = " ".join(str(error).split())[:300]
+        raise SettingsError(f"transformers cannot load a model from {job.base}: {said}") from None
     if not tokenizer.chat_template:
         raise SettingsError(
             f"the tokenizer in {job.base} has no chat template: give an instruction-tuned model"
@@ -152,7 +160,7 @@ def build_trainer(job: Job, questions: Questions) -> Any:
 
     values = trainer_values(job, questions.most_tokens)
     trainer = trl.GRPOTrainer(
-        model=transformers.AutoModelForCausalLM.from_pretrained(job.base, dtype=torch.float32),
+        model=model,
         reward_funcs=graded,
         args=trl.GRPOConfig(**values),
         train_dataset=datasets.Dataset.from_list(rows),
@@ -216,7 +224,10 @@ def sample(
             **batch,
             do_sample=True,
             temperature=TEMPERATURE,
+            # As TRL samples: its own values stand above those that a model brings along.
             top_k=0,
+            top_p=1.0,
+            repetition_penalty=1.0,
             max_new_tokens=most_tokens,
             num_return_sequences=count,
         )

@@ -1,0 +1,176 @@
+"""The language model's tier of the benchmark of methods: questions, hashes, runs and tables, with a policy so
+small that it learns nothing."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from prompt_coevo.demo.world import World, base_path
+
+METHODS = Path(__file__).parents[2] / "benchmarks" / "methods"
+Load = Callable[..., ModuleType]
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Load:
+    """The tier as it is with these variables of the environment."""
+    monkeypatch.syspath_prepend(str(METHODS))
+
+    def loaded(**variables: str) -> ModuleType:
+        for name in ("COEVO_MODEL", "COEVO_QUESTIONS", "COEVO_TEACHER", "COEVO_ROLLOUTS"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        return importlib.reload(importlib.import_module("language_model"))
+
+    return loaded
+
+
+def hashes(tier: ModuleType) -> dict[str, str]:
+    from store import digest
+
+    return {name: digest(values) for name, values in tier.frozen().items()}
+
+
+def lines(folder: Path, *rows: object) -> Path:
+    file = folder / "questions.jsonl"
+    file.write_text("\n".join(json.dumps(row) for row in rows), "utf-8")
+    return file
+
+
+SUMS = [{"question": f"What is {n} + 1?", "answer": f"It is\n#### {n + 1}"} for n in range(8)]
+
+
+def test_what_is_frozen_is_what_runs(load: Load) -> None:
+    frozen = json.loads((METHODS / "frozen.json").read_text("utf-8"))["language_model"]
+    assert hashes(load()) == frozen
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("COEVO_TEACHER", "openai/other"), ("COEVO_ROLLOUTS", "64"), ("COEVO_MODEL", "a/b")],
+)
+def test_every_variable_is_in_the_hash_of_each_arm(load: Load, name: str, value: str) -> None:
+    usual, other = hashes(load()), hashes(load(**{name: value}))
+    assert not set(usual.values()) & set(other.values())
+
+
+def test_a_gpu_is_no_setting(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = hashes(load())
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert hashes(load()) == usual
+
+
+def test_questions_of_a_file_are_trained_on_or_held_out(load: Load, tmp_path: Path) -> None:
+    asked = load(COEVO_QUESTIONS=str(lines(tmp_path, *SUMS))).questions(0)
+    assert (len(asked.training), len(asked.held_out)) == (6, 2)
+    assert {task.question for task in (*asked.training, *asked.held_out)} == {
+        row["question"] for row in SUMS
+    }
+    assert asked.reward("so it is $\\boxed{7}$", "7") == 1
+    assert asked.reward("1,234 apples", "1234") == 1
+    assert asked.reward("it is 8", "7") == asked.reward("", "7") == asked.reward("\ud800", "7") == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([*SUMS, {"question": "What?"}], r"line 9: not a JSON object with question and answer"),
+        ([*SUMS, 7], r"line 9: not a JSON object"),
+        ([*SUMS, SUMS[0]], "a question stands there twice"),
+        (
+            [*SUMS, {"question": "?", "answer": "twelve ####"}],
+            "question 9: math-verify reads no answer",
+        ),
+        (SUMS[:3], "has 3 questions; four is the least"),
+    ],
+)
+def test_a_file_that_is_no_such_file_is_refused(
+    load: Load, tmp_path: Path, rows: list[Any], said: str
+) -> None:
+    from store import ResultsError
+
+    with pytest.raises(ResultsError, match=said):
+        load(COEVO_QUESTIONS=str(lines(tmp_path, *rows))).questions(0)
+
+
+def test_what_cannot_run_is_said_before(load: Load, tmp_path: Path) -> None:
+    from store import ResultsError
+
+    asked = load(COEVO_QUESTIONS=str(lines(tmp_path, *SUMS)), COEVO_MODEL="a-model")
+    asked.check(asked.plan(["grpo"], 1, None))
+    with pytest.raises(
+        ResultsError, match=r"stream: the built-in teachers know nothing of the quest"
+    ):
+        asked.check(asked.plan(["grpo", "stream"], 1, None))
+    nowhere = load(COEVO_MODEL=str(tmp_path / "nowhere"))
+    with pytest.raises(ResultsError, match=r"nowhere: there is no config\.json in this folder"):
+        nowhere.check(nowhere.plan(["grpo"], 1, None))
+    with pytest.raises(ResultsError, match="COEVO_ROLLOUTS=many: a number above 0 is wanted"):
+        load(COEVO_ROLLOUTS="many")
+    load()
+
+
+@pytest.fixture
+def made(load: Load, tmp_path: Path) -> tuple[ModuleType, list[dict[str, Any]]]:
+    """Two runs of two steps."""
+    shutil.copytree(base_path(World()), tmp_path / "model")
+    tier = load(COEVO_MODEL=str(tmp_path / "model"), COEVO_ROLLOUTS="64")
+    return tier, [
+        json.loads(json.dumps(tier.run("unnamed", arm, 0, 0))) for arm in ("grpo", "stream")
+    ]
+
+
+def test_runs_and_what_is_made_of_them(
+    made: tuple[ModuleType, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    from store import ResultsError
+
+    tier, runs = made
+    page = importlib.reload(importlib.import_module("language_page"))
+    for run in runs:
+        assert (run["spent"], run["training"], run["budget"]) == ([0, 32, 64], 64, 64)
+        assert len(run["words"]) == 100
+        assert len(run["steps"]) == 2
+    with pytest.raises(ResultsError, match="the published runs are of one model"):
+        page.blocks(runs)
+    assert "| stream | 1 |" in page.summary(runs)
+    published = [{**run, "model": tier.PUBLISHED} for run in runs]
+    for kept in (published, published[:1], published[1:], []):
+        for block in page.blocks(kept).values():
+            assert " nan" not in block()
+        page.draw(kept, tmp_path)
+    assert (tmp_path / "language.svg").is_file()
+
+
+def test_a_models_words_are_no_markup(load: Load) -> None:
+    load()
+    page = importlib.import_module("language_page")
+    assert page._plain("<b>|`*_[x](u)\n$1") == (
+        "&lt;b&gt;&#124;&#96;&#42;&#95;&#91;x&#93;(u) &#36;1"
+    )
+
+
+def test_a_run_with_questions_from_a_file_has_a_table(load: Load, tmp_path: Path) -> None:
+    shutil.copytree(base_path(World()), tmp_path / "model")
+    tier = load(
+        COEVO_MODEL=str(tmp_path / "model"),
+        COEVO_QUESTIONS=str(lines(tmp_path, *SUMS)),
+        COEVO_TOKENS="4",
+        COEVO_ROLLOUTS="64",
+    )
+    run = json.loads(json.dumps(tier.run("unnamed", "grpo", 0, 0)))
+    page = importlib.reload(importlib.import_module("language_page"))
+    shown = page.summary([run])
+    assert "| | runs | questions | training |" in shown
+    assert not any(math.isnan(at) for at in run["curve"]["questions"])
+    load()
