@@ -59,6 +59,10 @@ def demo(
         raise SettingsError("--quick and --budget contradict each other; give one of them")
     if model is not None and not real:
         raise SettingsError("--model has no effect without --real; give both")
+    if model is not None and not (model / "config.json").is_file():
+        raise SettingsError(
+            f"--model {model}: there is no config.json in it; give a model's folder"
+        )
     if api_base is not None and reflection_lm is None:
         raise SettingsError("--api-base needs --reflection-lm: the model that is served there")
     names = list(dict.fromkeys(part.strip() for part in arms.split(",")))
@@ -71,7 +75,7 @@ def demo(
     if real and model is None and not workers:
         at_once = runs_in_memory(at_once)
     folder = new_folder(out, "demo")
-    base = _model(model) if real else None
+    base = model or (_made() if real else None)
     # Late: the other commands start without the demo's world and all that it needs.
     from rich.console import Console
 
@@ -128,17 +132,11 @@ def _check(chosen: Mapping[str, Arm], reflection: Mapping[str, str] | None, real
             settings_of(spec, World(), 0, reflection)
 
 
-def _model(folder: Path | None) -> Path:
-    """Find the model's folder, and make that of SmolLM2 if no other is given."""
-    if folder is None:
-        from prompt_coevo.demo.smollm2 import smollm2_folder
+def _made() -> Path:
+    """Find the folder of SmolLM2, or make it."""
+    from prompt_coevo.demo.smollm2 import smollm2_folder
 
-        return smollm2_folder()
-    if not (folder / "config.json").is_file():
-        raise SettingsError(
-            f"--model {folder}: there is no config.json in it; give a model's folder"
-        )
-    return folder
+    return smollm2_folder()
 
 
 def _reflection(model: str | None, api_base: str | None) -> dict[str, str] | None:

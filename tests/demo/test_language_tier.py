@@ -1,5 +1,4 @@
-"""The language model's tier of the benchmark of methods: questions, hashes, runs and tables, with a policy so
-small that it learns nothing."""
+"""The language model's tier of the benchmark of methods, with a policy so small that it learns nothing."""
 
 from __future__ import annotations
 
