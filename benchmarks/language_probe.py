@@ -21,7 +21,8 @@ import transformers
 from prompt_coevo.demo.trainer import quieten
 from prompt_coevo.demo.unnamed.families import FAMILIES, Family
 from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, reward
-from prompt_coevo.demo.unnamed.train import CHAT, chat, sample
+from prompt_coevo.demo.unnamed.train import chat, sample
+from prompt_coevo.demo.unnamed.values import CHAT
 
 
 def _family(label: str, pairs: str, *right: str, rivals: str = "") -> Family:

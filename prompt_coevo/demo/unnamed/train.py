@@ -16,25 +16,15 @@ from prompt_coevo.demo.evaluate import undisturbed
 from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.results import ArmResult, Report, Share, WordScore
 from prompt_coevo.demo.trainer import quieten
-from prompt_coevo.demo.unnamed.arms import GROUP_SIZE, POINTS, ROLLOUTS_PER_STEP
+from prompt_coevo.demo.unnamed.arms import POINTS, ROLLOUTS_PER_STEP
 from prompt_coevo.demo.unnamed.tasks import Questions
 from prompt_coevo.demo.unnamed.teachers import TeacherName, teacher
+from prompt_coevo.demo.unnamed.values import CHAT, SAMPLES, TEMPERATURE, trainer_values
 from prompt_coevo.demo.watch import counting, run
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import Settings
 
-TEMPERATURE: Final = 0.7
-"""At 1.0 a model of this size rambles."""
-LEARNING_RATE: Final = 2e-5
-SAMPLES: Final = 2
-"""Of every held-out question at every point."""
 _ROWS_AT_ONCE: Final = 128
-
-CHAT: Final = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
-    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
-"""SmolLM2's own chat template without the system message that it adds, twice as long as a question."""
 
 
 class HeldOut:
@@ -162,37 +152,12 @@ def build_trainer(job: Job, questions: Questions) -> Any:
     trainer = trl.GRPOTrainer(
         model=model,
         reward_funcs=graded,
-        args=trl.GRPOConfig(**values),
+        args=trl.GRPOConfig(**values, use_cpu=not torch.cuda.is_available()),
         train_dataset=datasets.Dataset.from_list(rows),
         processing_class=tokenizer,
     )
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer
-
-
-def trainer_values(job: Job, most_tokens: int) -> dict[str, Any]:
-    """What all trainers have in common, by the names of TRL's configurations."""
-    return {
-        "output_dir": str(job.out),
-        "seed": job.seed,
-        "max_steps": job.budget // ROLLOUTS_PER_STEP,
-        "per_device_train_batch_size": ROLLOUTS_PER_STEP,
-        "num_generations": GROUP_SIZE,
-        "max_completion_length": most_tokens,
-        "temperature": TEMPERATURE,
-        "learning_rate": LEARNING_RATE,
-        "lr_scheduler_type": "constant_with_warmup",
-        "warmup_steps": 3,
-        "adam_beta2": 0.99,
-        "beta": 0.0,
-        "gradient_checkpointing": False,
-        "use_cpu": not torch.cuda.is_available(),
-        "bf16": True,  # products in bfloat16, weights in float32
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "logging_steps": 1,
-    }
 
 
 def chat(question: str, instruction: str | None = None) -> list[dict[str, str]]:

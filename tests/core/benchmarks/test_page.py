@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import balanced
+import language_model
 import page
 import pytest
 import tabular
@@ -15,7 +16,12 @@ import transformer
 from store import ResultsError, Store, digest
 
 ROOT = Path(__file__).parents[3]
-TIERS = {"tabular": tabular, "transformer": transformer, "balanced": balanced}
+TIERS = {
+    "tabular": tabular,
+    "transformer": transformer,
+    "balanced": balanced,
+    "language_model": language_model,
+}
 FILES = {**{name: (name, name) for name in TIERS}, "search": ("transformer_search", "transformer")}
 """By the name of a store: its file and its tier."""
 
