@@ -21,8 +21,7 @@ import transformers
 from prompt_coevo.demo.trainer import quieten
 from prompt_coevo.demo.unnamed.families import FAMILIES, Family
 from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, reward
-from prompt_coevo.demo.unnamed.train import chat, sample
-from prompt_coevo.demo.unnamed.values import CHAT
+from prompt_coevo.demo.unnamed.train import chat, load_tokenizer, sample
 
 
 def _family(label: str, pairs: str, *right: str, rivals: str = "") -> Family:
@@ -157,8 +156,7 @@ def main() -> None:
     options = parser.parse_args()
     quieten()
     torch.manual_seed(0)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(options.model, padding_side="left")
-    tokenizer.chat_template = CHAT
+    tokenizer = load_tokenizer(options.model)
     model = transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype=torch.bfloat16)
     rows = []
     with torch.no_grad():

@@ -97,9 +97,8 @@ def frozen() -> dict[str, Any]:
         "chat": CHAT,
         "questions": [
             [task.question, task.answer]
-            for draw in DRAWS
-            for part in (questions(draw).training, questions(draw).held_out)
-            for task in part
+            for one in map(questions, DRAWS)
+            for task in (*one.training, *one.held_out)
         ],
     }
     if QUESTIONS:
@@ -163,16 +162,16 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     studied = ARMS[arm]
     asked = {"model": TEACHER} if TEACHER and _asks(studied) else studied.reflection
+    asked_of = questions(draw)
     budget, log = int(ROLLOUTS * studied.budgets), list[dict[str, float]]()
     with tempfile.TemporaryDirectory() as folder:
         job = Job(arm, studied.spec, seed, Path(folder), draw, Path(MODEL), budget, asked)
-        result = train(job, lambda spent, hard: None, log.append, questions(draw))
+        result = train(job, lambda spent, hard: None, log.append, asked_of)
     steps = [{name: round(one[name], 4) for name in STEP if name in one} for one in log]
     kinds = dict.fromkeys(score.kind for score in result.words.values())
     curves = {kind: result.curve(kind) for kind in kinds}
     curves["hard"] = [
-        statistics.fmean(at)
-        for at in zip(*(curves[name] for name in questions(draw).hard), strict=True)
+        statistics.fmean(at) for at in zip(*(curves[name] for name in asked_of.hard), strict=True)
     ]
     return {
         "world": world,

@@ -40,25 +40,39 @@ def rewards(
 
     `grade` is the world's reward, of a completion and the right answer.
     """
-    found: list[float] = []
-    for first in range(0, len(tasks), _ROWS_AT_ONCE):
-        part = tasks[first : first + _ROWS_AT_ONCE]
+    texts = completions(
+        model,
+        tokenizer,
+        [chat(task, instruction) for task in tasks],
+        _ROWS_AT_ONCE,
+        do_sample=temperature > 0,
+        temperature=temperature or None,
+        max_new_tokens=max_completion,
+    )
+    pairs = zip(texts, tasks, strict=True)
+    return np.array([grade(text, spell(task.answer)) for text, task in pairs])
+
+
+def completions(
+    model: Any,
+    tokenizer: Any,
+    chats: Sequence[list[dict[str, str]]],
+    at_once: int,
+    **generation: Any,
+) -> Iterator[str]:
+    """Generate for so many conversations at once, and yield the completions in their order.
+
+    `generation` is for `generate` of transformers; `num_return_sequences` of one follow each other.
+    """
+    for first in range(0, len(chats), at_once):
         batch = tokenizer.apply_chat_template(
-            [chat(task, instruction) for task in part],
+            list(chats[first : first + at_once]),
             add_generation_prompt=True,
             tokenize=True,
             return_dict=True,
             return_tensors="pt",
             padding=True,
         ).to(model.device)
-        output = model.generate(
-            **batch,
-            do_sample=temperature > 0,
-            temperature=temperature or None,
-            max_new_tokens=max_completion,
-        )
-        completions = tokenizer.batch_decode(
-            output[:, batch["input_ids"].shape[1] :], skip_special_tokens=True
-        )
-        found += [grade(text, spell(t.answer)) for text, t in zip(completions, part, strict=True)]
-    return np.array(found)
+        output = model.generate(**batch, **generation)
+        new = output[:, batch["input_ids"].shape[1] :]
+        yield from tokenizer.batch_decode(new, skip_special_tokens=True)

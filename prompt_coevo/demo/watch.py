@@ -31,10 +31,10 @@ class Examination(Protocol):
         """Count right answers, by what `words` has a score for."""
 
     def accuracy(self, right: Mapping[str, int], kind: str) -> float:
-        """The accuracy on a kind of questions."""
+        """Average over a kind of questions."""
 
     def words(self, right: Sequence[Mapping[str, int]]) -> dict[str, WordScore]:
-        """The scores of all points."""
+        """Collect the scores of all points."""
 
     def last(self, model: Any, tokenizer: Any, instruction: str | None) -> dict[str, Share]:
         """Score what is scored at the end alone."""

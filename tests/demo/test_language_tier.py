@@ -63,6 +63,22 @@ def test_every_variable_is_in_the_hash_of_each_arm(load: Load, name: str, value:
     assert not set(usual.values()) & set(other.values())
 
 
+def test_questions_and_tokens_are_in_the_hash(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = str(lines(tmp_path, *SUMS))
+    usual = hashes(load())
+    asked = hashes(load(COEVO_QUESTIONS=file))
+    monkeypatch.setenv("COEVO_TOKENS", "9")
+    longer = hashes(load(COEVO_QUESTIONS=file))
+    monkeypatch.delenv("COEVO_TOKENS")
+    lines(tmp_path, *SUMS[1:])
+    changed = hashes(load(COEVO_QUESTIONS=file))
+    seen = [set(one.values()) for one in (usual, asked, longer, changed)]
+    assert len(set.union(*seen)) == sum(map(len, seen))
+    load()
+
+
 def test_a_gpu_is_no_setting(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = hashes(load())
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)

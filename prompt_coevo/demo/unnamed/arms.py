@@ -31,7 +31,7 @@ ARMS: Final[Mapping[str, Arm]] = {
 
 
 def runs_in_memory(most: int) -> int:
-    """How many runs fit into the memory that is free, `most` at most.
+    """Count the runs that fit into the memory that is free, `most` at most.
 
     Raises SettingsError where not one does.
     """

@@ -12,7 +12,7 @@ import torch
 import transformers
 import trl
 
-from prompt_coevo.demo.evaluate import undisturbed
+from prompt_coevo.demo.evaluate import completions, undisturbed
 from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.results import ArmResult, Report, Share, WordScore
 from prompt_coevo.demo.trainer import quieten
@@ -23,6 +23,7 @@ from prompt_coevo.demo.unnamed.values import CHAT, SAMPLES, TEMPERATURE, trainer
 from prompt_coevo.demo.watch import counting, run
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import Settings
+from prompt_coevo.visible import in_a_line
 
 _ROWS_AT_ONCE: Final = 128
 
@@ -53,13 +54,13 @@ class HeldOut:
         return sum(self._questions.reward(text, answer) >= 1 for text in texts)
 
     def accuracy(self, right: Mapping[str, int], kind: str) -> float:
-        """The mean over questions of a family; "hard" is all that are meant to be."""
+        """Average over the questions of a family; "hard" is all that are meant to be."""
         families = self._questions.hard if kind == "hard" else (kind,)
         found = [right[name] for name, task in self._tasks.items() if task.family in families]
         return sum(found) / SAMPLES / len(found)
 
     def words(self, right: Sequence[Mapping[str, int]]) -> dict[str, WordScore]:
-        """The scores of all points, by question."""
+        """Collect the scores of all points, by question."""
         return {
             name: WordScore(task.family, SAMPLES, tuple(one[name] for one in right))
             for name, task in sorted(self._tasks.items())
@@ -131,17 +132,15 @@ def build_trainer(job: Job, questions: Questions) -> Any:
     Raises SettingsError for a model that cannot be loaded or has no chat template.
     """
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(job.base, padding_side="left")
+        tokenizer = load_tokenizer(job.base)
         model = transformers.AutoModelForCausalLM.from_pretrained(job.base, dtype=torch.float32)
     except Exception as error:  # of transformers, safetensors, tokenizers, a hub
-        said = " ".join(str(error).split())[:300]
+        said = in_a_line(error, 300)
         raise SettingsError(f"transformers cannot load a model from {job.base}: {said}") from None
     if not tokenizer.chat_template:
         raise SettingsError(
             f"the tokenizer in {job.base} has no chat template: give an instruction-tuned model"
         )
-    if "named SmolLM" in tokenizer.chat_template:
-        tokenizer.chat_template = CHAT
     rows = [{"prompt": chat(task.question), "answer": task.answer} for task in questions.training]
 
     def graded(completions: Sequence[Any], answer: Sequence[str], **_: Any) -> list[float]:
@@ -160,6 +159,14 @@ def build_trainer(job: Job, questions: Questions) -> Any:
     return trainer
 
 
+def load_tokenizer(model: object) -> Any:
+    """Load the tokenizer of a model by its folder or name; SmolLM2's gets the layout `CHAT`."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model, padding_side="left")
+    if "named SmolLM" in (tokenizer.chat_template or ""):
+        tokenizer.chat_template = CHAT
+    return tokenizer
+
+
 def chat(question: str, instruction: str | None = None) -> list[dict[str, str]]:
     """Write a conversation that asks the question, after the instruction if there is one."""
     system = [{"role": "system", "content": instruction}] if instruction else []
@@ -174,29 +181,18 @@ def sample(
     most_tokens: int,
 ) -> list[list[str]]:
     """Sample `count` completions of each conversation, as training does."""
-    found: list[list[str]] = []
-    at_once = max(1, _ROWS_AT_ONCE // count)
-    for first in range(0, len(chats), at_once):
-        batch = tokenizer.apply_chat_template(
-            list(chats[first : first + at_once]),
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=True,
-            return_tensors="pt",
-            padding=True,
-        ).to(model.device)
-        output = model.generate(
-            **batch,
-            do_sample=True,
-            temperature=TEMPERATURE,
-            # As TRL samples: its own values stand above those that a model brings along.
-            top_k=0,
-            top_p=1.0,
-            repetition_penalty=1.0,
-            max_new_tokens=most_tokens,
-            num_return_sequences=count,
-        )
-        new = output[:, batch["input_ids"].shape[1] :]
-        texts = tokenizer.batch_decode(new, skip_special_tokens=True)
-        found += [texts[row : row + count] for row in range(0, len(texts), count)]
-    return found
+    texts = completions(
+        model,
+        tokenizer,
+        chats,
+        max(1, _ROWS_AT_ONCE // count),
+        do_sample=True,
+        temperature=TEMPERATURE,
+        # As TRL samples: its own values stand above those that a model brings along.
+        top_k=0,
+        top_p=1.0,
+        repetition_penalty=1.0,
+        max_new_tokens=most_tokens,
+        num_return_sequences=count,
+    )
+    return [list(of_one) for of_one in zip(*[iter(texts)] * count, strict=True)]

@@ -21,7 +21,7 @@ CHAT: Final = (
 
 
 def trainer_values(job: Job, most_tokens: int) -> dict[str, Any]:
-    """What all trainers have in common, by TRL's names; not whether there is a GPU."""
+    """Collect what all trainers have in common, by TRL's names; not whether there is a GPU."""
     return {
         "output_dir": str(job.out),
         "seed": job.seed,
