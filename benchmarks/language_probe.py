@@ -24,10 +24,10 @@ from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, reward
 from prompt_coevo.demo.unnamed.train import chat, load_tokenizer, sample
 
 
-def _family(label: str, pairs: str, *right: str, rivals: str = "") -> Family:
+def _family(label: str, pairs: str, *right: str) -> Family:
     answers = dict(pair.rsplit(" ", 1) for pair in pairs.split("|"))
     first, second = right
-    return Family(label.lower(), label, answers, (first, second), rivals=frozenset(rivals.split()))
+    return Family(label.lower(), label, answers, (first, second))
 
 
 FURTHER: Final = (
@@ -42,7 +42,6 @@ FURTHER: Final = (
         "Peru America|Norway Europe|Japan Asia|Egypt Africa|Poland Europe|Kenya Africa|India Asia",
         "On which continent is this nation?",
         "Name the continent of this nation.",
-        rivals="America Europe Asia Africa",
     ),
     _family(
         "City",
@@ -55,7 +54,6 @@ FURTHER: Final = (
         "eagle bird|dog mammal|shark fish|sparrow bird|cow mammal|salmon fish|owl bird|horse mammal",
         "Is this animal a mammal, a bird or a fish?",
         "Say whether it is a mammal, a bird or a fish.",
-        rivals="bird mammal fish",
     ),
     _family(
         "English",
@@ -76,10 +74,11 @@ FURTHER: Final = (
         "Write the comparative form of this adjective.",
     ),
     _family(
-        "Element",
-        "gold Au|silver Ag|iron Fe|carbon C|sodium Na|copper Cu|nitrogen N|oxygen O|hydrogen H",
-        "What is the chemical symbol of this element?",
-        "Write the symbol of this element.",
+        "Land",
+        "Brazil Portuguese|Germany German|France French|Japan Japanese|Mexico Spanish|Russia Russian|"
+        "Greece Greek|Poland Polish|Sweden Swedish",
+        "Which language is spoken in this land?",
+        "Name the language of this land.",
     ),
     _family(
         "Male",

@@ -32,8 +32,9 @@ from prompt_coevo.demo.unnamed.values import CHAT, SAMPLES, trainer_values
 
 WORLD: Final = "unnamed"
 HEADLINE: Final = ("grpo", "stream", "p2o")
-SEEDS: Final = tuple(range(5))
-DRAWS: Final = (0,)
+SEEDS: Final = tuple(range(3))
+DRAWS: Final = (0, 1)
+"""Splits of the questions."""
 STEP: Final = (
     "reward",
     "coevo/templated_fraction",
@@ -124,12 +125,13 @@ def questions(draw: int) -> Questions:
 
 
 def plan(arms: Sequence[str], seeds: int | None, draws: int | None) -> list[Key]:
-    """The runs of the published table, a seed of every arm after the other; or so many seeds of each."""
+    """The runs of the published table, a seed of every arm after the other: the main arms in both splits,
+    the others in the first; or so many seeds and splits of each."""
     keys: list[Key] = []
     for name in arms:
-        count = seeds or (len(SEEDS) if name in HEADLINE else 3)
-        keys += [(WORLD, name, seed, draw) for seed in SEEDS[:count] for draw in DRAWS[:draws]]
-    return sorted(keys, key=lambda key: (key[1] not in HEADLINE, key[2], key[3]))
+        splits = DRAWS[: draws or (len(DRAWS) if name in HEADLINE else 1)]
+        keys += [(WORLD, name, seed, draw) for draw in splits for seed in SEEDS[:seeds]]
+    return sorted(keys, key=lambda key: (key[3], key[1] not in HEADLINE, key[2]))
 
 
 def check(keys: Sequence[Key]) -> None:

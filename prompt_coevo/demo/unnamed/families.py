@@ -7,8 +7,11 @@ Which families there are was decided by the pass rates of SmolLM2-135M-Instruct 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations_with_replacement
 from typing import Final
+
+
+_FEW: Final = 4
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,12 @@ class Family:
 
     right: tuple[str, str]
     wrong: tuple[str, ...] = ()
-    rivals: frozenset[str] = frozenset()
-    """Where the answer is one of a few labels, all of them: an answer with two of them is wrong."""
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The few answers that there are to choose from; none where nearly every item has its own."""
+        found = frozenset(self.answers.values())
+        return found if len(found) <= _FEW else frozenset()
 
     def question(self, item: str) -> str:
         """Write the question about an item."""
@@ -52,11 +59,11 @@ _CAPITALS: Final = _pairs(
     "Morocco Rabat|Colombia Bogota|Scotland Edinburgh|Netherlands Amsterdam|Iceland Reykjavik"
 )
 _OPPOSITES: Final = _pairs(
-    "hot cold|big small|up down|old young|day night|fast slow|good bad|light dark|happy sad|"
-    "open closed|wet dry|left right|early late|rich poor|hard soft|full empty|high low|long short|"
-    "strong weak|loud quiet|clean dirty|win lose|love hate|north south|east west|war peace|"
-    "black white|start end|inside outside|before after|push pull|give take|buy sell|first last|"
-    "near far|deep shallow|wide narrow|thick thin|life death|summer winter|cheap expensive"
+    "hot cold|big small|old young|day night|fast slow|light dark|happy sad|open closed|wet dry|early late|"
+    "rich poor|hard soft|full empty|high low|strong weak|loud quiet|clean dirty|win lose|north south|"
+    "east west|war peace|black white|inside outside|push pull|buy sell|deep shallow|wide narrow|"
+    "thick thin|life death|summer winter|cheap expensive|love hate|friend enemy|smooth rough|"
+    "brave cowardly|success failure"
 )
 _PLURALS: Final = _pairs(
     "dog dogs|child children|foot feet|mouse mice|box boxes|city cities|leaf leaves|man men|"
@@ -64,13 +71,11 @@ _PLURALS: Final = _pairs(
     "tree trees|church churches|story stories|party parties|wife wives|house houses|glass glasses|"
     "country countries|lady ladies|dish dishes|fox foxes|berry berries|shelf shelves|thief thieves"
 )
-_LANGUAGES: Final = _pairs(
-    "Brazil Portuguese|Germany German|France French|Japan Japanese|Italy Italian|Mexico Spanish|"
-    "Russia Russian|China Chinese|Greece Greek|Poland Polish|Spain Spanish|Austria German|"
-    "Portugal Portuguese|Sweden Swedish|Norway Norwegian|Denmark Danish|Finland Finnish|"
-    "Turkey Turkish|Hungary Hungarian|Argentina Spanish|Egypt Arabic|Chile Spanish|Vietnam Vietnamese|"
-    "Thailand Thai|Iceland Icelandic|Cuba Spanish|Iraq Arabic|Romania Romanian|Ukraine Ukrainian|"
-    "Bulgaria Bulgarian|Morocco Arabic|Angola Portuguese|Peru Spanish|Jamaica English|Canada English"
+_SYMBOLS: Final = _pairs(
+    "gold Au|silver Ag|iron Fe|carbon C|sodium Na|copper Cu|nitrogen N|oxygen O|hydrogen H|lithium Li|"
+    "neon Ne|magnesium Mg|aluminium Al|silicon Si|phosphorus P|sulfur S|chlorine Cl|argon Ar|"
+    "potassium K|calcium Ca|titanium Ti|zinc Zn|nickel Ni|tin Sn|lead Pb|mercury Hg|uranium U|"
+    "platinum Pt|cobalt Co|chromium Cr|manganese Mn|krypton Kr|barium Ba|bromine Br"
 )
 _FOODS: Final = _pairs(
     "apple fruit|carrot vegetable|banana fruit|onion vegetable|grape fruit|cabbage vegetable|"
@@ -79,36 +84,49 @@ _FOODS: Final = _pairs(
     "lemon fruit|leek vegetable|melon fruit|turnip vegetable|strawberry fruit|radish vegetable|"
     "apricot fruit|beet vegetable|kiwi fruit|cauliflower vegetable|papaya fruit|asparagus vegetable"
 )
-_THINGS: Final = (
-    "film",
-    "book",
-    "hotel",
-    "meal",
-    "phone",
-    "game",
-    "car",
-    "song",
-    "show",
-    "lamp",
+_REVIEWS: Final = dict.fromkeys(
+    (
+        "I loved this film.",
+        "The best hotel in town.",
+        "My kids adore this game.",
+        "A delicious meal.",
+        "This phone is wonderful.",
+        "I am so happy with my new car.",
+        "A beautiful song.",
+        "What a brilliant book!",
+        "Works perfectly, I would buy it again.",
+        "The staff was kind and helpful.",
+        "I laughed from beginning to end.",
+        "Great value for the money.",
+        "An amazing concert.",
+        "It tastes fantastic.",
+        "I could not stop reading it.",
+        "Comfortable shoes, five stars.",
+    ),
+    "positive",
+) | dict.fromkeys(
+    (
+        "I hated this show.",
+        "The worst lamp I ever had.",
+        "It broke after two days.",
+        "A boring story.",
+        "This restaurant is terrible.",
+        "I am so angry about this camera.",
+        "The room was dirty and cold.",
+        "What a waste of money!",
+        "I want a refund.",
+        "The waiter was rude to us.",
+        "I fell asleep halfway through.",
+        "Far too expensive for what it does.",
+        "An awful museum.",
+        "The soup was disgusting.",
+        "I would never go there again.",
+        "Cheap plastic, one star.",
+    ),
+    "negative",
 )
-_PRAISE: Final = (
-    "I loved this {}.",
-    "This {} is wonderful.",
-    "The best {} I ever had.",
-    "I am so happy with this {}.",
-)
-_BLAME: Final = (
-    "I hated this {}.",
-    "This {} is terrible.",
-    "The worst {} I ever had.",
-    "I am so angry about this {}.",
-)
-_REVIEWS: Final = {
-    sentence.format(thing): verdict
-    for verdict, sentences in (("positive", _PRAISE), ("negative", _BLAME))
-    for sentence, thing in product(sentences, _THINGS)
-}
-_SUMS: Final = {f"{a} + {b}": str(a + b) for a, b in product(range(1, 10), repeat=2)}
+_SUMS: Final = {f"{a} + {b}": str(a + b) for a, b in combinations_with_replacement(range(1, 10), 2)}
+"""Each pair of numbers in one order, so that no held-out sum is one of training turned round."""
 
 UNNAMED: Final = (
     Family(
@@ -149,7 +167,6 @@ UNNAMED: Final = (
             "Summarize this review.",
             "Write a reply to this review.",
         ),
-        rivals=frozenset({"positive", "negative"}),
     ),
     Family(
         "plural of a noun",
@@ -164,15 +181,15 @@ UNNAMED: Final = (
         ),
     ),
     Family(
-        "language of a land",
-        "Land",
-        _LANGUAGES,
-        ("Which language is spoken in this land?", "Name the language of this land."),
+        "symbol of an element",
+        "Element",
+        _SYMBOLS,
+        ("What is the chemical symbol of this element?", "Write the symbol of this element."),
         (
-            "How many people live in this land?",
-            "Which river flows through this land?",
-            "What is the climate of this land?",
-            "Which food is typical of this land?",
+            "What is this element used for?",
+            "Who discovered this element?",
+            "What colour does this element have?",
+            "At which temperature does this element melt?",
         ),
     ),
     Family(
@@ -186,7 +203,6 @@ UNNAMED: Final = (
             "What does this food cost?",
             "Which vitamins are in this food?",
         ),
-        rivals=frozenset({"fruit", "vegetable"}),
     ),
 )
 """Nothing in the question says what is asked."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -35,14 +36,13 @@ PLAIN: Final = tuple(family.name for family in families.PLAIN)
 
 def split(seed: int) -> tuple[list[Task], list[Task]]:
     """Draw training and held-out questions: no item of a family is in both, nor in two families that
-    ask for the same answers."""
+    ask for the same answers; where there are labels, as many questions have each."""
     rng = random.Random(f"unnamed/{seed}")
     training, held_out = list[Task](), list[Task]()
     used: dict[int, set[str]] = {}
     for family in FAMILIES:
         taken = used.setdefault(id(family.answers), set())
-        items = sorted(family.answers.keys() - taken)
-        rng.shuffle(items)
+        items = _in_turn(family, sorted(family.answers.keys() - taken), rng)
         first, second = TRAINING[family.name], HELD_OUT[family.name]
         taken.update(items[: first + second])
         training += [_task(family, item) for item in items[:first]]
@@ -50,24 +50,40 @@ def split(seed: int) -> tuple[list[Task], list[Task]]:
     return training, held_out
 
 
+def _in_turn(family: Family, items: list[str], rng: random.Random) -> list[str]:
+    """Shuffle items; those of one label come after those of another, in turn."""
+    rng.shuffle(items)
+    by_label = [
+        [item for item in items if family.answers[item] == label] for label in sorted(family.labels)
+    ]
+    return [item for row in zip(*by_label, strict=True) for item in row] or items
+
+
 def _task(family: Family, item: str) -> Task:
     return Task(family.question(item), family.answers[item], family.name)
 
 
-_RIVALS: Final = {label: family.rivals - {label} for family in UNNAMED for label in family.rivals}
+_RIVALS: Final = {
+    answer: {*family.answers.values()} - {answer}
+    for family in UNNAMED
+    for answer in family.answers.values()
+}
 
 
 def reward(completion: str, answer: str) -> float:
-    """Return 1 where the answer stands in the completion as a word, else 0.
+    """Return 1 where the answer stands in the completion as a word, and no other answer of its family;
+    else 0.
 
-    With labels to choose from no other one may stand there; of numbers the last one counts.
+    Letters count as the answer has them; an answer in small letters may stand in capitals, too. Accents
+    are left out. Of numbers the last one counts.
     """
-    words = re.findall(r"\w+", completion.lower())
-    answer = answer.lower()
+    plain = unicodedata.normalize("NFKD", completion)
+    text = "".join(letter for letter in plain if not unicodedata.combining(letter))
+    words = re.findall(r"\w+", text.lower() if answer.islower() else text)
     if answer.isdigit():
         numbers = [word for word in words if word.isdigit()]
         return float(numbers[-1:] == [answer])
-    return float(answer in words and not _RIVALS.get(answer, frozenset()) & set(words))
+    return float(answer in words and not _RIVALS.get(answer, set()) & set(words))
 
 
 @dataclass(frozen=True)

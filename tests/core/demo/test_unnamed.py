@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
@@ -21,6 +22,21 @@ def test_no_question_is_trained_on_and_held_out(seed: int) -> None:
     assert Counter(task.family for task in training) == TRAINING
     assert Counter(task.family for task in held_out) == HELD_OUT
     assert split(seed) == (training, held_out)
+
+
+def test_labels_are_as_often_right_and_no_sum_is_turned_round() -> None:
+    for part in (part for seed in range(5) for part in split(seed)):
+        for family in (one for one in UNNAMED if one.labels):
+            found = Counter(task.answer for task in part if task.family == family.name)
+            assert len(found) == len(family.labels)
+            assert len(set(found.values())) == 1
+    sums = [
+        re.findall(r"\d", task.question)
+        for part in split(0)
+        for task in part
+        if "+" in task.question
+    ]
+    assert len({frozenset(pair) for pair in sums}) == len(sums)
 
 
 def test_no_capital_is_asked_for_in_two_families() -> None:
@@ -45,7 +61,13 @@ def test_no_hard_question_says_what_to_do_and_plain_ones_do() -> None:
     ("completion", "answer", "right"),
     [
         ("The capital of Peru is Lima.", "Lima", 1),
-        ("lima", "Lima", 1),
+        ("lima", "Lima", 0),
+        ("Lima, Paris, Rome or Oslo", "Lima", 0),
+        ("Bogotá", "Bogota", 1),
+        ("Gold (Au)", "Au", 1),
+        ("au", "Au", 0),
+        ("COLD", "cold", 1),
+        ("hot cold big small", "cold", 0),
         ("Limassol", "Lima", 0),
         ("", "Lima", 0),
         ("It is positive.", "positive", 1),
