@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Final
 
-
 _FEW: Final = 4
 
 
