@@ -47,7 +47,7 @@ class ReflectionSettings(Section):
     temperature: float | None = Field(default=1.0, ge=0.0, le=10.0)
     """Sampling temperature of the reflection model; None for one that takes none but its own."""
     max_tokens: int = Field(default=4096, ge=1)
-    """Longest reply, in tokens; a reply that reaches it is rejected."""
+    """Longest reply, in tokens; a reply that reaches it is rejected. With `model = "self"` 512 unless set."""
     concurrency: int | None = Field(default=None, ge=1)
     """Calls at once. Default: 8 for a litellm model, 1 for a function (it may not be thread-safe)."""
     timeout_s: float = Field(default=120.0, gt=0.0)

@@ -16,6 +16,8 @@ from helpers.trl_runs import EPOCHS, P2O, events, know_all, settings
 from helpers.trl_world import TASKS, FixedTemplates, rows
 from prompt_coevo.adapters.trl import CoevoCallback, attach
 from prompt_coevo.errors import HostError
+from prompt_coevo.reflection.local_model import LocalModel
+from prompt_coevo.settings.reflection import ReflectionSettings
 from standins.openai_server import openai_server
 
 
@@ -198,6 +200,12 @@ def test_the_initial_policy_reflects_on_itself(make_trainer: Any) -> None:
     assert all(reply["error"] is None for reply in replies)
     assert callback.engine.metrics()["coevo/reflection_completion_tokens"] > 0
     assert len({reply["text"] for reply in replies}) > 1
+
+
+def test_replies_of_the_policy_are_short_unless_asked_for() -> None:
+    for changes, most in (({}, 512), ({"max_tokens": 4096}, 4096), ({"max_tokens": 16}, 16)):
+        model = LocalModel("some/checkpoint", ReflectionSettings(model="self", **changes))
+        assert model.most("prompt").completion_tokens == most
 
 
 def test_settings_come_from_the_environment(
