@@ -1,10 +1,11 @@
 """Which families of questions a language model answers only when somebody says what to do.
 
-    python benchmarks/language_probe.py MODEL [--items 10] [--samples 16] [--json FILE]
+    python benchmarks/language_probe.py MODEL [--items 10] [--samples 16] [--families A,B] [--json FILE]
 
-Says for each family how often a completion is right, bare and under either instruction that names the task,
-and at how many items one of the completions is. No training. `prompt_coevo/demo/unnamed/families.py` has
-the families that were chosen by it; those of `FURTHER` were looked at and left out.
+Says for each family how often a completion is right, bare, under either instruction that names the task,
+and under one system message that names all six, and at how many items one of the completions is. No
+training. `prompt_coevo/demo/unnamed/families.py` has the families that were chosen by it; those of
+`FURTHER` were looked at and left out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import torch
 import transformers
 
 from prompt_coevo.demo.trainer import quieten
-from prompt_coevo.demo.unnamed.families import FAMILIES, Family
+from prompt_coevo.demo.unnamed.families import FAMILIES, UNNAMED, Family
 from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, reward
 from prompt_coevo.demo.unnamed.train import chat, load_tokenizer, sample
 
@@ -107,17 +108,27 @@ FURTHER: Final = (
 )
 
 
+ALL_SIX: Final = (
+    "The user writes a single thing. Of a country name the capital, of a word the opposite, of a noun "
+    "the plural, of an element the symbol. Of a review say whether it is positive or negative, of a food "
+    "whether it is a fruit or a vegetable."
+)
+"""What a system message for all families could be."""
+
+
 def measure(model: Any, tokenizer: Any, family: Family, items: int, samples: int) -> dict[str, Any]:
     """How many completions are right, and at how many items one is, bare and under instructions."""
+    torch.manual_seed(0)
     chosen = random.Random(0).sample(sorted(family.answers), min(items, len(family.answers)))
     found: dict[str, Any] = {"family": family.name, "items": len(chosen)}
-    instructions = (
-        {"bare": ""}
-        if family.label is None
-        else {"bare": "", **{text: f"{text}\n\n" for text in family.right}}
-    )
-    for name, before in instructions.items():
-        chats = [chat(before + family.question(item)) for item in chosen]
+    asked = [family.question(item) for item in chosen]
+    conversations = {"bare": [chat(question) for question in asked]}
+    if family.label is not None:
+        for text in family.right:
+            conversations[text] = [chat(f"{text}\n\n{question}") for question in asked]
+    if family in UNNAMED:
+        conversations["all six"] = [chat(question, ALL_SIX) for question in asked]
+    for name, chats in conversations.items():
         texts = sample(model, tokenizer, chats, samples, MOST_TOKENS)
         right = [
             [reward(text, family.answers[item]) for text in of_item]
@@ -134,16 +145,29 @@ def measure(model: Any, tokenizer: Any, family: Family, items: int, samples: int
 def table(rows: list[dict[str, Any]], samples: int) -> str:
     """Every family, bare and under the better instruction, as Markdown."""
     lines = [
-        f"| family | bare, pass@1 | pass@{samples} | better instruction, pass@1 | pass@{samples} |",
-        "|---|---|---|---|---|",
+        f"| family | bare, pass@1 | pass@{samples} | better instruction, pass@1 | pass@{samples} | "
+        "a system message for all six, pass@1 |",
+        "|---|---|---|---|---|---|",
     ]
     for row in rows:
-        told = [one for name, one in row.items() if name not in ("family", "items", "bare")]
+        told = [
+            one for name, one in row.items() if name not in ("family", "items", "bare", "all six")
+        ]
         cells = [row["family"], row["bare"]["right"], row["bare"]["items"]]
         best = max(told, key=lambda one: one["right"], default=None)
         cells += [best["right"], best["items"]] if best else ["–", "–"]
+        cells.append(row["all six"]["right"] if "all six" in row else "–")
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
+
+
+def _chosen(names: str | None) -> list[Family]:
+    known = {family.name: family for family in (*FAMILIES, *FURTHER)}
+    if unknown := set(names.split(",") if names else ()) - set(known):
+        raise SystemExit(
+            f"--families: there is no {', '.join(sorted(unknown))}; known: {', '.join(known)}"
+        )
+    return [known[name] for name in names.split(",")] if names else list(known.values())
 
 
 def main() -> None:
@@ -151,15 +175,15 @@ def main() -> None:
     parser.add_argument("model", help="its folder or name")
     parser.add_argument("--items", type=int, default=10, help="of each family")
     parser.add_argument("--samples", type=int, default=16, help="of each item")
+    parser.add_argument("--families", help="separated by commas; all by default")
     parser.add_argument("--json", type=Path, help="the file for the numbers")
     options = parser.parse_args()
     quieten()
-    torch.manual_seed(0)
     tokenizer = load_tokenizer(options.model)
     model = transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype=torch.bfloat16)
     rows = []
     with torch.no_grad():
-        for family in (*FAMILIES, *FURTHER):
+        for family in _chosen(options.families):
             rows.append(measure(model.eval(), tokenizer, family, options.items, options.samples))
             print(json.dumps(rows[-1]), flush=True)
     if options.json:
