@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prompt_coevo.redact import redact_quoted
+from prompt_coevo.redact import redact
 
 
 class CoevoError(Exception):
@@ -14,7 +14,7 @@ class SettingsError(CoevoError, ValueError):
     what has the shape of a provider's key and was typed in a wrong place."""
 
     def __init__(self, *problems: str) -> None:
-        problems = tuple(map(redact_quoted, problems))
+        problems = tuple(map(redact, problems))
         text = "; ".join(problems)
         if len(problems) > 1:
             listed = (f"({number}) {one}" for number, one in enumerate(problems, 1))

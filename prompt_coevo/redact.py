@@ -2,41 +2,89 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
+from urllib.parse import quote
 
-_NAMES: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS")
+_NAMES: Final = (
+    *("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS", "JWT", "PAT"),
+    *("KEYS", "SECRETS", "PASSWORDS", "APIKEY", "ZENAPIKEY"),
+)
+_SAYS_NOTHING: Final = re.compile(r"\d+|V\d+|ID|PEM")
+"""At the end of a variable's name."""
 # Shorter values are no keys, and replacing them would garble the text ("x" is a common dummy).
 _SHORTEST_GIVEN: Final = 4
 _SHORTEST_IN_ENVIRONMENT: Final = 8
+_SHORTEST_CODED: Final = 12
+_SHORTEST_HALVED: Final = 24
 _IN_ADDRESS: Final = "://"
 """Looked for first: most texts are ids, thousands of them for a step, and hold none."""
-_USER_IN_ADDRESS: Final = re.compile(r"(?<=://)[^/\s]+@")
+# The second has a slash in the password, and is no port and path.
+_USER_IN_ADDRESS: Final = re.compile(
+    r"(?<=://)(?:[^/\s]+@|[^/\s:@]+:(?!\d{1,5}(?:/|$))[^\s@\"'<>,]+@)"
+)
 _ADDRESS: Final = re.compile(r"(://[^\s?#\"'<>]+)(?:(\?)[^\s\"'<>]+|#[^\s\"'<>]+)?")
 _TOP: Final = re.compile(r"/[^/]+")
-# As the providers make them: long enough, and with a digit, so that no name of a model is one.
+# As the providers make them: long enough, and with a digit where a name could look the same.
 _SHAPE_OF_A_KEY: Final = re.compile(
-    r"(?<![\w-])(?:(?:sk|gsk|xai|pplx)[-_](?=[\w-]*\d)[\w-]{16,}|hf_[A-Za-z0-9]{30,}|AIza[\w-]{30,})"
+    r"(?<![\w-])(?:"
+    r"(?:sk|gsk|xai|pplx)[-_](?=[\w-]*\d)[\w-]{16,}"
+    r"|hf_[A-Za-z0-9]{30,}|AIza[\w-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b"
+    r"|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{22,}|glpat-[\w-]{20,}|xox[abprs]-[\w-]{10,}"
+    r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
+    r"|(?:[Bb]earer|[Bb]asic) +(?=\S*\d)[\w.~+/-]{16,}=*"
+    r")"
 )
+_IN_A_KEY: Final = (
+    *(
+        "sk-",
+        "sk_",
+        "xai-",
+        "xai_",
+        "pplx",
+        "hf_",
+        "AIza",
+        "AKIA",
+        "ASIA",
+        "ghp_",
+        "gho_",
+        "ghu_",
+        "ghs_",
+    ),
+    *("ghr_", "github_pat_", "glpat-", "xox", "eyJ", "earer ", "asic "),
+)
+"""One of these is in whatever has such a shape; to look for them takes a fiftieth of the time."""
+_MARK: Final = "[api key]"
 
 
 def redact(text: str, *keys: str) -> str:
-    """As `without_keys`, and without queries and fragments of addresses, where servers take keys, too."""
+    """Return the text without keys: those that are given and those in environment variables, also in
+    base64, hexadecimal digits, percent signs and JSON's escapes, and half of a long one; what has the
+    shape of a provider's key, a JSON web token or an authorization header; users, passwords, queries and
+    fragments of addresses.
+
+    A variable holds a key if its name is or ends in KEY, TOKEN, SECRET, PASSWORD, PASSWD, CREDENTIALS,
+    JWT, PAT or APIKEY (after an underscore; a number or ID may follow), or has BEARER in it, and its value
+    is no path: one that exists, that begins with `~/`, `./` or `../`, or with `/` and a name that exists
+    at the root. (Keys in base64 may begin with a slash.)
+    """
     return redact_known(text, known_keys(*keys))
 
 
 def redact_known(text: str, known: Sequence[str]) -> str:
     """The same for many texts: `known` is what `known_keys` has just said."""
-    text = _without(text, known)
-    return _ADDRESS.sub(_without_query, text) if _IN_ADDRESS in text else text
-
-
-def redact_quoted(text: str, *keys: str) -> str:
-    """The same for a sentence that quotes what a person has typed, and so perhaps a key in the wrong
-    place, which is in no environment variable: without what has the shape of one."""
-    return _SHAPE_OF_A_KEY.sub("[api key]", redact(text, *keys))
+    for key in known:
+        text = text.replace(key, _MARK)
+    if any(part in text for part in _IN_A_KEY):
+        text = _SHAPE_OF_A_KEY.sub(_MARK, text)
+    if _IN_ADDRESS not in text:
+        return text
+    return _ADDRESS.sub(_without_query, _USER_IN_ADDRESS.sub("", text))
 
 
 def looks_like_a_key(value: str) -> bool:
@@ -44,30 +92,45 @@ def looks_like_a_key(value: str) -> bool:
     return any(_SHAPE_OF_A_KEY.fullmatch(part) for part in value.strip().split("/"))
 
 
-def without_keys(text: str, *keys: str) -> str:
-    """The text without `keys`, the keys in environment variables, and user names in addresses.
-
-    A variable holds a key if its name is or ends in KEY, TOKEN, SECRET, PASSWORD, PASSWD or CREDENTIALS
-    (after an underscore), and its value is no path: one that exists, that begins with `~/`, `./` or `../`,
-    or with `/` and a name that exists at the root. (Keys in base64 may begin with a slash.)
-    """
-    return _without(text, known_keys(*keys))
+def names_a_key(name: str) -> bool:
+    """Whether a variable or a setting of this name holds a key."""
+    words = name.upper().split("_")
+    while len(words) > 1 and _SAYS_NOTHING.fullmatch(words[-1]):
+        words.pop()
+    return words[-1] in _NAMES or "BEARER" in words
 
 
 def known_keys(*keys: str) -> list[str]:
-    """The keys that are given and those in environment variables, the longest first."""
+    """The keys that are given and those in environment variables, in all their forms, the longest first."""
     found = {key for key in keys if len(key) >= _SHORTEST_GIVEN} | _keys_in_environment()
-    return sorted(found, key=len, reverse=True)
+    return sorted({form for key in found for form in _forms(key)}, key=len, reverse=True)
 
 
-def _without(text: str, known: Sequence[str]) -> str:
-    for key in known:
-        text = text.replace(key, "[api key]")
-    return _USER_IN_ADDRESS.sub("", text) if _IN_ADDRESS in text else text
+@lru_cache(maxsize=256)
+def _forms(key: str) -> frozenset[str]:
+    """The key as it may stand in a text."""
+    forms = {key, json.dumps(key)[1:-1], quote(key, safe="")}
+    if len(key) >= _SHORTEST_CODED:
+        data = key.encode("utf-8", "replace")
+        forms |= {data.hex(), *_in_base64(data)}
+    if len(key) >= _SHORTEST_HALVED:
+        forms |= {key[: len(key) // 2], key[len(key) // 2 :]}
+    return frozenset(forms)
+
+
+def _in_base64(data: bytes) -> set[str]:
+    """What is the same in base64 wherever the bytes begin, such as after `user:`."""
+    found = set()
+    for before in range(3):
+        whole = base64.b64encode(bytes(before) + data).decode()
+        first = -(-before * 4 // 3)
+        last = (before + len(data)) * 4 // 3
+        found |= {whole[first:last], whole[first:last].replace("+", "-").replace("/", "_")}
+    return found
 
 
 def _keys_in_environment() -> set[str]:
-    values = (value.strip() for name, value in os.environ.items() if _names_a_key(name))
+    values = (value.strip() for name, value in os.environ.items() if names_a_key(name))
     return {
         value for value in values if len(value) >= _SHORTEST_IN_ENVIRONMENT and not _is_path(value)
     }
@@ -85,7 +148,3 @@ def _without_query(address: re.Match[str]) -> str:
     if whole == plain:
         return whole
     return f"{plain}?[query]" if query else f"{plain}#[fragment]"
-
-
-def _names_a_key(name: str) -> bool:
-    return name.upper().rpartition("_")[2] in _NAMES

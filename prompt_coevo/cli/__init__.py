@@ -68,8 +68,8 @@ def main() -> None:
         app()
     except CoevoError as error:
         # Late, for most commands need none of it. Servers and rewards are quoted: no key, no terminal code.
-        from prompt_coevo.redact import redact_quoted
+        from prompt_coevo.redact import redact
         from prompt_coevo.visible import visible
 
-        typer.echo(f"error: {visible(redact_quoted(str(error)))}", err=True)
+        typer.echo(f"error: {visible(redact(str(error)))}", err=True)
         sys.exit(2)

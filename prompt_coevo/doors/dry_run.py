@@ -12,7 +12,7 @@ from prompt_coevo.doors.refused import refused
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import CoevoError, HostError
 from prompt_coevo.preflight.page import Line, Page
-from prompt_coevo.redact import redact_quoted
+from prompt_coevo.redact import redact
 from prompt_coevo.settings.method import Workload
 from prompt_coevo.types import Rollout, RolloutRequest
 from prompt_coevo.visible import in_a_line
@@ -39,7 +39,7 @@ def dry_run(prepare: Callable[[], Prepared]) -> NoReturn:
     except CoevoError as error:
         raise refused(error) from None
     except Exception as error:  # whatever a host raises for a path or a column that is not there
-        told = in_a_line(redact_quoted(f"{type(error).__name__}: {error}"), 1_000)
+        told = in_a_line(redact(f"{type(error).__name__}: {error}"), 1_000)
         raise SystemExit(f"error: model or dataset cannot be read: {told}") from None
     none_made = Line("note", "rollout", "none was made: a dry run ends before the workers start")
     page = Page((*page.lines, none_made))

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from prompt_coevo import registry
 from prompt_coevo.errors import SettingsError
+from prompt_coevo.redact import known_keys, names_a_key, redact_known
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import methods_of
 
@@ -74,7 +75,7 @@ class RunIdentity:
         noted = {name: values[name] for name in values.keys() - idle}
         versions = {name: _version(name) for name in ("prompt-coevo", "torch", "transformers")}
         noted = dict(_flat({**noted, "host": host, "versions": versions}))
-        return cls(dict(sorted(meaning.items())), dict(sorted(noted.items())))
+        return cls(_safe(meaning), _safe(noted))
 
     def on(self, dataset: Dataset) -> RunIdentity:
         """The same run on another dataset."""
@@ -110,6 +111,25 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield from _flat(value, f"{prefix}{name}.")
         else:
             yield prefix + str(name), value
+
+
+def _safe(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values by their sorted names, without keys: an identity is in every checkpoint."""
+    known = known_keys()
+    return {
+        name: "[api key]"
+        if isinstance(value, str) and value and names_a_key(name.rpartition(".")[2])
+        else _redacted(value, known)
+        for name, value in sorted(values.items())
+    }
+
+
+def _redacted(value: Any, known: Sequence[str]) -> Any:
+    if isinstance(value, str):
+        return redact_known(value, known)
+    if isinstance(value, Mapping):
+        return {_redacted(name, known): _redacted(one, known) for name, one in value.items()}
+    return [_redacted(one, known) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _named(value: Any) -> str:

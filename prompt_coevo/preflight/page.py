@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from prompt_coevo.redact import redact_quoted
+from prompt_coevo.redact import redact
 from prompt_coevo.visible import in_a_line
 
 Status: TypeAlias = Literal["ok", "note", "warning", "problem"]
@@ -28,7 +28,7 @@ class Line:
 
     def __post_init__(self) -> None:
         # Texts of servers and data sets get in here, and the page goes to a terminal.
-        object.__setattr__(self, "text", in_a_line(redact_quoted(self.text), _LONGEST_TEXT))
+        object.__setattr__(self, "text", in_a_line(redact(self.text), _LONGEST_TEXT))
 
 
 @dataclass(frozen=True)

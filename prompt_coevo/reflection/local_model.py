@@ -14,8 +14,8 @@ from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.settings.reflection import ReflectionSettings
 
 _LONGEST: Final = 512
-"""Tokens of a reply, unless `max_tokens` was set: a small policy that rambles would fill 4 096 at each call,
-and nothing trains meanwhile."""
+"""Tokens of a reply, unless `max_tokens` was set: a small policy that rambles would fill 4 096 at each
+call, and nothing trains meanwhile."""
 
 
 class LocalModel:
@@ -37,7 +37,9 @@ class LocalModel:
         require("torch", "transformers", extra="trl", purpose='reflection.model = "self"')
         self._path = path
         self._settings = settings
-        self._longest = settings.max_tokens if "max_tokens" in settings.model_fields_set else _LONGEST
+        self._longest = (
+            settings.max_tokens if "max_tokens" in settings.model_fields_set else _LONGEST
+        )
         self._loaded: tuple[Any, Any] | None = None
         self._asked: Counter[bytes] = Counter()
         # Several threads may ask; loading, seeding and generating are made for one.

@@ -14,7 +14,7 @@ from typing import Any
 
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.proposals import LanguageModel, Reply, Usage
-from prompt_coevo.redact import redact, without_keys
+from prompt_coevo.redact import redact
 from prompt_coevo.reflection.ledger import Call, Ledger
 from prompt_coevo.reflection.patience import patiently
 from prompt_coevo.reflection.spending import NOTHING, Spending, plausible
@@ -304,7 +304,7 @@ class PaidReplies:
                 return Reply(None, error=problem, usage=usage)
         if usage != reply.usage:
             self._tell_of_usage(reply.usage)
-        text = None if reply.text is None else without_keys(reply.text, *self._secrets)
+        text = None if reply.text is None else redact(reply.text, *self._secrets)
         error = None if reply.error is None else redact(reply.error, *self._secrets)
         reason = reply.finish_reason if isinstance(reply.finish_reason, str) else None
         later = reply.retry_after if isinstance(reply.retry_after, int | float) else None

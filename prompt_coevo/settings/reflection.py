@@ -47,7 +47,8 @@ class ReflectionSettings(Section):
     temperature: float | None = Field(default=1.0, ge=0.0, le=10.0)
     """Sampling temperature of the reflection model; None for one that takes none but its own."""
     max_tokens: int = Field(default=4096, ge=1)
-    """Longest reply, in tokens; a reply that reaches it is rejected. With `model = "self"` 512 unless set."""
+    """Longest reply, in tokens; a reply that reaches it is rejected. With `model = "self"` 512 unless
+    set."""
     concurrency: int | None = Field(default=None, ge=1)
     """Calls at once. Default: 8 for a litellm model, 1 for a function (it may not be thread-safe)."""
     timeout_s: float = Field(default=120.0, gt=0.0)
@@ -97,6 +98,10 @@ class ReflectionSettings(Section):
                 "reflection.model looks like a key, which is not shown here; name a model, such as "
                 "openai/gpt-5, and set the provider's environment variable for the key"
             )
+        if self.api_base is not None and not self.api_base.lower().startswith(
+            ("http://", "https://")
+        ):
+            yield "reflection.api_base is no address: it begins with http:// or https://"
         if self.model is not None and self.function is not None:
             yield "reflection.model and reflection.function exclude each other: set one"
         if self.function is not None:

@@ -46,9 +46,9 @@ def test_keys_are_looked_for_once_a_write_and_those_of_that_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
-    names_a_key = redact._names_a_key
+    names_a_key = redact.names_a_key
     monkeypatch.setattr(
-        redact, "_names_a_key", lambda name: asked.append(name) or names_a_key(name)
+        redact, "names_a_key", lambda name: asked.append(name) or names_a_key(name)
     )
     journal = Journal(tmp_path)
     journal.write([{"event": "a", "texts": [f"text {n}" for n in range(100)]}])

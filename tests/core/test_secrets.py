@@ -1,0 +1,252 @@
+"""Secrets wherever they can enter a run, and every byte that the run leaves."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from pydantic import Field
+
+from helpers.families import Families, engine_with, epoch, knowing
+from prompt_coevo import Coevolution, Settings, hookimpl
+from prompt_coevo.errors import SettingsError
+from prompt_coevo.redact import names_a_key, redact
+from prompt_coevo.settings.method import Method
+from prompt_coevo.settings.section import Section
+from standins.openai_server import Raw, openai_server
+
+# Put together here, so that no file has one.
+REST = "Ab3dE5gH7jK9mN1pQ3sT5vX7zA9b"
+IN_VARIABLES = {
+    "OPENAI_API_KEY": "openai/of+the=environment",
+    "OPENAI_API_KEY_2": "second-key-of-openai-0002",
+    "OPENAI_KEYS": "several-keys-of-openai-0003",
+    "ANTHROPIC_API_KEY": "anthropic-of-the-environment",
+    "AWS_ACCESS_KEY_ID": "aws-access-key-0004",
+    "AWS_SECRET_ACCESS_KEY": "/bPxRfiCY/with/slashes+MIK7MDENG",
+    "AWS_SESSION_TOKEN": "aws-session-token-0005",
+    "AWS_BEARER_TOKEN_BEDROCK": "aws-bearer-of-bedrock-0006",
+    "WATSONX_APIKEY": "watsonx-apikey-0007",
+    "WATSONX_ZENAPIKEY": "watsonx-zen-apikey-0008",
+    "SNOWFLAKE_JWT": "snowflake-jwt-0009",
+    "GITHUB_PAT": "github-pat-0010",
+    "hf_token": "hugging-face-0011",
+    "VERTEX_CREDENTIALS": '{"private": "vertex\\n0012"}',
+    "DB_PASSWORD": "hunter2-0013",
+}
+BY_SHAPE = {
+    "sk": f"sk-proj-{REST}",
+    "anthropic": f"sk-ant-api03-{REST}",
+    "groq": f"gsk_{REST}",
+    "hugging face": f"hf_{REST}{REST}",
+    "google": f"AIza{REST}{REST}",
+    "aws": "AKIA" + REST.upper()[:16],
+    "github": f"ghp_{REST}{REST}",
+    "github, fine": f"github_pat_{REST}",
+    "gitlab": f"glpat-{REST}",
+    "slack": f"xoxb-12345-{REST}",
+    "json web token": f"eyJ{REST}.{REST}.{REST}",
+}
+GIVEN = "given-in-the-settings-0020"
+PASSWORD, SLASHED, QUERY, FRAGMENT = "pass-word-0021", "pa/ss-0022", "query-0023", "fragment-0024"
+IN_ADDRESSES = {
+    PASSWORD: f"https://user:{PASSWORD}@host/v1",
+    SLASHED: f"https://user:{SLASHED}@host/v1",
+    QUERY: f"https://host/v1?key={QUERY}",
+    FRAGMENT: f"https://host/cb#access_token={FRAGMENT}",
+}
+HEADERS = {f"Bearer {REST}": REST, f"Basic {REST}==": f"{REST}=="}
+LONG = IN_VARIABLES["ANTHROPIC_API_KEY"]
+CODED = {
+    "base64": base64.b64encode(LONG.encode()).decode(),
+    "hexadecimal": LONG.encode().hex(),
+    "percent": quote(IN_VARIABLES["OPENAI_API_KEY"], safe=""),
+    "JSON": json.dumps(IN_VARIABLES["VERTEX_CREDENTIALS"])[1:-1],
+    "first half": LONG[:14],
+    "second half": LONG[14:],
+}
+BEHIND_A_USER = base64.b64encode(f"user:{LONG}:x".encode()).decode()
+SECRETS = [
+    BEHIND_A_USER[8:-8],
+    *IN_VARIABLES.values(), *BY_SHAPE.values(), *IN_ADDRESSES, *HEADERS.values(), *CODED.values(), GIVEN,
+]  # fmt: skip
+SAID = " , ".join(
+    [
+        BEHIND_A_USER,
+        *IN_VARIABLES.values(),
+        *BY_SHAPE.values(),
+        *IN_ADDRESSES.values(),
+        *HEADERS,
+        *CODED.values(),
+        GIVEN,
+    ]
+)
+
+
+@pytest.fixture(autouse=True)
+def _variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in IN_VARIABLES.items():
+        monkeypatch.setenv(name, value)
+
+
+class Quoting:
+    """A plugin that puts what it knows into an error."""
+
+    @hookimpl
+    def coevo_observe(self) -> None:
+        raise RuntimeError(SAID)
+
+
+def written_by(engine: Coevolution, folder: Path) -> dict[str, str]:
+    """What the run leaves, by the names of its files, and the state that a checkpoint holds."""
+    files = {path.name: path.read_text("utf-8") for path in folder.rglob("*") if path.is_file()}
+    return {**files, "a checkpoint": json.dumps(engine.state_dict(), ensure_ascii=False)}
+
+
+def found_in(texts: Mapping[str, str]) -> Iterator[str]:
+    for name, text in texts.items():
+        for secret in SECRETS:
+            if secret in text or json.dumps(secret)[1:-1] in text:
+                yield f"{secret} in {name}"
+
+
+def test_there_are_thirty_kinds() -> None:
+    assert len(SECRETS) == len(set(SECRETS)) >= 30
+
+
+@pytest.mark.parametrize("answers", ["replies", "errors", "both"])
+def test_no_byte_of_a_run_holds_a_secret(
+    answers: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    error = Raw(json.dumps({"error": {"message": f"400 {SAID}"}}), 400)
+
+    def reply(body: dict[str, Any]) -> str:
+        return f"{knowing(body['messages'][-1]['content'])} {SAID}\n<template>{SAID}</template>"
+
+    turns = {"replies": [reply], "errors": [error], "both": [reply, error]}[answers]
+    script = cycle(turns)
+
+    def answer(body: dict[str, Any]) -> Any:
+        one = next(script)
+        return one(body) if callable(one) else one
+
+    with openai_server(answer) as server:
+        address = server.base.replace("://", f"://user:{PASSWORD}@")
+        settings = Settings(
+            stream={"reply_steps": 1},
+            preflight={"reflection": "off"},
+            reflection={"model": "openai/test", "api_base": address, "api_key": GIVEN},
+        )
+        engine = Coevolution.from_settings(
+            settings, output_dir=tmp_path, plugins={"quoting": Quoting()}
+        )
+        policy = Families(count=16)
+        engine.begin(policy)
+        for _ in range(3):
+            list(epoch(engine, policy))
+        engine.end(policy)
+        asked = len(server.requests)
+    assert asked > 3
+    texts = {**written_by(engine, tmp_path), "the log": caplog.text, "repr": repr(settings)}
+    assert {"events.jsonl", "calls.jsonl", "state.json"} <= texts.keys()
+    assert not list(found_in(texts))
+    assert "[api key]" in texts["events.jsonl"]
+
+
+@pytest.mark.parametrize("address", IN_ADDRESSES.values())
+def test_no_address_of_the_settings_is_written_whole(address: str, tmp_path: Path) -> None:
+    settings = Settings(
+        reflection={"model": "openai/test", "api_base": address}, preflight={"reflection": "off"}
+    )
+    engine = Coevolution.from_settings(settings, output_dir=tmp_path)
+    engine.begin(Families(count=4))
+    texts = {**written_by(engine, tmp_path), "repr": repr(settings)}
+    assert not list(found_in(texts))
+
+
+class Own(Section):
+    api_key: str = ""
+    names: list[str] = Field(default=[])
+
+
+def test_a_key_of_a_plugins_settings_is_in_no_checkpoint(tmp_path: Path, offer: Any) -> None:
+    offer("methods", "own", Method("own", plugin=lambda context: Quoting(), section=Own))
+    said = SAID.replace(GIVEN, "")  # nothing says that this is a key
+    values = {"own": {"api_key": "any-text-at-all", "names": [said]}}
+    settings = Settings(
+        algorithms=("stream", "own"), plugins=values, reflection={"function": knowing}
+    )
+    engine = Coevolution.from_settings(settings, output_dir=tmp_path)
+    engine.begin(Families(count=4))
+    texts = written_by(engine, tmp_path)
+    assert not list(found_in(texts))
+    assert not any("any-text-at-all" in text for text in texts.values())
+
+
+def test_a_false_hit_changes_no_decision() -> None:
+    """A question may look like a key: it is planned, tried and saved as it is."""
+
+    class Odd(Families):
+        def question(self, question_id: str) -> Any:
+            one = super().question(question_id)
+            return replace(one, prompt=f"{one.prompt} {BY_SHAPE['sk']}")
+
+    plans = []
+    for policy in (Families(count=16), Odd(count=16)):
+        engine = engine_with()
+        engine.begin(policy)
+        plans.append(
+            [[one.template and one.template.text for one in plan] for plan in epoch(engine, policy)]
+        )
+    assert plans[0] == plans[1]
+
+
+def test_an_address_without_a_scheme_is_refused_and_not_quoted() -> None:
+    with pytest.raises(
+        SettingsError, match="api_base is no address: it begins with http"
+    ) as refused:
+        Settings(reflection={"model": "openai/test", "api_base": f"user:{PASSWORD}@host/v1"})
+    assert PASSWORD not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "see http://localhost:8000/a@b and https://github.com/x/y@main, or write to me@host.org",
+        "basic understanding of arithmetics, a bearer of 3 rings, task-based desk-2 risk-averse",
+        "sk-learn-like-names-are-not-keys eyJ.a.b xoxo ASIA-PACIFIC hf_model",
+        "the max_tokens of 4096",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert redact(text) == text
+
+
+_READ = re.compile(
+    r"(?:environ\.get|getenv|get_secret|get_secret_str|environ\[)\(?\s*[\"']([A-Z][A-Z0-9_]+)[\"']"
+)
+_LIKE_A_KEY = re.compile(r"KEY|TOKEN|SECRET|PASSW|JWT|CREDENTIAL|BEARER|_PAT$")
+_NO_KEY = re.compile(
+    r"(?:TOKENS|COUNT|FILE|DIR|URL|URI|VERSION|ENDPOINT|ALIAS)$|^(?:JWT|MCP_JWT)_|TIKTOKEN"
+)
+
+
+def test_every_variable_that_litellm_reads_for_keys_is_known() -> None:
+    package = importlib.util.find_spec("litellm")
+    if package is None or package.origin is None:
+        pytest.skip("litellm is not installed")
+    root = Path(package.origin).parent
+    sources = [*(root / "llms").rglob("*.py"), root / "main.py", root / "utils.py"]
+    read = {name for file in sources for name in _READ.findall(file.read_text("utf-8"))}
+    keys = {name for name in read if _LIKE_A_KEY.search(name) and not _NO_KEY.search(name)}
+    assert len(keys) > 100
+    assert not sorted(name for name in keys if not names_a_key(name))
