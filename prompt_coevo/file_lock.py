@@ -39,9 +39,16 @@ def locked(file: FileIO) -> bool:
 
 
 def sign(file: FileIO) -> None:
-    """Say in a file that this process has locked who holds it."""
-    file.truncate(0)
-    file.write(f"process {os.getpid()} on {platform.node()}\n".encode())
+    """Say in a file that this process has locked who holds it. On a full disk that is logged."""
+    try:
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {platform.node()}\n".encode())
+    except OSError as error:
+        logger.warning(
+            "%s cannot be written (%s): it locks the folder, but cannot say for whom",
+            file.name,
+            error.strerror,
+        )
 
 
 def holder(file: FileIO) -> str:

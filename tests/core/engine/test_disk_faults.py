@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from io import FileIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from prompt_coevo import Coevolution, Settings
 from prompt_coevo.doors.checkpoint import load_state, save_state
 from prompt_coevo.engine.journal import Journal
 from prompt_coevo.errors import CoevoError
+from prompt_coevo.file_lock import sign
 from prompt_coevo.testing.scripted_world import (
     QUESTIONS,
     ScriptedPolicy,
@@ -190,3 +192,10 @@ def assert_readable(folder: Path) -> None:
     assert left == []
     for path in folder.rglob("coevo_state.json"):
         json.loads(path.read_text())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device /dev/full")
+def test_a_lock_on_a_full_disk_holds_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    with FileIO("/dev/full", "r+") as file:
+        sign(file)
+    assert "/dev/full cannot be written" in caplog.text
