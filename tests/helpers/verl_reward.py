@@ -14,6 +14,7 @@ from typing import Any
 
 import aiohttp
 
+from prompt_coevo.demo.unnamed.tasks import reward as unnamed_reward
 from prompt_coevo.demo.world import reward as facts_reward
 from prompt_coevo.testing.door import Job, reward_of
 from worlds.pairs.world import reward
@@ -44,6 +45,18 @@ def facts(
 ) -> dict[str, float]:
     """The same in the world of many facts."""
     score = facts_reward(solution_str, ground_truth)
+    return {"score": score, "acc": score}
+
+
+def unnamed(
+    data_source: str,
+    solution_str: str,
+    ground_truth: str,
+    extra_info: dict[str, Any] | None = None,
+    **_: Any,
+) -> dict[str, float]:
+    """The same in the language model's world."""
+    score = unnamed_reward(solution_str, ground_truth)
     return {"score": score, "acc": score}
 
 

@@ -18,6 +18,7 @@ import pandas as pd
 
 from helpers.ray_cluster import RayCluster
 from helpers.ray_run import HANGS_AFTER_S, RayRun, Result, read_json_lines, warm_server
+from helpers.real_vllm import ENVIRONMENT
 from helpers.trl_world import TASKS, WORLD
 from helpers.warm_python import MODULES, client_command
 from prompt_coevo.demo.digits import spell
@@ -32,6 +33,22 @@ VERL_SETTINGS = {
     "TQ_NUM_THREADS": "1",  # with more than there are cores it warns at every call
 }
 """With which VeRL runs on the stand-ins."""
+_ROLLOUT = "actor_rollout_ref.rollout"
+_REAL_VLLM = (
+    f"{_ROLLOUT}.name=vllm",
+    f"{_ROLLOUT}.dtype=float32",
+    f"{_ROLLOUT}.enforce_eager=True",
+    f"{_ROLLOUT}.free_cache_engine=False",
+    f"+{_ROLLOUT}.enable_sleep_mode=False",
+    f"{_ROLLOUT}.max_model_len=146",
+    f"{_ROLLOUT}.max_num_seqs=16",
+    f"{_ROLLOUT}.gpu_memory_utilization=0.05",
+)
+_VLLM_SETTINGS = {
+    name: value
+    for name, value in ENVIRONMENT.items()
+    if name != "VLLM_ENABLE_V1_MULTIPROCESSING"  # VeRL asks for several processes
+}
 _IMPORT_SETTINGS = (("HF_HUB_OFFLINE", "1"), ("OMP_NUM_THREADS", "1"))
 _MAIN = ("-m", "verl.trainer.main_ppo")
 
@@ -65,6 +82,7 @@ class VerlRun(RayRun):
         warm: bool = True,
         cluster: RayCluster | None = None,
         gpus: int = 1,
+        real_vllm: bool = False,
     ) -> None:
         """Write the data and start. Later overrides win over earlier ones and over the defaults.
 
@@ -73,13 +91,16 @@ class VerlRun(RayRun):
         first 2 rows of `train`. `warm` forks all processes of all runs from one with torch imported, see
         `helpers.warm_python`: half the time, and the first run pays for it. On a
         `cluster` it does not start a Ray of its own. `gpus` that do not exist are handed out; as
-        many train as `trainer.n_gpus_per_node` says.
+        many train as `trainer.n_gpus_per_node` says. With `real_vllm` the rollout server is VeRL's own,
+        with the vLLM that is installed.
         """
         super().__init__(folder)
         train = rows() if train is None else train
         write_rows(self._logs / "train.parquet", train)
         write_rows(self._logs / "val.parquet", train[:2] if val is None else val)
         visible = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(gpus)))}
+        if real_vllm:
+            overrides, env = [*_REAL_VLLM, *overrides], {**_VLLM_SETTINGS, **(env or {})}
         environment = self._verl_environment({**visible, **(env or {})})
         arguments, python = self._overrides(model), sys.executable
         if cluster is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from helpers.real_vllm import ENVIRONMENT, why_not
+from helpers.real_vllm import why_not
 from helpers.verl_run import Result, rows, run_verl
 from helpers.verl_world import MANY, P2O, TOKENIZER, by_group, events, reflection, sampled, teach
 from helpers.wide_policy import write_wide_policy
@@ -21,14 +21,11 @@ pytestmark = [
 
 CLOSE = 1e-4
 MEANS = TOKENIZER.convert_tokens_to_ids("means")
-ROLLOUT = "actor_rollout_ref.rollout"
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
     folder = tmp_path_factory.mktemp("real")
-    settings = dict(ENVIRONMENT)
-    del settings["VLLM_ENABLE_V1_MULTIPROCESSING"]  # VeRL asks for several processes
     with openai_server(teach) as server:
         result = run_verl(
             folder / "run",
@@ -41,12 +38,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
                 *("coevo.reflection.timeout_s=1000", "coevo.reflection.total_timeout_s=1000"),
                 *("trainer.total_epochs=2", "data.train_batch_size=8"),
                 "actor_rollout_ref.actor.ppo_mini_batch_size=8",
-                *(f"{ROLLOUT}.name=vllm", f"{ROLLOUT}.dtype=float32"),
-                *(f"{ROLLOUT}.enforce_eager=True", f"{ROLLOUT}.free_cache_engine=False"),
-                *(f"+{ROLLOUT}.enable_sleep_mode=False", f"{ROLLOUT}.max_model_len=146"),
-                *(f"{ROLLOUT}.max_num_seqs=16", f"{ROLLOUT}.gpu_memory_utilization=0.05"),
             ],
-            env={**settings, "OPENAI_API_KEY": "sk-test"},
+            env={"OPENAI_API_KEY": "sk-test"},
+            real_vllm=True,
         )
     assert result.returncode == 0, result.tail
     return result

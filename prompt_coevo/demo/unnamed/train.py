@@ -3,72 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import datasets
 import torch
 import transformers
 import trl
 
-from prompt_coevo.demo.evaluate import completions, undisturbed
 from prompt_coevo.demo.job import Job
-from prompt_coevo.demo.results import ArmResult, Report, Share, WordScore
+from prompt_coevo.demo.results import ArmResult, Report
 from prompt_coevo.demo.trainer import quieten
 from prompt_coevo.demo.unnamed.arms import POINTS, ROLLOUTS_PER_STEP
+from prompt_coevo.demo.unnamed.held_out import HeldOut, chat, load_tokenizer
 from prompt_coevo.demo.unnamed.tasks import Questions
 from prompt_coevo.demo.unnamed.teachers import TeacherName, teacher
-from prompt_coevo.demo.unnamed.values import CHAT, SAMPLES, TEMPERATURE, trainer_values
+from prompt_coevo.demo.unnamed.values import trainer_values
 from prompt_coevo.demo.watch import counting, run
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.settings import Settings
 from prompt_coevo.visible import in_a_line
-
-_ROWS_AT_ONCE: Final = 128
-
-
-class HeldOut:
-    """The held-out questions of one split, sampled as in training, without any template."""
-
-    def __init__(self, questions: Questions) -> None:
-        self._questions = questions
-        self._tasks = {task.question: task for task in questions.held_out}
-        self.said: list[dict[str, str]] = []
-        """The first answer to every question, at every point."""
-
-    def score(self, model: Any, tokenizer: Any, instruction: str | None) -> dict[str, int]:
-        """Count the right answers to every question, of `SAMPLES`."""
-        asked, most = sorted(self._tasks, key=len), self._questions.most_tokens
-        chats = [chat(question, instruction) for question in asked]
-        with undisturbed(model):
-            answers = sample(model, tokenizer, chats, SAMPLES, most)
-        self.said.append({name: texts[0] for name, texts in zip(asked, answers, strict=True)})
-        return {
-            question: self._right(question, texts)
-            for question, texts in zip(asked, answers, strict=True)
-        }
-
-    def _right(self, question: str, texts: Sequence[str]) -> int:
-        answer = self._tasks[question].answer
-        return sum(self._questions.reward(text, answer) >= 1 for text in texts)
-
-    def accuracy(self, right: Mapping[str, int], kind: str) -> float:
-        """Average over the questions of a family; "hard" is all that are meant to be."""
-        families = self._questions.hard if kind == "hard" else (kind,)
-        found = [right[name] for name, task in self._tasks.items() if task.family in families]
-        return sum(found) / SAMPLES / len(found)
-
-    def words(self, right: Sequence[Mapping[str, int]]) -> dict[str, WordScore]:
-        """Collect the scores of all points, by question."""
-        return {
-            name: WordScore(task.family, SAMPLES, tuple(one[name] for one in right))
-            for name, task in sorted(self._tasks.items())
-        }
-
-    def last(self, model: Any, tokenizer: Any, instruction: str | None) -> dict[str, Share]:
-        """Score nothing more."""
-        return {}
 
 
 def train(
@@ -157,42 +112,3 @@ def build_trainer(job: Job, questions: Questions) -> Any:
     )
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer
-
-
-def load_tokenizer(model: object) -> Any:
-    """Load the tokenizer of a model by its folder or name; SmolLM2's gets the layout `CHAT`."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(model, padding_side="left")
-    if "named SmolLM" in (tokenizer.chat_template or ""):
-        tokenizer.chat_template = CHAT
-    return tokenizer
-
-
-def chat(question: str, instruction: str | None = None) -> list[dict[str, str]]:
-    """Write a conversation that asks the question, after the instruction if there is one."""
-    system = [{"role": "system", "content": instruction}] if instruction else []
-    return [*system, {"role": "user", "content": question}]
-
-
-def sample(
-    model: Any,
-    tokenizer: Any,
-    chats: Sequence[list[dict[str, str]]],
-    count: int,
-    most_tokens: int,
-) -> list[list[str]]:
-    """Sample `count` completions of each conversation, as training does."""
-    texts = completions(
-        model,
-        tokenizer,
-        chats,
-        max(1, _ROWS_AT_ONCE // count),
-        do_sample=True,
-        temperature=TEMPERATURE,
-        # As TRL samples: its own values stand above those that a model brings along.
-        top_k=0,
-        top_p=1.0,
-        repetition_penalty=1.0,
-        max_new_tokens=most_tokens,
-        num_return_sequences=count,
-    )
-    return [list(of_one) for of_one in zip(*[iter(texts)] * count, strict=True)]

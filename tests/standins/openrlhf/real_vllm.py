@@ -1,8 +1,8 @@
 """What OpenRLHF needs to run with the real vLLM on a CPU, and a record of what that does.
 
-NCCL is replaced by the group's store, as for the stand-in, and bfloat16 by float32. What the engine does
-goes to the file that `COEVO_TEST_SERVER_LOG` names, as the stand-in writes it. `install` is for OpenRLHF's
-own processes, `in_vllm` for those that vLLM starts, which Ray's hook does not reach.
+NCCL is replaced by the group's store, as for the stand-in, and as a rule bfloat16 by float32. What the
+engine does goes to the file that `COEVO_TEST_SERVER_LOG` names, as the stand-in writes it. `install` is for
+OpenRLHF's own processes, `in_vllm` for those that vLLM starts, which Ray's hook does not reach.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 
 from standins import json_lines
 from standins.on_import import when_imported
+from standins.openrlhf import cpu
 
 
 def install() -> None:
@@ -60,7 +61,8 @@ def _float32_and_recorded(module: Any) -> None:
     def in_float32(*given: Any, **named: Any) -> Any:
         return arguments(*given, **{**named, "dtype": "float32"})
 
-    vllm.AsyncEngineArgs = in_float32
+    if not cpu.keeps_type():
+        vllm.AsyncEngineArgs = in_float32
     _record(vllm.AsyncLLMEngine)
 
 
