@@ -18,6 +18,8 @@ from prompt_coevo.demo.unnamed.values import LEARNING_RATE, TEMPERATURE
 
 def read(folder: Path, job: Job) -> dict[str, Any]:
     helpers = ["--actor.model_name_or_path=model", "--algo.advantage.estimator=group_norm"]
+    helpers += [f"--{one}.num_gpus_per_node=1" for one in ("actor", "ref")]
+    helpers += ["--vllm.num_engines=1"]
     result = check_openrlhf(folder, "openrlhf.cli.train_ppo_ray", [*helpers, *overrides(job)])
     assert result.returncode == 0, result.stderr[-2000:]
     args: dict[str, Any] = json.loads((folder / "args.json").read_text("utf-8"))

@@ -49,7 +49,7 @@ def _update_weight(
     model.load_weights(weights=[(name, weight)])
     if not empty_cache:
         return None
-    return sum(float(tensor.detach().abs().sum()) for tensor in model.parameters())
+    return sum(float(tensor.detach().float().abs().sum()) for tensor in model.parameters())
 
 
 def _float32_and_recorded(module: Any) -> None:
