@@ -9,35 +9,46 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+_NEVER_A_WORD: Final = ("KEY", "KEYS", "TOKEN", "JWT", "PAT", "APIKEY", "ZENAPIKEY")
 _NAMES: Final = (
-    *("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS", "JWT", "PAT"),
-    *("KEYS", "SECRETS", "PASSWORDS", "APIKEY", "ZENAPIKEY"),
+    *_NEVER_A_WORD,
+    *("SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE", "PASS"),
+    *("CREDENTIAL", "CREDENTIALS"),
 )
 _SAYS_NOTHING: Final = re.compile(r"\d+|V\d+|ID|PEM")
 """At the end of a variable's name."""
+_WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|[-_]")
+"""Between the words of a name."""
+_SECRET_SETTING: Final = re.compile(
+    r"(?:^|_)(?:(?:API|ACCESS|SECRET|PRIVATE)_?KEYS?|PASSWORD|PASSWD|PASSPHRASE|SECRETS?|CREDENTIALS?"
+    r"|AUTHORIZATION)$|^(?:(?:API|ACCESS|AUTH|BEARER|HF|SESSION|REFRESH)_)?TOKEN$"
+)
+_SEVERAL: Final = re.compile(r"[\s,;]+")
 # Shorter values are no keys, and replacing them would garble the text ("x" is a common dummy).
 _SHORTEST_GIVEN: Final = 4
 _SHORTEST_IN_ENVIRONMENT: Final = 8
 _SHORTEST_CODED: Final = 12
+_SHORTEST_OF_SEVERAL: Final = 16
 _SHORTEST_HALVED: Final = 24
 _IN_ADDRESS: Final = "://"
 """Looked for first: most texts are ids, thousands of them for a step, and hold none."""
-# The second has a slash in the password, and is no port and path.
+# The second has a slash in the password, and is no port and path. Bounded, or it would be quadratic.
 _USER_IN_ADDRESS: Final = re.compile(
-    r"(?<=://)(?:[^/\s]+@|[^/\s:@]+:(?!\d{1,5}(?:/|$))[^\s@\"'<>,]+@)"
+    r"(?<=://)(?:[^/\s]{1,500}@|[^/\s:@\[]{1,100}:(?!\d{1,5}(?:/|$))[^\s@\"'<>,]{1,200}@)"
 )
 _ADDRESS: Final = re.compile(r"(://[^\s?#\"'<>]+)(?:(\?)[^\s\"'<>]+|#[^\s\"'<>]+)?")
 _TOP: Final = re.compile(r"/[^/]+")
-# As the providers make them: long enough, and with a digit where a name could look the same.
+# As the providers make them: long enough, and where a name could look the same with a digit, and with a
+# capital letter or without dashes for long.
 _SHAPE_OF_A_KEY: Final = re.compile(
     r"(?<![\w-])(?:"
-    r"(?:sk|gsk|xai|pplx)[-_](?=[\w-]*\d)[\w-]{16,}"
+    r"(?:sk|gsk|xai|pplx)[-_](?=[\w-]*\d)(?=[\w-]*(?:[A-Z]|[a-z0-9]{24}))[\w-]{16,}"
     r"|hf_[A-Za-z0-9]{30,}|AIza[\w-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b"
     r"|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{22,}|glpat-[\w-]{20,}|xox[abprs]-[\w-]{10,}"
     r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
-    r"|(?:[Bb]earer|[Bb]asic) +(?=\S*\d)[\w.~+/-]{16,}=*"
+    r"|[Bb]earer +(?=[\w.~+/-]*\d)[\w.~+/-]{16,}=*|Authorization\W{1,4}[Bb]asic +[\w+/-]{8,}=*"
     r")"
 )
 _IN_A_KEY: Final = (
@@ -68,23 +79,35 @@ def redact(text: str, *keys: str) -> str:
     shape of a provider's key, a JSON web token or an authorization header; users, passwords, queries and
     fragments of addresses.
 
-    A variable holds a key if its name is or ends in KEY, TOKEN, SECRET, PASSWORD, PASSWD, CREDENTIALS,
-    JWT, PAT or APIKEY (after an underscore; a number or ID may follow), or has BEARER in it, and its value
-    is no path: one that exists, that begins with `~/`, `./` or `../`, or with `/` and a name that exists
-    at the root. (Keys in base64 may begin with a slash.)
+    A variable holds a key if its name is or ends in KEY, TOKEN, SECRET, PASSWORD, PASSWD, PASSPHRASE,
+    CREDENTIALS, JWT, PAT or APIKEY (after an underscore; a number or ID may follow), and its value is no
+    path: one that exists, that begins with `~/`, `./` or `../`, or with `/` and a name that exists at the
+    root. (Keys in base64 may begin with a slash.) A KEY, TOKEN, JWT or PAT is never a single word, nor
+    `<a mark>`.
     """
     return redact_known(text, known_keys(*keys))
 
 
 def redact_known(text: str, known: Sequence[str]) -> str:
     """The same for many texts: `known` is what `known_keys` has just said."""
+    if _IN_ADDRESS in text:  # first: a key may be a part of an address
+        text = _ADDRESS.sub(_without_query, _USER_IN_ADDRESS.sub("", text))
     for key in known:
         text = text.replace(key, _MARK)
     if any(part in text for part in _IN_A_KEY):
         text = _SHAPE_OF_A_KEY.sub(_MARK, text)
-    if _IN_ADDRESS not in text:
-        return text
-    return _ADDRESS.sub(_without_query, _USER_IN_ADDRESS.sub("", text))
+    return text
+
+
+def secrets_in(address: str) -> list[str]:
+    """What an address holds that is not to be said: its password, and keys in its query."""
+    try:
+        parts = urlsplit(address)
+        found = [value for name, value in parse_qsl(parts.query) if names_a_key(name)]
+        found.append(parts.password or "")
+    except ValueError:
+        return []
+    return [unquote(one) for one in found if one]
 
 
 def looks_like_a_key(value: str) -> bool:
@@ -93,11 +116,21 @@ def looks_like_a_key(value: str) -> bool:
 
 
 def names_a_key(name: str) -> bool:
-    """Whether a variable or a setting of this name holds a key."""
+    """Whether a variable of this name holds a key."""
+    return _last_word(name) in _NAMES or {"BEARER", "TOKEN"} <= set(name.upper().split("_"))
+
+
+def names_a_secret(name: str) -> bool:
+    """Whether a setting of this name holds one: `api_key` does, `sort_key` and `eos_token` do not."""
+    return bool(_SECRET_SETTING.search(_WORDS.sub("_", name).upper()))
+
+
+def _last_word(name: str) -> str:
     words = name.upper().split("_")
     while len(words) > 1 and _SAYS_NOTHING.fullmatch(words[-1]):
         words.pop()
-    return words[-1] in _NAMES or "BEARER" in words
+    last = words[-1]
+    return next((one for one in ("PASSWORD", "PASSPHRASE", "APIKEY") if last.endswith(one)), last)
 
 
 def known_keys(*keys: str) -> list[str]:
@@ -109,12 +142,13 @@ def known_keys(*keys: str) -> list[str]:
 @lru_cache(maxsize=256)
 def _forms(key: str) -> frozenset[str]:
     """The key as it may stand in a text."""
-    forms = {key, json.dumps(key)[1:-1], quote(key, safe="")}
+    forms = {key, json.dumps(key)[1:-1]}
+    forms |= {quote(key, safe=safe, errors="surrogateescape") for safe in ("", "/")}
     if len(key) >= _SHORTEST_CODED:
         data = key.encode("utf-8", "replace")
         forms |= {data.hex(), *_in_base64(data)}
     if len(key) >= _SHORTEST_HALVED:
-        forms |= {key[: len(key) // 2], key[len(key) // 2 :]}
+        forms |= {key[: len(key) // 2].strip(), key[len(key) // 2 :].strip()}
     return frozenset(forms)
 
 
@@ -130,10 +164,14 @@ def _in_base64(data: bytes) -> set[str]:
 
 
 def _keys_in_environment() -> set[str]:
-    values = (value.strip() for name, value in os.environ.items() if names_a_key(name))
-    return {
-        value for value in values if len(value) >= _SHORTEST_IN_ENVIRONMENT and not _is_path(value)
-    }
+    found = set[str]()
+    for name, value in os.environ.items():
+        if names_a_key(name):
+            whole = value.strip()
+            parts = {one for one in _SEVERAL.split(whole) if len(one) >= _SHORTEST_OF_SEVERAL}
+            word = _last_word(name) in _NEVER_A_WORD and (whole.isalpha() or whole[:1] == "<")
+            found |= set() if word else {whole, *parts}
+    return {one for one in found if len(one) >= _SHORTEST_IN_ENVIRONMENT and not _is_path(one)}
 
 
 def _is_path(value: str) -> bool:

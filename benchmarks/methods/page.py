@@ -237,8 +237,10 @@ def _beside_grpo(name: str, runs: Sequence[Run]) -> dict[str, Callable[[], str]]
         "easy, area": accuracy("easy", AREA),
         "calls": number("calls"),
     }
+    few = [run for run in runs if run["draw"] == 0 and run["seed"] < 3]
     return {
         name: lambda: table(runs, arms, names, columns),
+        f"{name}-teachers": lambda: table(few, ("grpo", *pictures.TEACHERS), names, columns),
         f"{name}-claims": lambda: claims(runs, BESIDE_GRPO, names),
     }
 

@@ -19,6 +19,7 @@ from prompt_coevo.errors import SettingsError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.preflight.prompts import Encode
 from prompt_coevo.proposals import Proposer
+from prompt_coevo.redact import secrets_in
 from prompt_coevo.reflection.ledger import Ledger
 from prompt_coevo.reflection.models import build_language_model
 from prompt_coevo.reflection.paid_replies import PaidReplies
@@ -55,6 +56,7 @@ class Desk:
         self.identity = identity
         key = settings.reflection.api_key
         self._secrets = [key.get_secret_value()] if key else []
+        self._secrets += secrets_in(settings.reflection.api_base or "")
         self.journal = Journal(folder, secrets=self._secrets)
         if folder is not None:
             run_lock.hold(folder)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from prompt_coevo import registry
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.redact import known_keys, names_a_key, redact_known
+from prompt_coevo.redact import names_a_secret, redact, redact_known
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import methods_of
 
@@ -75,7 +75,7 @@ class RunIdentity:
         noted = {name: values[name] for name in values.keys() - idle}
         versions = {name: _version(name) for name in ("prompt-coevo", "torch", "transformers")}
         noted = dict(_flat({**noted, "host": host, "versions": versions}))
-        return cls(_safe(meaning), _safe(noted))
+        return cls(_safe(meaning, _kept_apart), _safe(noted, redact))
 
     def on(self, dataset: Dataset) -> RunIdentity:
         """The same run on another dataset."""
@@ -113,23 +113,30 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield prefix + str(name), value
 
 
-def _safe(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values by their sorted names, without keys: an identity is in every checkpoint."""
-    known = known_keys()
-    return {
-        name: "[api key]"
-        if isinstance(value, str) and value and names_a_key(name.rpartition(".")[2])
-        else _redacted(value, known)
-        for name, value in sorted(values.items())
-    }
+def _safe(values: Mapping[str, Any], write: Callable[[str], str]) -> dict[str, Any]:
+    """The values by their sorted names, without secrets: an identity is in every checkpoint."""
+    return {name: _written(name, value, write) for name, value in sorted(values.items())}
 
 
-def _redacted(value: Any, known: Sequence[str]) -> Any:
+def _written(name: str, value: Any, write: Callable[[str], str]) -> Any:
+    if names_a_secret(name.rpartition(".")[2]) and value and not isinstance(value, bool):
+        return "[api key]"
     if isinstance(value, str):
-        return redact_known(value, known)
+        return write(value)
     if isinstance(value, Mapping):
-        return {_redacted(name, known): _redacted(one, known) for name, one in value.items()}
-    return [_redacted(one, known) for one in value] if isinstance(value, list | tuple) else value
+        return {one: _written(str(one), inner, write) for one, inner in value.items()}
+    return [_written("", one, write) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _kept_apart(text: str) -> str:
+    """Redact by what the text itself shows, for a variable that comes or goes must not change what a run
+    means; texts that differ stay different."""
+    shown = redact_known(text, ())
+    return (
+        shown
+        if shown == text
+        else f"{shown} [{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}]"
+    )
 
 
 def _named(value: Any) -> str:

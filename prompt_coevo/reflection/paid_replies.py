@@ -307,6 +307,7 @@ class PaidReplies:
         text = None if reply.text is None else redact(reply.text, *self._secrets)
         error = None if reply.error is None else redact(reply.error, *self._secrets)
         reason = reply.finish_reason if isinstance(reply.finish_reason, str) else None
+        reason = reason and redact(reason, *self._secrets)
         later = reply.retry_after if isinstance(reply.retry_after, int | float) else None
         return Reply(text, reason, error, usage, later)
 

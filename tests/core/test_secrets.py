@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import importlib.util
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -18,7 +19,7 @@ from pydantic import Field
 
 from helpers.families import Families, engine_with, epoch, knowing
 from prompt_coevo import Coevolution, Settings, hookimpl
-from prompt_coevo.errors import SettingsError
+from prompt_coevo.errors import SettingsError, StateError
 from prompt_coevo.redact import names_a_key, redact
 from prompt_coevo.settings.method import Method
 from prompt_coevo.settings.section import Section
@@ -64,7 +65,7 @@ IN_ADDRESSES = {
     QUERY: f"https://host/v1?key={QUERY}",
     FRAGMENT: f"https://host/cb#access_token={FRAGMENT}",
 }
-HEADERS = {f"Bearer {REST}": REST, f"Basic {REST}==": f"{REST}=="}
+HEADERS = {f"Bearer {REST}": REST, f"Authorization: Basic {REST}==": f"{REST}=="}
 LONG = IN_VARIABLES["ANTHROPIC_API_KEY"]
 CODED = {
     "base64": base64.b64encode(LONG.encode()).decode(),
@@ -127,7 +128,8 @@ def test_there_are_thirty_kinds() -> None:
 def test_no_byte_of_a_run_holds_a_secret(
     answers: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    error = Raw(json.dumps({"error": {"message": f"400 {SAID}"}}), 400)
+    said = f"400 {SAID} wrong password {PASSWORD}"
+    error = Raw(json.dumps({"error": {"message": said}}), 400)
 
     def reply(body: dict[str, Any]) -> str:
         return f"{knowing(body['messages'][-1]['content'])} {SAID}\n<template>{SAID}</template>"
@@ -175,21 +177,100 @@ def test_no_address_of_the_settings_is_written_whole(address: str, tmp_path: Pat
 
 class Own(Section):
     api_key: str = ""
-    names: list[str] = Field(default=[])
+    password: int = 0
+    servers: list[dict[str, Any]] = Field(default=[])
+    address: str = ""
+    sort_key: str = ""
+    cred: str = ""
 
 
-def test_a_key_of_a_plugins_settings_is_in_no_checkpoint(tmp_path: Path, offer: Any) -> None:
+@pytest.fixture
+def own(offer: Any) -> None:
     offer("methods", "own", Method("own", plugin=lambda context: Quoting(), section=Own))
-    said = SAID.replace(GIVEN, "")  # nothing says that this is a key
-    values = {"own": {"api_key": "any-text-at-all", "names": [said]}}
+
+
+def own_run(folder: Path, **values: Any) -> Coevolution:
     settings = Settings(
-        algorithms=("stream", "own"), plugins=values, reflection={"function": knowing}
+        algorithms=("stream", "own"), plugins={"own": values}, reflection={"function": knowing}
     )
-    engine = Coevolution.from_settings(settings, output_dir=tmp_path)
+    engine = Coevolution.from_settings(settings, output_dir=folder)
     engine.begin(Families(count=4))
+    return engine
+
+
+@pytest.mark.usefixtures("own")
+def test_a_secret_of_a_plugins_settings_is_in_no_checkpoint(tmp_path: Path) -> None:
+    servers = [
+        {"apiKey": "deep-down", "headers": {"Authorization": "any word", "X-Api-Key": "and-this"}}
+    ]
+    address = f"{IN_ADDRESSES[PASSWORD]} {IN_ADDRESSES[QUERY]} {BY_SHAPE['sk']}"
+    engine = own_run(
+        tmp_path,
+        api_key="any-text-at-all",
+        password=987654321,
+        servers=servers,
+        address=address,
+    )
     texts = written_by(engine, tmp_path)
     assert not list(found_in(texts))
-    assert not any("any-text-at-all" in text for text in texts.values())
+    for secret in ("any-text-at-all", "987654321", "deep-down", "any word", "and-this"):
+        assert not any(secret in text for text in texts.values()), secret
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"sort_key": "topic"}, {"sort_key": "level"}),
+        ({"address": "https://host/d?split=train"}, {"address": "https://host/d?split=test"}),
+    ],
+)
+def test_runs_that_differ_stay_different(
+    tmp_path: Path, one: dict[str, str], other: dict[str, str]
+) -> None:
+    saved = own_run(tmp_path / "a", **one).state_dict()
+    with pytest.raises(StateError, match="own"):
+        own_run(tmp_path / "b", **other).load_state_dict(saved)
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize("names", [("", "INPUT_KEY"), ("X_TOKEN", "")])
+def test_a_variable_that_comes_or_goes_changes_no_run(
+    names: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even one that holds a word of the settings, or of the questions."""
+    saved: dict[str, Any] = {}
+    for turn, name in enumerate(names):
+        with monkeypatch.context() as patch:
+            if name:
+                patch.setenv(name, "question" if turn else "template")
+                patch.setenv("OTHER_SECRET", "tok-en-0123456")
+            engine = own_run(tmp_path / str(turn), cred="tok-en-0123456")
+            if saved:
+                engine.load_state_dict(saved)
+            saved = engine.state_dict()
+
+
+def test_a_variable_of_any_bytes_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environb, b"DB_PASSWORD", b"p\xe4ssw\xf6rd-1-of-latin")
+    assert redact("y") == "y"
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["https://", "://a:b", "://a?", "://", "eyJ", "sk-a", "Bearer ", "a@b:", "Authorization "],
+)
+def test_redaction_ends(part: str) -> None:
+    """What is linear takes a second of these texts, what is quadratic hours."""
+    redact(part * (1_000_000 // len(part)))
+
+
+def test_a_key_within_an_address_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = IN_VARIABLES["ANTHROPIC_API_KEY"]
+    assert redact(f"https://host/v1?key={key}&session={QUERY}") == "https://host/v1?[query]"
+    assert redact(f"https://{key}:{PASSWORD}@host/v1") == "https://host/v1"
+    monkeypatch.setenv("OPENAI_KEYS", "the-first-of-three-keys, the-second-of-three-keys")
+    assert redact("not the-second-of-three-keys") == "not [api key]"
 
 
 def test_a_false_hit_changes_no_decision() -> None:
@@ -225,6 +306,9 @@ def test_an_address_without_a_scheme_is_refused_and_not_quoted() -> None:
         "basic understanding of arithmetics, a bearer of 3 rings, task-based desk-2 risk-averse",
         "sk-learn-like-names-are-not-keys eyJ.a.b xoxo ASIA-PACIFIC hf_model",
         "the max_tokens of 4096",
+        "Basic 2-digit-multiplication-1, basic probability/combinatorics(5C2)",
+        "from sklearn: sk_learn_train_test_split_v2, xai-feature-attribution-2024, pplx-embed-context-v1-0",
+        "http://[::1]:8000/a@b",
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
