@@ -124,16 +124,22 @@ def _source_of(module: str) -> Path:
 
 
 def _check_script(path: Path, arguments: Sequence[str]) -> None:
-    """A script of ours is there, and knows the options: they are named in its sources."""
+    """A script of ours is there, and knows the options: they are named in its sources, or in those that it
+    imports from beside it."""
     assert path.exists(), f"{path.relative_to(ROOT)} is not there"
     if path.is_dir():
         assert (path / "__main__.py").exists(), f"{path.relative_to(ROOT)} is no program"
-    files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    files = sorted(path.rglob("*.py")) if path.is_dir() else [path, *_beside(path)]
     known = {option for file in files for option in _options_in(file)}
     given = {word.partition("=")[0] for word in arguments if word.startswith("--")}
     if path.is_relative_to(ROOT / "adapters"):
         return  # its own session reads them
     assert given <= known, f"{path.relative_to(ROOT)} has no {', '.join(sorted(given - known))}"
+
+
+def _beside(path: Path) -> list[Path]:
+    names = re.findall(r"^(?:import|from) (\w+)", path.read_text("utf-8"), re.MULTILINE)
+    return [file for file in (path.with_name(f"{name}.py") for name in names) if file.exists()]
 
 
 @cache

@@ -382,9 +382,7 @@ class Unshowable:
         ([1, 1.5, True, None], [1, 1.5, True, None]),
     ],
 )
-def test_what_is_no_text_is_written_as_one_redact(
-    value: Any, shown: Any, tmp_path: Path
-) -> None:
+def test_what_is_no_text_is_written_as_one_redact(value: Any, shown: Any, tmp_path: Path) -> None:
     journal = Journal(tmp_path, secrets=["sk-plain-0001"])
     journal.write([{"event": "a", "value": value}])
     (event,) = journal.read()

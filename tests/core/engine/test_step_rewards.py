@@ -47,9 +47,7 @@ def test_keys_are_looked_for_once_a_write_and_those_of_that_moment(
 ) -> None:
     asked = []
     names_a_key = redact.names_a_key
-    monkeypatch.setattr(
-        redact, "names_a_key", lambda name: asked.append(name) or names_a_key(name)
-    )
+    monkeypatch.setattr(redact, "names_a_key", lambda name: asked.append(name) or names_a_key(name))
     journal = Journal(tmp_path)
     journal.write([{"event": "a", "texts": [f"text {n}" for n in range(100)]}])
     assert len(asked) == len(set(asked))
