@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import language_model
 import language_page
 import pictures
 import tabular
@@ -319,13 +320,21 @@ def without(runs: Sequence[Run]) -> str:
     return f"{sum(run['without']['all'] for run in runs) / len(runs):.2f}"
 
 
+_PLANNED: Final = {
+    "tabular": tabular,
+    "transformer": transformer,
+    "language_model": language_model,
+}
+"""The tiers whose plan the page counts."""
+
+
 def _machines(stores: Mapping[str, Store]) -> str:
     lines = []
-    for tier in ("tabular", "transformer"):
+    for tier in _PLANNED:
         for facts in stores[tier].machines():
             versions = ", ".join(f"{name} {found}" for name, found in facts["packages"].items())
             lines.append(
-                f"- {tier}: {facts['cpu']}, {facts['cores']} cores, {facts['system']}, "
+                f"- {tier.replace('_', ' ')}: {facts['cpu']}, {facts['cores']} cores, {facts['system']}, "
                 f"Python {facts['python']}, {versions}"
             )
     return "\n".join(lines)
@@ -334,13 +343,13 @@ def _machines(stores: Mapping[str, Store]) -> str:
 def _status(stores: Mapping[str, Store]) -> str:
     """How many of the planned runs are made, and what they took."""
     said = []
-    for name, tier in (("tabular", tabular), ("transformer", transformer)):
+    for name, tier in _PLANNED.items():
         planned = set(tier.plan(list(tier.ARMS), None, None))
         made = [run for run in stores[name].runs if key_of(run) in planned]
         hours = sum(run["cpu_seconds"] for run in made) / 3600
         said.append(
-            f"Of the {name} tier {len(made)} of {len(planned)} planned runs are made, in {hours:.1f} CPU "
-            "hours without evaluation."
+            f"Of the {name.replace('_', ' ')} tier {len(made)} of {len(planned)} planned runs are made, in "
+            f"{hours:.1f} CPU hours without evaluation."
         )
     return " ".join(
         [*said, "What is missing is missing from the tables, whose column *runs* says so."]
