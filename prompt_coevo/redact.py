@@ -52,22 +52,20 @@ _SHAPE_OF_A_KEY: Final = re.compile(
     r")"
 )
 _IN_A_KEY: Final = (
+    *("sk-", "sk_", "xai-", "xai_", "pplx", "hf_", "AIza", "AKIA", "ASIA"),
     *(
-        "sk-",
-        "sk_",
-        "xai-",
-        "xai_",
-        "pplx",
-        "hf_",
-        "AIza",
-        "AKIA",
-        "ASIA",
         "ghp_",
         "gho_",
         "ghu_",
         "ghs_",
+        "ghr_",
+        "github_pat_",
+        "glpat-",
+        "xox",
+        "eyJ",
+        "earer ",
+        "asic ",
     ),
-    *("ghr_", "github_pat_", "glpat-", "xox", "eyJ", "earer ", "asic "),
 )
 """One of these is in whatever has such a shape; to look for them takes a fiftieth of the time."""
 _MARK: Final = "[api key]"
@@ -148,7 +146,8 @@ def _forms(key: str) -> frozenset[str]:
         data = key.encode("utf-8", "replace")
         forms |= {data.hex(), *_in_base64(data)}
     if len(key) >= _SHORTEST_HALVED:
-        forms |= {key[: len(key) // 2].strip(), key[len(key) // 2 :].strip()}
+        halves = (key[: len(key) // 2].strip(), key[len(key) // 2 :].strip())
+        forms |= {half for half in halves if len(half) >= _SHORTEST_CODED}
     return frozenset(forms)
 
 

@@ -132,11 +132,9 @@ def _kept_apart(text: str) -> str:
     """Redact by what the text itself shows, for a variable that comes or goes must not change what a run
     means; texts that differ stay different."""
     shown = redact_known(text, ())
-    return (
-        shown
-        if shown == text
-        else f"{shown} [{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}]"
-    )
+    if shown == text:
+        return text
+    return f"{shown} [{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}]"
 
 
 def _named(value: Any) -> str:

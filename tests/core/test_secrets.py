@@ -265,6 +265,11 @@ def test_redaction_ends(part: str) -> None:
     redact(part * (1_000_000 // len(part)))
 
 
+def test_half_of_a_key_is_no_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ODD_SECRET", "a" + " " * 30 + "b")
+    assert redact("a banana and a bee") == "a banana and a bee"
+
+
 def test_a_key_within_an_address_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     key = IN_VARIABLES["ANTHROPIC_API_KEY"]
     assert redact(f"https://host/v1?key={key}&session={QUERY}") == "https://host/v1?[query]"
