@@ -103,7 +103,8 @@ def _panel(panel: Any, lines: Sequence[Line], looks: Mapping[str, int]) -> None:
     ends = []
     for line in lines:
         number = looks[line.label]
-        grid = np.linspace(0, line.end, _GRID)
+        # No line stands where one of its runs has no value yet.
+        grid = np.linspace(max(spent[0] for spent, _ in line.runs), line.end, _GRID)
         values = np.array([np.interp(grid, *run) for run in line.runs])
         colour = _COLOURS[number % len(_COLOURS)]
         panel.fill_between(

@@ -45,3 +45,13 @@ def test_the_ending_says_the_format(plots: Any, tmp_path: Path, ending: str) -> 
     plots.draw({"": [plots.Line("P2O", [([0, 9], [0, 1])], 9)]}, tmp_path / f"x.{ending}", "y")
     start = (tmp_path / f"x.{ending}").read_bytes()[:5]
     assert start == {"png": b"\x89PNG\r", "svg": b"<?xml"}[ending]
+
+
+def test_a_line_begins_where_all_of_its_runs_have_values(plots: Any) -> None:
+    from matplotlib import pyplot
+
+    figure, panel = pyplot.subplots()
+    runs = [([0, 400], [0.1, 0.2]), ([200, 400], [0.5, 0.6])]
+    plots._panel(panel, [plots.Line("late", runs, 400)], {"late": 0})
+    assert next(iter(panel.lines[0].get_xdata())) == 0.2
+    pyplot.close(figure)
