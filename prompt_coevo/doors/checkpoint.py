@@ -51,7 +51,9 @@ def load_state(engine: Coevolution, folder: Path) -> bool:
     if not path.exists():
         starts_anew(f"{folder} has no {STATE_FILE}")
         return False
-    engine.load_state_dict(read_state(path), where=f"the state file {path}")
+    # The run that wrote it may have had another output directory: the one that the checkpoint is in.
+    ledgers = [parent / "coevo" / "calls.jsonl" for parent in folder.absolute().parents[:2]]
+    engine.load_state_dict(read_state(path), where=f"the state file {path}", ledgers=ledgers)
     return True
 
 

@@ -18,7 +18,7 @@ from prompt_coevo.engine.early_signs import EarlySigns
 from prompt_coevo.engine.identity import Dataset, RunIdentity, digest_of
 from prompt_coevo.engine.journal import FORMAT
 from prompt_coevo.engine.metrics import Metrics
-from prompt_coevo.engine.opening import say_what_was_lost, say_what_was_there
+from prompt_coevo.engine.opening import say_what_was_lost, say_what_was_there, spent_before
 from prompt_coevo.engine.planning import Planner, check_claims
 from prompt_coevo.engine.reply_signs import ReplySigns
 from prompt_coevo.engine.rounds import OpenRounds
@@ -266,8 +266,11 @@ class Coevolution:
         self._write_view(state)
         return state
 
-    def load_state_dict(self, state: Mapping[str, Any], where: str = "the given state") -> None:
-        """Go on from a checkpoint, as another attempt. Raises StateError if the state does not fit."""
+    def load_state_dict(
+        self, state: Mapping[str, Any], where: str = "the given state", ledgers: Sequence[Path] = ()
+    ) -> None:
+        """Go on from a checkpoint, as another attempt; `ledgers` are files with the calls that the run had
+        made, if it wrote into another folder. Raises StateError if the state does not fit."""
         saved = unseal(state, where)
         self._check_names(saved.plugins, where)
         self._check_run(saved.run, where)
@@ -280,7 +283,7 @@ class Coevolution:
         self._reply_signs.look_no_more()
         run = digest_of(saved.run)
         self._open_ledger(continues=run, since=saved.ledger, under_way=saved.under_way)
-        self.desk.ledger.carry_over(saved.reflection)
+        self.desk.ledger.carry_over(spent_before(self.desk, saved.reflection, run, ledgers))
         self._under_way = True
         for name, text in saved.plugins.items():
             try:

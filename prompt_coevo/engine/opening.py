@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
 from prompt_coevo.engine.desk import Desk
 from prompt_coevo.markers import PROJECT
+from prompt_coevo.reflection.ledger import Ledger
 
 logger = logging.getLogger(PROJECT)
+
+_BUDGETS: Final = ("max_calls", "max_total_tokens", "max_usd")
 
 
 def say_what_was_lost(desk: Desk) -> None:
@@ -34,3 +40,29 @@ def say_what_was_there(desk: Desk) -> None:
         "written behind it; give the trainer another output directory to keep them apart",
         desk.folder,
     )
+
+
+def spent_before(
+    desk: Desk, known: Mapping[str, float], run: str, ledgers: Sequence[Path]
+) -> Mapping[str, float]:
+    """Count what a run had spent that goes on from a checkpoint, by the ledger that it wrote elsewhere.
+
+    `known` is what the checkpoint knows; calls that were made after it, before the run was killed, are in
+    its ledger alone. `ledgers` are where that may be. Warns where there is none and a budget is set.
+    """
+    if desk.ledger.totals["calls"]:
+        return known  # the run's own file is here
+    for path in ledgers:
+        spent = Ledger.spent_in(path, run) if path.is_file() else None
+        if spent is not None:
+            return {name: max(value, known.get(name, 0.0)) for name, value in spent.items()}
+    budgets = [name for name in _BUDGETS if getattr(desk.settings.reflection, name) is not None]
+    if budgets and known.get("calls"):
+        logger.warning(
+            "the ledger of the run that wrote this checkpoint (coevo/calls.jsonl beside it) is not there: "
+            "what it spent after the checkpoint is not counted, and reflection.%s may be exceeded by that; "
+            "copy the file to %s to have it counted",
+            ", reflection.".join(budgets),
+            desk.folder,
+        )
+    return known

@@ -109,6 +109,22 @@ class Ledger:
             if known is None or latest != run or known.ended:
                 self._begin(run, run if continues is None and known else continues)
 
+    @classmethod
+    def spent_in(cls, path: Path, run: str) -> dict[str, float] | None:
+        """Read what a run's calls have cost by this file, lost ones the most that they can; write nothing.
+
+        None for a file that has no such run, or that cannot be read.
+        """
+        ledger = cls(path)
+        try:
+            account = ledger._continued(ledger._read()[0], run)
+        except StateError:
+            return None
+        if account is None:
+            return None
+        ledger._account, ledger._own = account, ledger._last_call + 1
+        return ledger.totals
+
     def go_on(self, run: str, continues: str) -> None:
         """The run goes on, after its end or as another one: the same account. Raises StateError."""
         with self._lock:
