@@ -161,7 +161,7 @@ class Desk:
             identity = {
                 "model": reflection.model,
                 "temperature": reflection.temperature,
-                "max_tokens": reflection.max_tokens,
+                "max_tokens": reflection.longest_reply,
                 "function": self.identity.noted.get("reflection.function"),
             }
             self.model = PaidReplies(

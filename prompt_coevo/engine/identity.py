@@ -6,12 +6,13 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from prompt_coevo import registry
 from prompt_coevo.errors import SettingsError
-from prompt_coevo.redact import names_a_secret, redact, redact_known
+from prompt_coevo.redact import known_keys, names_a_secret, redact_known
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import methods_of
 
@@ -75,7 +76,9 @@ class RunIdentity:
         noted = {name: values[name] for name in values.keys() - idle}
         versions = {name: _version(name) for name in ("prompt-coevo", "torch", "transformers")}
         noted = dict(_flat({**noted, "host": host, "versions": versions}))
-        return cls(_safe(meaning, _kept_apart), _safe(noted, redact))
+        return cls(
+            _safe(meaning, _kept_apart), _safe(noted, partial(redact_known, known=known_keys()))
+        )
 
     def on(self, dataset: Dataset) -> RunIdentity:
         """The same run on another dataset."""
@@ -114,7 +117,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _safe(values: Mapping[str, Any], write: Callable[[str], str]) -> dict[str, Any]:
-    """The values by their sorted names, without secrets: an identity is in every checkpoint."""
+    """Sort the values by their names, and leave out secrets: an identity is in every checkpoint."""
     return {name: _written(name, value, write) for name, value in sorted(values.items())}
 
 

@@ -1,4 +1,4 @@
-"""What is said of the files that a run finds in its folder."""
+"""What a run says and counts of the files that it finds: in its folder, and beside its checkpoint."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def spent_before(
         if spent is not None:
             return {name: max(value, known.get(name, 0.0)) for name, value in spent.items()}
     budgets = [name for name in _BUDGETS if getattr(desk.settings.reflection, name) is not None]
-    if budgets and known.get("calls"):
+    if desk.folder and budgets and known.get("calls"):
         logger.warning(
             "the ledger of the run that wrote this checkpoint (coevo/calls.jsonl beside it) is not there: "
             "what it spent after the checkpoint is not counted, and reflection.%s may be exceeded by that; "

@@ -112,7 +112,7 @@ def _tokens(settings: Settings, cost: Cost, foresight: Foresight, price: Price |
     shown = foresight.shown * _PARTS_OF_AN_EXAMPLE * reflection.max_example_tokens
     candidates = (1 + foresight.listed) * settings.gates.max_candidate_tokens
     prompts = cost.calls * (shown + candidates + _META_PROMPT)
-    replies = cost.calls * reflection.max_tokens
+    replies = cost.calls * reflection.longest_reply
     told = (
         f"at most {_amount(prompts)} tokens of reflection prompts and {_amount(replies)} of replies"
     )
@@ -135,7 +135,7 @@ def _likely(
     question = _LIKELY_QUESTION if question_tokens is None else question_tokens
     example = min(question, reflection.max_example_tokens) + _LIKELY_RESPONSE
     prompts = calls * (_LIKELY_META + foresight.shown * example)
-    replies = calls * min(_LIKELY_REPLY, reflection.max_tokens)
+    replies = calls * min(_LIKELY_REPLY, reflection.longest_reply)
     counted = "assumed" if question_tokens is None else "as counted"
     usd = price(prompts, replies) if price and reflection.backend_in_use == "litellm" else 0.0
     dollars = f", {usd:.2f} USD" if usd else ""

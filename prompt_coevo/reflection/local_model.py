@@ -6,16 +6,12 @@ import hashlib
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from prompt_coevo.errors import SettingsError
 from prompt_coevo.extras import require
 from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.settings.reflection import ReflectionSettings
-
-_LONGEST: Final = 512
-"""Tokens of a reply, unless `max_tokens` was set: a small policy that rambles would fill 4 096 at each
-call, and nothing trains meanwhile."""
 
 
 class LocalModel:
@@ -37,9 +33,6 @@ class LocalModel:
         require("torch", "transformers", extra="trl", purpose='reflection.model = "self"')
         self._path = path
         self._settings = settings
-        self._longest = (
-            settings.max_tokens if "max_tokens" in settings.model_fields_set else _LONGEST
-        )
         self._loaded: tuple[Any, Any] | None = None
         self._asked: Counter[bytes] = Counter()
         # Several threads may ask; loading, seeding and generating are made for one.
@@ -47,7 +40,7 @@ class LocalModel:
 
     def most(self, prompt: str) -> Usage:
         """The most that a call can cost; a token has one byte at least, and the chat format adds a few."""
-        return Usage(len(prompt.encode("utf-8", "replace")) + 64, self._longest)
+        return Usage(len(prompt.encode("utf-8", "replace")) + 64, self._settings.longest_reply)
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
         """One reply per prompt; if the model cannot be loaded or run, each is an error."""
@@ -82,7 +75,7 @@ class LocalModel:
             torch.manual_seed(self._seed(texts))
             output = model.generate(
                 **batch,
-                max_new_tokens=self._longest,
+                max_new_tokens=self._settings.longest_reply,
                 **warmth,
                 pad_token_id=tokenizer.pad_token_id,
             )

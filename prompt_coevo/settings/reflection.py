@@ -15,6 +15,7 @@ from prompt_coevo.settings.section import Section
 
 _MODEL_NAME: Final = re.compile(r"self|[a-z][a-z0-9_.-]{1,30}/\S+")
 _LIKE_A_KEY: Final = re.compile(r"(?=.*\d)[A-Za-z0-9]{20,}")
+_LONGEST_OF_THE_POLICY: Final = 512
 _OF_A_MODEL = {"temperature", "max_tokens"}
 _OF_A_REMOTE_MODEL = {"api_base", "api_key", "timeout_s", "total_timeout_s"}
 
@@ -79,6 +80,13 @@ class ReflectionSettings(Section):
         return self.concurrency or (1 if self.backend_in_use in ("function", "self") else 8)
 
     @property
+    def longest_reply(self) -> int:
+        """Return the setting `max_tokens`; 512 for the policy itself unless it was set. A small one that
+        rambles would fill 4 096 at each call, and nothing trains meanwhile."""
+        short = self.backend_in_use == "self" and "max_tokens" not in self.model_fields_set
+        return _LONGEST_OF_THE_POLICY if short else self.max_tokens
+
+    @property
     def backend_in_use(self) -> str | None:
         """The setting `backend`, or what follows from `model` and `function`; None if none is set."""
         if self.backend is not None:
@@ -101,7 +109,7 @@ class ReflectionSettings(Section):
         if self.api_base is not None and not self.api_base.lower().startswith(
             ("http://", "https://")
         ):
-            yield "reflection.api_base is no address: it begins with http:// or https://"
+            yield "reflection.api_base must begin with http:// or https://"
         if self.model is not None and self.function is not None:
             yield "reflection.model and reflection.function exclude each other: set one"
         if self.function is not None:

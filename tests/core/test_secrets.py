@@ -20,7 +20,8 @@ from pydantic import Field
 from helpers.families import Families, engine_with, epoch, knowing
 from prompt_coevo import Coevolution, Settings, hookimpl
 from prompt_coevo.errors import SettingsError, StateError
-from prompt_coevo.redact import names_a_key, redact
+from prompt_coevo.proposals import Reply
+from prompt_coevo.redact import names_a_key, redact, secrets_in
 from prompt_coevo.settings.method import Method
 from prompt_coevo.settings.section import Section
 from standins.openai_server import Raw, openai_server
@@ -278,6 +279,20 @@ def test_a_key_within_an_address_hides_no_other(monkeypatch: pytest.MonkeyPatch)
     assert redact("not the-second-of-three-keys") == "not [api key]"
 
 
+def test_why_a_reply_ended_holds_no_secret(tmp_path: Path, offer: Any) -> None:
+    class Odd:
+        def complete(self, prompts: list[str]) -> list[Reply]:
+            return [Reply("fine", finish_reason=SAID) for _ in prompts]
+
+    offer("models", "odd", lambda reflection, initial: Odd())
+    settings = Settings(reflection={"backend": "odd", "api_key": GIVEN})
+    engine = Coevolution.from_settings(settings, output_dir=tmp_path)
+    engine.begin(Families(count=4))
+    (reply,) = engine.desk.language_model().complete(["a prompt"])
+    assert reply.text == "fine"
+    assert not list(found_in({**written_by(engine, tmp_path), "the reply": repr(reply)}))
+
+
 def test_a_false_hit_changes_no_decision() -> None:
     """A question may look like a key: it is planned, tried and saved as it is."""
 
@@ -296,10 +311,16 @@ def test_a_false_hit_changes_no_decision() -> None:
     assert plans[0] == plans[1]
 
 
+def test_what_of_an_address_is_quoted_alone_is_known() -> None:
+    address = (
+        f"https://user:pa%2Fss-0022@host/v1?api-version=2024-01-01&key={QUERY}&api_key=a%2525b"
+    )
+    assert secrets_in(address) == [QUERY, "a%25b", SLASHED]
+    assert secrets_in("https://host/v1") == secrets_in("") == secrets_in("https://[") == []
+
+
 def test_an_address_without_a_scheme_is_refused_and_not_quoted() -> None:
-    with pytest.raises(
-        SettingsError, match="api_base is no address: it begins with http"
-    ) as refused:
+    with pytest.raises(SettingsError, match="reflection.api_base must begin with http") as refused:
         Settings(reflection={"model": "openai/test", "api_base": f"user:{PASSWORD}@host/v1"})
     assert PASSWORD not in str(refused.value)
 

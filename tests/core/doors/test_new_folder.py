@@ -67,6 +67,7 @@ def test_without_the_ledger_it_is_said(tmp_path: Path, caplog: pytest.LogCapture
     assert "is not there" not in caplog.text
     shutil.rmtree(tmp_path / "b" / "coevo")
     life(tmp_path / "c", again, teacher, 1)
+    assert f"copy the file to {tmp_path / 'c' / 'coevo'}" in caplog.text
     assert (
         "what it spent after the checkpoint is not counted, and reflection.max_calls" in caplog.text
     )
