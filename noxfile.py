@@ -160,8 +160,8 @@ def openrlhf(session: nox.Session) -> None:
 def versions(session: nox.Session) -> None:
     """A framework in another version: `-- trl 1.8.0`, `-- verl main`, `-- trl FOLDER_OR_GIT_REFERENCE`.
 
-    Our tests of its door, and TRL's own trainer tests without and with our callback. What else is installed
-    is what the usual session has, as far as that version allows. The versions are in
+    Our tests of its adapter, and TRL's own trainer tests without and with our callback. What else is
+    installed is what the usual session has, as far as that version allows. The versions are in
     constraints/versions.toml.
     """
     framework, version, *options = session.posargs

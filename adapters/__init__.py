@@ -1,1 +1,1 @@
-"""The doors: one thin adapter per training framework."""
+"""The adapters: one thin adapter per training framework."""

@@ -103,7 +103,7 @@ def trace_of_waves(**p2o: Any) -> list[Event]:
     settings = Settings(preset="p2o", p2o=p2o, reflection={"function": answer})
     engine = Coevolution.from_settings(settings)
     ids = tuple(f"q{number}" for number in range(240))
-    Search(SearchRequest(0, ids, Traced()), engine.desk).run()
+    Search(SearchRequest(0, ids, Traced()), engine.context).run()
     return events
 
 

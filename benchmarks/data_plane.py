@@ -38,10 +38,10 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.utils import tensordict_utils as tu
 
 from prompt_coevo import Coevolution, Settings, hookimpl
-from prompt_coevo.adapters.verl.distil import COLUMN
+from prompt_coevo.adapters.common.questions import QuestionIndex
+from prompt_coevo.adapters.verl.distill import COLUMN
 from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.adapters.verl.trainer import CoevoTrainer
-from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.types import Candidate, MemberPlan
 from worlds.pairs.world import base_policy_path
 

@@ -1,12 +1,12 @@
-"""What the door to OpenRLHF adds to a generation: seconds of the sample generator, bytes in Ray's store.
+"""Measure what the OpenRLHF adapter adds to a generation: the generator's seconds, bytes in Ray's store.
 
     python benchmarks/data_plane_openrlhf.py --questions 1024 --rollouts 16 --tokens 8192 [--json FILE]
 
 The real generator, dispatch, vLLM actor class and object store of OpenRLHF; the actor makes its responses
 up (`tests/helpers/openrlhf_generator.py`), and nothing is trained. Half of the groups run under two
-templates and none, a third of the rollouts each. OpenRLHF's own generator comes first, then the door's.
-"Ours" is all that happens in the door's methods and not in those of OpenRLHF that they call, but for what
-is done once before the first step.
+templates and none, a third of the rollouts each. OpenRLHF's own generator comes first, then the adapter's.
+"Ours" is all that happens in the adapter's methods and not in those of OpenRLHF that they call, but for
+what is done once before the first step.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def measure(sizes: argparse.Namespace, folder: Path, actors: list[Any]) -> dict[
     clock.around(made.engine, "observe", "observe")
     started = time.perf_counter()
     made.generate_samples(**kwargs)
-    with_door = time.perf_counter() - started
+    with_adapter = time.perf_counter() - started
     (reference,) = first
     group = ray.get(reference)
     as_it_was = [{name: one[name] for name in one if name != TAG} for one in group]
@@ -121,7 +121,7 @@ def measure(sizes: argparse.Namespace, folder: Path, actors: list[Any]) -> dict[
         "rollouts": sizes.rollouts,
         "tokens": sizes.tokens,
         "seconds_bare": round(without, 1),
-        "seconds_with_door": round(with_door, 1),
+        "seconds_with_adapter": round(with_adapter, 1),
         "load": [round(one, 1) for one in os.getloadavg()],
         "seconds_of_ours": round(sum(clock.seconds[part] for part in ours), 2),
         "cpu_seconds_of_ours": round(sum(clock.cpu[part] for part in ours), 2),

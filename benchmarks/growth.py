@@ -141,9 +141,9 @@ def waves(questions: int) -> dict[str, Any]:
     engine, guards = Coevolution.from_settings(settings), LeakGuards(settings.gates)
     request = SearchRequest(0, tuple(policy.question_ids()), policy, guards=guards)
     memory = most_memory()
-    first, _ = timed(lambda: Search(request, engine.desk))
+    first, _ = timed(lambda: Search(request, engine.context))
     grown = most_memory() - memory
-    second, _ = timed(lambda: Search(request, engine.desk))
+    second, _ = timed(lambda: Search(request, engine.context))
     guard = guards.guard(map(policy.question, policy.question_ids()))
     # Evenly drawn words, so that nothing leaks and everything is looked at.
     texts = [" ".join(policy.rng.choice(policy.words, 200)) for _ in range(CANDIDATES)]

@@ -1,4 +1,4 @@
-"""What reading a training dataset's questions costs at the start of a run, as each door reads them.
+"""What reading a training dataset's questions costs at the start of a run, as each adapter reads them.
 
     python benchmarks/index.py [--rows 10000 100000 1000000] [--json FILE]
 
@@ -53,7 +53,7 @@ def write(rows: int, path: Path) -> None:
 
 
 def read_trl(path: Path) -> None:
-    from prompt_coevo.doors.columns import index_columns
+    from prompt_coevo.adapters.common.columns import index_columns
 
     index_columns(Dataset.from_parquet(str(path), cache_dir=str(path.parent)), Settings())
 
@@ -119,7 +119,7 @@ def main() -> None:
                 table.append(
                     {
                         "rows": rows,
-                        "door": name,
+                        "adapter": name,
                         "cpu_seconds": round(seconds, 2),
                         "peak_mb": round(peak),
                     }

@@ -1,4 +1,4 @@
-"""What the engine and the door to TRL add to a training step, next to the bare trainer.
+"""What the engine and the adapter for TRL add to a training step, next to the bare trainer.
 
     python benchmarks/overhead.py [--json FILE]
 
@@ -86,12 +86,12 @@ def attach_timed(trainer: Any, watch: Stopwatch) -> None:
         setattr(trainer, name, watch.around(getattr(trainer, name), "inside"))
     plugins = {"templates": HalfTemplated()}
     callback = CoevoCallback(trainer, {"algorithms": ()}, plugins=plugins)
-    callback._door.open()
+    callback._adapter.open()
     callback._is_open = True
     for name in WRAPPED:
         setattr(trainer, name, watch.around(getattr(trainer, name), "outside"))
-    door = callback._door
-    exchange = door._exchange
+    adapter = callback._adapter
+    exchange = adapter._exchange
     exchange.tokenize = watch.around(exchange.tokenize, "tokenising")  # type: ignore[method-assign]
     callback.on_step_end = watch.around(callback.on_step_end, "callback")  # type: ignore[method-assign]
     trainer.add_callback(callback)
@@ -132,8 +132,8 @@ def main() -> None:
         "step_bare_ms": step_ms["bare"],
         "step_with_idle_callback_ms": step_ms["idle"],
         "step_with_templates_ms": step_ms["templates"],
-        "engine_and_door_ms": ours_ms,
-        "engine_and_door_percent_of_bare_step": 100 * ours_ms / step_ms["bare"],
+        "engine_and_adapter_ms": ours_ms,
+        "engine_and_adapter_percent_of_bare_step": 100 * ours_ms / step_ms["bare"],
         "tokenising_questions_ms": tokenising_ms,
         "tokenising_questions_percent_of_bare_step": 100 * tokenising_ms / step_ms["bare"],
     }

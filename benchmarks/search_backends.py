@@ -110,7 +110,7 @@ def search(backend: dict[str, Any], budget: int, seed: int) -> dict[str, float]:
     engine = Coevolution.from_settings(settings, plugins={"rounds": rounds})
     ids = tuple(f"q{number}" for number in range(QUESTIONS))
     started = time.perf_counter()
-    result: SearchResult = engine.desk.ask(
+    result: SearchResult = engine.context.first_result(
         hookspecs.coevo_search, request=SearchRequest(0, ids, policy)
     )
     seconds = time.perf_counter() - started

@@ -114,7 +114,7 @@ def one_run(case: str, seed: int) -> dict[str, Any]:
 
 def _groups(engine: Coevolution | None) -> list[list[float]] | None:
     """Of the questions that may have templates, and of the comparison group: mean success and groups."""
-    plugin: Any = engine.desk.plugins._manager.get_plugin("stream") if engine else None
+    plugin: Any = engine.context.plugins._manager.get_plugin("stream") if engine else None
     compared = plugin._verdict.compared if plugin else None
     sides = (compared.used, compared.never) if compared else ()
     return [list(one) for one in sides if one] or None
@@ -142,7 +142,7 @@ def _templated_words(engine: Coevolution | None, policy: TabularPolicy) -> NDArr
     found = np.zeros(len(policy._beliefs), dtype=bool)
     if engine is None:
         return found
-    plugin: Any = engine.desk.plugins._manager.get_plugin("stream")
+    plugin: Any = engine.context.plugins._manager.get_plugin("stream")
     comparison, numbers = plugin._comparison, plugin._numbers
     for name, outcome in plugin._results.outcomes:
         number = numbers[name]

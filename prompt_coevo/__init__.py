@@ -6,6 +6,7 @@ Nothing heavy is imported here: the names below are loaded when they are first u
 from __future__ import annotations
 
 import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,23 @@ if not os.path.isdir(os.path.join(__path__[0], "adapters")):
     __path__.append(os.path.dirname(__path__[0]))
 
 __version__ = "0.1.0"
+
+
+class _MovedModules:
+    """Answers the import of a module's old name with its new one; asked last, for names nobody knows."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name.startswith("prompt_coevo."):
+            from prompt_coevo.removed import MODULES
+
+            if name in MODULES:
+                raise ModuleNotFoundError(f"{name} is now {MODULES[name]}", name=name)
+
+
+if not any(getattr(one, "__name__", "") == _MovedModules.__name__ for one in sys.meta_path):
+    sys.meta_path.append(_MovedModules)
+
 __all__ = [
     "Assignment",
     "Candidate",

@@ -37,19 +37,21 @@ class Context(Protocol):
         `early_signs` is `stop`."""
         ...
 
-    def ask(self, hook: Callable[P, R | None], *args: P.args, **kwargs: P.kwargs) -> R | None:
+    def first_result(
+        self, hook: Callable[P, R | None], *args: P.args, **kwargs: P.kwargs
+    ) -> R | None:
         """The first answer of a hook's providers that is not None; one that raises is passed over.
 
-        The hook is named by its specification: `context.ask(hookspecs.coevo_propose, requests=...)`.
+        Name the hook by its specification: `context.first_result(hookspecs.coevo_propose, requests=...)`.
         """
         ...
 
-    def tell(self, event: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+    def notify(self, event: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
         """Call every listener of an event hook; one that raises is reported and does no harm."""
         ...
 
-    def veto(self, hook: Callable[P, str | None], *args: P.args, **kwargs: P.kwargs) -> str | None:
-        """As `ask`, for a gate: one that raises is a reason to reject."""
+    def check(self, hook: Callable[P, str | None], *args: P.args, **kwargs: P.kwargs) -> str | None:
+        """As `first_result`, for a gate: one that raises is a reason to reject."""
         ...
 
     def note(self, event: str, **fields: Any) -> None:

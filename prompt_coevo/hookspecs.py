@@ -1,7 +1,7 @@
 """Every hook, typed. `docs/hooks.md` documents each of them; a test holds the two together.
 
-A hook is called by its specification, `context.ask(hookspecs.coevo_propose, requests=...)`, so a wrong
-name, argument or result is a type error.
+A hook is called by its specification, `context.first_result(hookspecs.coevo_propose, requests=...)`, so a
+wrong name, argument or result is a type error.
 
 Three kinds. *One provider answers*: the first result that is not None counts. *Everyone acts*: all
 plugins are called. *Everyone may listen*: events; a listener that raises is reported and does no harm.

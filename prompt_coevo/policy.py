@@ -1,4 +1,4 @@
-"""What a door gives to the engine: the current policy and the questions."""
+"""What an adapter gives to the engine: the current policy and the questions."""
 
 from __future__ import annotations
 

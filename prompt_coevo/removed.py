@@ -91,3 +91,16 @@ COMMANDS: Final[Mapping[str, str]] = {
     "demo --full": "name arms and seeds by --arms and --seeds",
 }
 """By what follows `prompt-coevo`: a command, or a command and its option."""
+
+MODULES: Final[Mapping[str, str]] = {
+    "prompt_coevo.doors": (
+        "prompt_coevo.adapters.common; what one adapter alone uses is in its own folder "
+        "(CHANGELOG.md has every name)"
+    ),
+    "prompt_coevo.testing.door": "prompt_coevo.testing.adapter",
+    "prompt_coevo.engine.desk": "prompt_coevo.engine.run_context",
+    "prompt_coevo.engine.before": "prompt_coevo.engine.preflight",
+    "prompt_coevo.preflight.look": "prompt_coevo.preflight.checks",
+    "prompt_coevo.candidates.asked": "prompt_coevo.candidates.background",
+}
+"""By a module's old name: its new one."""

@@ -18,7 +18,7 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]{16,1024}=*")
 def read_token(given: str | None = None) -> str | None:
     """The token given, else that of PROMPT_COEVO_RETRIEVAL_TOKEN, else None.
 
-    Raises SettingsError for one that cannot be one, an empty one too: whoever set it wants a closed door.
+    Raises SettingsError for one that cannot be one, an empty one too: whoever set it wants a closed server.
     The sentence does not show it.
     """
     token = os.environ.get(RETRIEVAL_TOKEN_VARIABLE) if given is None else given

@@ -63,7 +63,7 @@ SLOW = (
     "tests/demo/test_smollm2.py",
     "tests/laws/core/test_mutants.py",
     "tests/laws/openrlhf/",
-    "tests/laws/trl/test_door_mutants.py",
+    "tests/laws/trl/test_adapter_mutants.py",
     "tests/laws/verl/",
     "tests/openrlhf/test_agents.py",
     "tests/openrlhf/test_resume.py",

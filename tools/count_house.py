@@ -21,7 +21,7 @@ ROOTS = (
     ("adapters", "prompt_coevo.adapters"),
     ("retrieval", "prompt_coevo.retrieval"),
 )
-DOORS = ("trl", "verl", "openrlhf")
+ADAPTERS = ("trl", "verl", "openrlhf")
 SMALL = 30
 
 
@@ -66,9 +66,9 @@ def counts(checkout: Path) -> dict[str, Any]:
         "largest file": {largest: lines[largest]},
         f"files under {SMALL} lines that one other file uses": sorted(small),
         "Any per 1000 lines": {folder: _anys(checkout / folder) for folder, _ in ROOTS},
-        "lines a door": {
-            door: sum(lines[name] for name in modules if f".adapters.{door}" in name)
-            for door in DOORS
+        "lines an adapter": {
+            adapter: sum(lines[name] for name in modules if f".adapters.{adapter}" in name)
+            for adapter in ADAPTERS
         },
     }
 

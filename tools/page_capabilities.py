@@ -1,6 +1,6 @@
-"""The page of what each door can do: from the laws, what the harnesses lack, settings and packages.
+"""The page of what each adapter can do: from the laws, what the harnesses lack, settings and packages.
 
-What a host cannot have is declared once, by the harness that puts the laws to its door (`lacks`); every
+What a host cannot have is declared once, by the harness that puts the laws to its adapter (`lacks`); every
 other law is held by the tests. So the page cannot say more than what is tested.
 """
 
@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from prompt_coevo.testing.door import LAWS
+from prompt_coevo.testing.adapter import LAWS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-DOORS: Final[Mapping[str, tuple[str, str, str]]] = {
+ADAPTERS: Final[Mapping[str, tuple[str, str, str]]] = {
     "TRL": ("tests/helpers/trl_under_test.py", "adapters/trl", "trl"),
     "VeRL": ("tests/helpers/verl_under_test.py", "adapters/verl", "verl"),
     "OpenRLHF": ("tests/helpers/openrlhf_under_test.py", "adapters/openrlhf", "openrlhf"),
-    "own trainer": ("tests/helpers/own_door_run.py", "docs/examples/own_door.py", ""),
+    "own trainer": ("tests/helpers/own_adapter_run.py", "docs/examples/own_adapter.py", ""),
 }
-"""By the name of the door: its harness, its sources and its package."""
+"""By the name of the adapter: its harness, its sources and its package."""
 _WORDS: Final = {
     "late rollouts": "rollouts of a round may come after the next one was planned",
     "rollouts in parts": "a group may come in parts",
@@ -37,11 +37,11 @@ _WORDS: Final = {
     "failing rewards": "tested with rewards that raise in a search ([the rule](adapters.md#what-raises))",
 }
 _PAGE: Final = """\
-# What each door can do
+# What each adapter can do
 
 <!-- Made by tools/pages.py from the laws, the harnesses and pyproject.toml. -->
 
-{count} [laws](testing.md) are put to every door, with the real trainer in it. A law that needs what a
+{count} [laws](testing.md) are put to every adapter, with the real trainer in it. A law that needs what a
 host cannot have does not apply to it; the reasons are below. VeRL, OpenRLHF and TRL's vLLM were run
 with [stand-ins](testing.md), never on a GPU; options of the trainers are on the pages of
 [TRL](trl.md#what-works), [VeRL](verl.md#what-works) and [OpenRLHF](openrlhf.md#what-works).
@@ -49,7 +49,7 @@ with [stand-ins](testing.md), never on a GPU; options of the trainers are on the
 {table}
 
 Methods (P2O, INSPO, both, and those that are installed), searches, gates, budgets and the journal
-are the engine's, and the same behind every door. "own trainer" is [the door to a trainer of one's
+are the engine's, and the same behind every adapter. "own trainer" is [the adapter for a trainer of one's
 own](adapters.md).
 
 ## Why not
@@ -59,31 +59,35 @@ own](adapters.md).
 
 
 def capabilities_page() -> str:
-    lacks = {door: _lacks(ROOT / harness) for door, (harness, _, _) in DOORS.items()}
+    lacks = {adapter: _lacks(ROOT / harness) for adapter, (harness, _, _) in ADAPTERS.items()}
     return _PAGE.format(
         count=len(LAWS), table="\n".join(_table(lacks)), reasons="\n".join(_reasons(lacks))
     )
 
 
 def _table(lacks: Mapping[str, Mapping[str, str]]) -> list[str]:
-    rows = [["", *DOORS], ["---"] * (len(DOORS) + 1)]
-    rows.append(["versions", *(_versions(package) for _, _, package in DOORS.values())])
+    rows = [["", *ADAPTERS], ["---"] * (len(ADAPTERS) + 1)]
+    rows.append(["versions", *(_versions(package) for _, _, package in ADAPTERS.values())])
     applying = [
-        sum(not set(law.needs) & set(lacks[door]) for law in LAWS.values()) for door in DOORS
+        sum(not set(law.needs) & set(lacks[adapter]) for law in LAWS.values())
+        for adapter in ADAPTERS
     ]
     rows.append(["laws that hold", *(f"{number} of {len(LAWS)}" for number in applying)])
     for name, words in _WORDS.items():
-        rows.append([words, *("no" if name in lacks[door] else "yes" for door in DOORS)])
+        rows.append([words, *("no" if name in lacks[adapter] else "yes" for adapter in ADAPTERS)])
     rows.append(
-        ["the [search agent](search-agent.md)", *(_agent(ROOT / s) for _, s, _ in DOORS.values())]
+        [
+            "the [search agent](search-agent.md)",
+            *(_agent(ROOT / s) for _, s, _ in ADAPTERS.values()),
+        ]
     )
     return [f"| {' | '.join(row)} |" for row in rows]
 
 
 def _reasons(lacks: Mapping[str, Mapping[str, str]]) -> list[str]:
     return [
-        f"- **{door}**, {_WORDS[name].partition(' (')[0]}: {reason}"
-        for door, found in lacks.items()
+        f"- **{adapter}**, {_WORDS[name].partition(' (')[0]}: {reason}"
+        for adapter, found in lacks.items()
         for name, reason in found.items()
     ]
 

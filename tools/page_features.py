@@ -1,4 +1,4 @@
-"""The page of what was run of each door, and by which test: from tests/features.toml.
+"""The page of what was run of each adapter, and by which test: from tests/features.toml.
 
 No test is imported: that they are there, and how they are marked, is read in their syntax trees, so that
 no framework needs to be installed.
@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from prompt_coevo.testing.door import LAWS
+from prompt_coevo.testing.adapter import LAWS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 REGISTRY: Final = ROOT / "tests" / "features.toml"
@@ -56,14 +56,14 @@ Each cell names a test, which is below; a test of the core holds that it is ther
 Nothing is said where the framework has no such thing, or nobody has looked.
 
 {table}
-{doors}"""
+{adapters}"""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One feature of one door."""
+    """One feature of one adapter."""
 
-    door: str
+    adapter: str
     feature: str
     kind: str
     value: str
@@ -85,25 +85,26 @@ class Cell:
 def features_page() -> str:
     found = list(cells(tomllib.loads(REGISTRY.read_text("utf-8"))))
     return _PAGE.format(
-        table="\n".join(_table(found)), doors="".join(_door(door, found) for door in TITLES)
+        table="\n".join(_table(found)),
+        adapters="".join(_adapter(adapter, found) for adapter in TITLES),
     )
 
 
 def cells(registry: Mapping[str, Any]) -> Iterator[Cell]:
     """All lines. Raises ValueError that names one that is not as it should be."""
-    for door, lines in registry.items():
-        if door not in TITLES:
-            raise ValueError(f"[{door}]: there is no such door")
+    for adapter, lines in registry.items():
+        if adapter not in TITLES:
+            raise ValueError(f"[{adapter}]: there is no such adapter")
         for feature, line in lines.items():
             kinds = line.keys() & KINDS.keys()
             if len(kinds) != 1:
-                raise ValueError(f"[{door}] {feature}: write exactly one of {', '.join(KINDS)}")
+                raise ValueError(f"[{adapter}] {feature}: write exactly one of {', '.join(KINDS)}")
             (kind,) = kinds
             others = {name: text for name, text in line.items() if name != kind}
             if others.keys() - {"note"} != _FIELDS[kind]:
                 wanted = ", ".join(sorted(_FIELDS[kind])) or "nothing but a note"
-                raise ValueError(f"[{door}] {feature}: beside {kind} belongs {wanted}")
-            yield Cell(door, feature, kind, line[kind], **others)
+                raise ValueError(f"[{adapter}] {feature}: beside {kind} belongs {wanted}")
+            yield Cell(adapter, feature, kind, line[kind], **others)
 
 
 def problem(cell: Cell) -> str | None:
@@ -125,9 +126,9 @@ def problem(cell: Cell) -> str | None:
     if long != (cell.kind == "long") and cell.kind not in ("refused", "standin", "vllm"):
         return f"{cell.test} is {'' if long else 'not '}marked as long"
     if cell.kind == "refused":
-        sentences = [text for text in _sentences(cell.door) if cell.says in text]
+        sentences = [text for text in _sentences(cell.adapter) if cell.says in text]
         if not sentences:
-            return f"no sentence of the door has {cell.says!r}"
+            return f"no sentence of the adapter has {cell.says!r}"
         asked = [text for text in _texts(file) if len(text) >= _TELLING]
         if not any(cell.says in text or text in one for text in asked for one in sentences):
             return f"{path} does not ask for the sentence with {cell.says!r}"
@@ -176,9 +177,9 @@ def _long_laws(folder: Path) -> frozenset[str]:
 
 
 @cache
-def _sentences(door: str) -> frozenset[str]:
-    """All texts in the sources of a door, and in what doors share."""
-    folders = (ROOT / "adapters" / door, ROOT / "prompt_coevo" / "doors")
+def _sentences(adapter: str) -> frozenset[str]:
+    """All texts in the sources of an adapter, and in what adapters share."""
+    folders = (ROOT / "adapters" / adapter, ROOT / "adapters" / "common")
     return frozenset(text for one in folders for file in one.glob("*.py") for text in _texts(file))
 
 
@@ -189,29 +190,31 @@ def _texts(file: Path) -> Iterator[str]:
 
 
 def _table(found: list[Cell]) -> Iterator[str]:
-    at = {(cell.door, cell.feature): cell for cell in found}
+    at = {(cell.adapter, cell.feature): cell for cell in found}
     yield f"| | {' | '.join(TITLES.values())} |"
     yield f"|---{'|---' * len(TITLES)}|"
     for feature in in_order(found):
-        shown = [at[door, feature].shown if (door, feature) in at else "" for door in TITLES]
+        shown = [
+            at[adapter, feature].shown if (adapter, feature) in at else "" for adapter in TITLES
+        ]
         yield f"| {feature} | {' | '.join(shown)} |"
 
 
 def in_order(found: list[Cell]) -> list[str]:
-    """Each feature once. One that the doors before do not have stands behind its neighbour."""
+    """Each feature once. One that the adapters before do not have stands behind its neighbour."""
     order: list[str] = []
-    for door in TITLES:
+    for adapter in TITLES:
         place = 0
-        for cell in (cell for cell in found if cell.door == door):
+        for cell in (cell for cell in found if cell.adapter == adapter):
             if cell.feature not in order:
                 order.insert(place, cell.feature)
             place = order.index(cell.feature) + 1
     return order
 
 
-def _door(door: str, found: list[Cell]) -> str:
-    lines = [f"\n## {TITLES[door]}\n\n"]
-    for cell in (cell for cell in found if cell.door == door):
+def _adapter(adapter: str, found: list[Cell]) -> str:
+    lines = [f"\n## {TITLES[adapter]}\n\n"]
+    for cell in (cell for cell in found if cell.adapter == adapter):
         note = f" ({cell.note})" if cell.note else ""
         lines.append(f"- {cell.feature}{note}: {cell.shown}{_why(cell)}\n")
     return "".join(lines)

@@ -16,7 +16,7 @@ from standins.openai_server import openai_server
 
 EPOCHS = {"p2o": (2, 3), "both": (2,)}
 """How many epochs of two steps each start of a run goes to; a second one resumes."""
-RUNS = [f"{door}-{method}" for door in ("verl", "openrlhf") for method in EPOCHS]
+RUNS = [f"{adapter}-{method}" for adapter in ("verl", "openrlhf") for method in EPOCHS]
 PATIENCE_S = 1200
 TRAINED = ("global_steps", "step", "prompts", "responses", "sequences", "action_mask")
 SAMPLED = ("prompt_ids", "response_ids", "temperature", "top_p", "global_steps", "version")
@@ -24,8 +24,8 @@ SAMPLED = ("prompt_ids", "response_ids", "temperature", "top_p", "global_steps",
 
 def record(name: str, folder: Path, seed: int) -> dict[str, list[Any]]:
     """Train, and resume if that belongs to the run: what the loss and the sampler got, and our metrics."""
-    door, method = name.split("-")
-    start = verl if door == "verl" else openrlhf
+    adapter, method = name.split("-")
+    start = verl if adapter == "verl" else openrlhf
     seen: dict[str, list[Any]] = {"states": [], "metrics": [], "trained": [], "sampled": []}
     with openai_server(teach) as server:
         for epochs in EPOCHS[method]:

@@ -1,1 +1,1 @@
-"""The door to OpenRLHF: `python -m prompt_coevo.adapters.openrlhf ... --coevo.method stream`."""
+"""The adapter for OpenRLHF: `python -m prompt_coevo.adapters.openrlhf ... --coevo.method stream`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from prompt_coevo.doors.command import run_command
+from prompt_coevo.adapters.openrlhf.command import run_command
 
 
 def _install(settings: Mapping[str, object]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from prompt_coevo.adapters.openrlhf.host import Arguments
-from prompt_coevo.doors.progress import Progress
+from prompt_coevo.adapters.openrlhf.progress import Progress
 
 
 def may_be_saved(args: Arguments, progress: Progress, *, evaluates: bool) -> bool:

@@ -8,13 +8,13 @@ import openrlhf.trainer.ppo_trainer as sync
 from openrlhf.utils.utils import get_tokenizer
 from transformers import AutoConfig
 
+from prompt_coevo.adapters.common.dry_run import Prepared
+from prompt_coevo.adapters.common.length_gate import check_questions
+from prompt_coevo.adapters.common.open_engine import open_engine
+from prompt_coevo.adapters.common.patching import swapped
 from prompt_coevo.adapters.openrlhf.checks import workload
 from prompt_coevo.adapters.openrlhf.host import Arguments
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
-from prompt_coevo.doors.dry_run import Prepared
-from prompt_coevo.doors.length_gate import check_questions
-from prompt_coevo.doors.open_engine import open_engine
-from prompt_coevo.doors.patching import swapped
 from prompt_coevo.settings import Settings
 
 
@@ -43,6 +43,6 @@ def prepare(args: Arguments, settings: Settings) -> Prepared:
         model_config=AutoConfig.from_pretrained(path, trust_remote_code=True),
         initial_policy=path,
     )
-    if engine.may_distil:
+    if engine.may_distill:
         check_questions(questions, limit)
     return Prepared(engine, questions, workload(args, len(dataset), len(questions)))

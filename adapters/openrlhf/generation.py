@@ -14,28 +14,28 @@ from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from torchdata.stateful_dataloader import StatefulDataLoader  # type: ignore[import-not-found]
 from transformers import AutoConfig
 
+from prompt_coevo.adapters.common.evaluation import evaluation_assignment
+from prompt_coevo.adapters.common.length_gate import check_questions
+from prompt_coevo.adapters.common.open_engine import open_engine
+from prompt_coevo.adapters.common.patching import swapped
+from prompt_coevo.adapters.common.trackers.texts import Texts
 from prompt_coevo.adapters.openrlhf.checkpoint import may_be_saved
 from prompt_coevo.adapters.openrlhf.checks import workload
-from prompt_coevo.adapters.openrlhf.distil import train_on
-from prompt_coevo.adapters.openrlhf.drift import ADVICE, check_keys, check_part
+from prompt_coevo.adapters.openrlhf.contract import ADVICE, check_keys, check_part
+from prompt_coevo.adapters.openrlhf.distill import train_on
 from prompt_coevo.adapters.openrlhf.groups import TAG, Asked, dispatch_groups
 from prompt_coevo.adapters.openrlhf.host import Reference, Response
 from prompt_coevo.adapters.openrlhf.late_texts import BatchTexts
-from prompt_coevo.adapters.openrlhf.lent import LentTokenizer
 from prompt_coevo.adapters.openrlhf.policy import OpenRLHFPolicy, while_engines_live
+from prompt_coevo.adapters.openrlhf.progress import Progress
+from prompt_coevo.adapters.openrlhf.prompt_ids import PromptIds
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.ratio import DISTILLED, UNPUNISHED
 from prompt_coevo.adapters.openrlhf.second_pass import ROLLED_OUT, entry
+from prompt_coevo.adapters.openrlhf.sent_settings import received
+from prompt_coevo.adapters.openrlhf.shared_tokenizer import SharedTokenizer
+from prompt_coevo.adapters.openrlhf.stateful_loader import StatefulLoader
 from prompt_coevo.adapters.openrlhf.weights import LockedWeights, Weights
-from prompt_coevo.doors.evaluation import evaluation_assignment
-from prompt_coevo.doors.length_gate import check_questions
-from prompt_coevo.doors.open_engine import open_engine
-from prompt_coevo.doors.patching import swapped
-from prompt_coevo.doors.progress import Progress
-from prompt_coevo.doors.prompt_ids import PromptIds
-from prompt_coevo.doors.sent_settings import received
-from prompt_coevo.doors.stateful_loader import StatefulLoader
-from prompt_coevo.doors.trackers.texts import Texts
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Rollout
 
@@ -66,14 +66,14 @@ class CoevoSamplesGenerator(SamplesGenerator):
             model_config=AutoConfig.from_pretrained(model, trust_remote_code=True),
             initial_policy=model,
         )
-        self._may_distil = self.engine.may_distil
-        if self._may_distil:
+        self._may_distill = self.engine.may_distill
+        if self._may_distill:
             check_questions(self._questions, limit)
         may_save = partial(may_be_saved, self.args, evaluates=self.eval_dataloader is not None)
         self.prompts_dataloader = StatefulLoader(
             prompts_dataloader, self.engine, Progress(), may_save, Texts(self.engine)
         )
-        self._lent = LentTokenizer(ray.put(self.tokenizer))
+        self._lent = SharedTokenizer(ray.put(self.tokenizer))
         weights = Weights(self.engine)
         self._policy = OpenRLHFPolicy(
             self,
@@ -194,7 +194,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
             self._asked += [
                 (one, trained, question) for one, (_, trained) in zip(some, placed, strict=True)
             ]
-        if best is None and self._may_distil:
+        if best is None and self._may_distill:
             self._prompt_ids.ahead([*texts, *(trained for _, trained, _ in self._asked[first:])])
         # Our prompts are texts; groups have no images (see checks.py).
         kwargs.pop("images", None)
@@ -232,7 +232,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
                 "missing rewards; let it answer with a number instead"
             )
         sampled_under = _prompt_of(response) if self._keeps_prompts else ()
-        if self._may_distil or assignment.distilled:
+        if self._may_distill or assignment.distilled:
             train_on(response, trained, self._prompt_ids)
         experience = make(response, **kwargs)
         self._texts.keep(number, rollout, response, experience)

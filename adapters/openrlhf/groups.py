@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from prompt_coevo.adapters.openrlhf.drift import ADVICE, check_keys
+from prompt_coevo.adapters.openrlhf.contract import ADVICE, check_keys
 from prompt_coevo.errors import HostError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Asked:
 def numbered(asked: Asked, responses: Sequence[Sequence[Response]]) -> list[Response]:
     """What the vLLM actor answers: the responses to each prompt, with their numbers and in their order.
 
-    Raises HostError if they are not as many as were asked for, or if one lacks what this door reads.
+    Raises HostError if they are not as many as were asked for, or if one lacks what this adapter reads.
     """
     found: list[Response] = []
     taken: set[int] = set()

@@ -1,4 +1,4 @@
-"""What this door leans on in OpenRLHF. Nothing is imported here but for the types."""
+"""What this adapter leans on in OpenRLHF. Nothing is imported here but for the types."""
 
 from __future__ import annotations
 

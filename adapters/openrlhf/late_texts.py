@@ -9,8 +9,8 @@ from openrlhf.trainer.ppo_utils.experience import Experience
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from prompt_coevo.adapters.common.late_texts import LateTexts
 from prompt_coevo.adapters.openrlhf.host import Response
-from prompt_coevo.doors.late_texts import LateTexts
 from prompt_coevo.types import LateText, Rollout
 
 

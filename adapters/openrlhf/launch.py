@@ -5,13 +5,13 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping
 
+from prompt_coevo.adapters.common.dry_run import dry_run
+from prompt_coevo.adapters.common.refused import refused
 from prompt_coevo.adapters.openrlhf.checks import check_arguments
-from prompt_coevo.adapters.openrlhf.drift import check_names
+from prompt_coevo.adapters.openrlhf.contract import check_names
 from prompt_coevo.adapters.openrlhf.host import Arguments
-from prompt_coevo.doors.dry_run import dry_run
-from prompt_coevo.doors.refused import refused
-from prompt_coevo.doors.sent_settings import sent
-from prompt_coevo.doors.versions import check_version
+from prompt_coevo.adapters.openrlhf.sent_settings import sent
+from prompt_coevo.adapters.openrlhf.versions import check_version
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.settings import Settings

@@ -12,7 +12,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from prompt_coevo import __version__
-from prompt_coevo.doors.refused import refused
+from prompt_coevo.adapters.common.refused import refused
 from prompt_coevo.errors import HostError
 
 T = TypeVar("T")

@@ -12,13 +12,18 @@ import torch
 from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from openrlhf.trainer.ray.vllm_engine import batch_vllm_engine_call
 
+from prompt_coevo.adapters.common.policy import (
+    AdapterPolicy,
+    aborted,
+    not_all_aborted,
+    sampled_alike,
+)
+from prompt_coevo.adapters.common.questions import QuestionIndex
+from prompt_coevo.adapters.common.success import Reported, scaled
 from prompt_coevo.adapters.openrlhf.host import TOOL_ERROR, Dispatch, Reference, Response
 from prompt_coevo.adapters.openrlhf.late_texts import begins
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.weights import Weights
-from prompt_coevo.doors.policy import DoorPolicy, aborted, not_all_aborted, sampled_alike
-from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.doors.success import Reported, scaled
 from prompt_coevo.errors import HostError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.settings.success import SuccessSettings
@@ -30,7 +35,7 @@ Sent: TypeAlias = tuple[Assignment, Reference]
 """What was asked for, and where its response will be."""
 
 
-class OpenRLHFPolicy(DoorPolicy):
+class OpenRLHFPolicy(AdapterPolicy):
     """`prompt_coevo.policy.Policy` over the vLLM engines, between two generations.
 
     The weights were broadcast to them already; `weights` keeps others out while a batch is sampled.

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from datasets import Dataset
 from openrlhf.datasets import PromptDataset
 
-from prompt_coevo.doors.columns import index_columns
-from prompt_coevo.doors.handed_on import HandedOn
-from prompt_coevo.doors.length_gate import PromptLimit, tokens_needed
-from prompt_coevo.doors.placed_text import PlacedPrompt
-from prompt_coevo.doors.questions import QuestionIndex, content_id
-from prompt_coevo.doors.rows import Row
+from prompt_coevo.adapters.common.columns import index_columns
+from prompt_coevo.adapters.common.length_gate import PromptLimit, tokens_needed
+from prompt_coevo.adapters.common.questions import QuestionIndex, content_id
+from prompt_coevo.adapters.common.rows import Row
+from prompt_coevo.adapters.openrlhf.placed_text import PlacedPrompt
+from prompt_coevo.adapters.openrlhf.row_lookup import RowLookup
 from prompt_coevo.placement import Prompt
 from prompt_coevo.rendered import ChatReader
 from prompt_coevo.settings import Settings
@@ -31,7 +31,7 @@ class CoevoPromptDataset(PromptDataset):
         self._is_chat: bool = data.apply_chat_template
         self._read_chat = ChatReader(self.tokenizer)
         pairs = zip(self.prompts, self.labels, strict=True)
-        self._handed_on = HandedOn(pairs, "prompt and label")
+        self._handed_on = RowLookup(pairs, "prompt and label")
 
     def raw(self, rendered: str, label: object) -> Row:
         """The row that a rendered prompt came from. Raises KeyError."""

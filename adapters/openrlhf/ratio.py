@@ -14,10 +14,10 @@ from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 from torch import Tensor, where
 
-from prompt_coevo.adapters.openrlhf.drift import ADVICE
+from prompt_coevo.adapters.common.ratio_tensors import template_effect, without_template
+from prompt_coevo.adapters.openrlhf.contract import ADVICE
 from prompt_coevo.adapters.openrlhf.second_pass import ROLLED_OUT, Rows, after_rollout_prompts
-from prompt_coevo.doors.ratio_tensors import template_effect, without_template
-from prompt_coevo.doors.sent_settings import received
+from prompt_coevo.adapters.openrlhf.sent_settings import received
 from prompt_coevo.errors import HostError
 
 DISTILLED: Final = "coevo_distilled"

@@ -13,11 +13,11 @@ from typing import Any
 import openrlhf.trainer.ray.vllm_engine as engine
 from openrlhf.utils.agent import SingleTurnAgentExecutor
 
+from prompt_coevo.adapters.common.patching import wrap
 from prompt_coevo.adapters.openrlhf.groups import Asked, numbered
 from prompt_coevo.adapters.openrlhf.host import Response, class_of
-from prompt_coevo.adapters.openrlhf.lent import Borrowed
-from prompt_coevo.doors.patching import wrap
-from prompt_coevo.doors.placed_text import on_the_question
+from prompt_coevo.adapters.openrlhf.placed_text import on_the_question
+from prompt_coevo.adapters.openrlhf.shared_tokenizer import TokenizerCache
 from prompt_coevo.tokens import encode
 
 
@@ -26,7 +26,7 @@ class CoevoRolloutActor(class_of(engine.RolloutRayActor)):  # type: ignore[misc]
 
     async def __init__(self, *args: object, **kwargs: object) -> None:  # type: ignore[misc]
         await super().__init__(*args, **kwargs)
-        self._borrowed = Borrowed()
+        self._borrowed = TokenizerCache()
         self._tokenizer: Any = None
         if isinstance(self.executor, SingleTurnAgentExecutor):
             for name in ("_fetch_rewards_via_func", "_fetch_rewards_via_http"):

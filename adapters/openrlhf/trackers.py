@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from prompt_coevo.doors.trackers import wandb
-from prompt_coevo.doors.trackers.tensorboard import TensorBoard
-from prompt_coevo.doors.trackers.texts import Tracker
+from prompt_coevo.adapters.common.trackers import wandb
+from prompt_coevo.adapters.common.trackers.tensorboard import TensorBoard
+from prompt_coevo.adapters.common.trackers.texts import Tracker
 
 _AXIS = "train/global_step"
 """What OpenRLHF logs next to its metrics."""

@@ -8,17 +8,17 @@ import openrlhf.trainer.ppo_trainer as sync
 import openrlhf.trainer.ppo_trainer_async as asynchronous
 import ray
 
-from prompt_coevo.adapters.openrlhf.drift import check_part
+from prompt_coevo.adapters.common.ratio_tensors import TEMPLATE_EFFECT
+from prompt_coevo.adapters.common.trackers.tables import Tables
+from prompt_coevo.adapters.common.trackers.texts import Writing
+from prompt_coevo.adapters.openrlhf.contract import check_part
 from prompt_coevo.adapters.openrlhf.generation import CoevoSamplesGenerator
 from prompt_coevo.adapters.openrlhf.host import class_of
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.ratio import CoevoExperienceMaker
+from prompt_coevo.adapters.openrlhf.stateful_loader import METRICS, TEXTS
 from prompt_coevo.adapters.openrlhf.trackers import open_trackers
 from prompt_coevo.adapters.openrlhf.weights import CoevoVLLMLock
-from prompt_coevo.doors.ratio_tensors import TEMPLATE_EFFECT
-from prompt_coevo.doors.stateful_loader import METRICS, TEXTS
-from prompt_coevo.doors.trackers.tables import Tables
-from prompt_coevo.doors.trackers.texts import Writing
 
 
 class _TakesOurs:

@@ -90,7 +90,7 @@ class LockedWeights(Weights):
             sampled, self._sampled = self._sampled, Counter()
         if len(sampled) > 1:
             counts = {str(step): sampled[step] for step in sorted(sampled)}
-            self._engine.desk.note("search_under_several_weights", rollouts=counts)
+            self._engine.context.note("search_under_several_weights", rollouts=counts)
 
     @contextmanager
     def batch(self, size: int) -> Iterator[None]:

@@ -1,9 +1,24 @@
-"""The door to TRL: `trainer.add_callback(CoevoCallback(trainer, settings))`."""
+"""The adapter for TRL: `trainer.add_callback(CoevoCallback(trainer, settings))`.
 
-from prompt_coevo.extras import require
+Nothing of it is imported before one of its two names is used.
+"""
 
-require("trl", "transformers", "torch", extra="trl", purpose="the door to TRL")
+from __future__ import annotations
 
-from prompt_coevo.adapters.trl.launch import CoevoCallback, attach  # noqa: E402
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prompt_coevo.adapters.trl.launch import CoevoCallback, attach
 
 __all__ = ["CoevoCallback", "attach"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from prompt_coevo.extras import require
+
+    require("trl", "transformers", "torch", extra="trl", purpose="the adapter for TRL")
+    from prompt_coevo.adapters.trl import launch
+
+    return getattr(launch, name)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from prompt_coevo.adapters.common.checkpoint import load_state, save_state
+from prompt_coevo.adapters.common.patching import wrap
+from prompt_coevo.adapters.common.questions import QuestionIndex
 from prompt_coevo.adapters.trl.epochs import Epochs
 from prompt_coevo.adapters.trl.host import VERSIONS, Trainer
-from prompt_coevo.doors.checkpoint import load_state, save_state
-from prompt_coevo.doors.patching import wrap
-from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.doors.ranks import Ranks
-from prompt_coevo.doors.streams import load_late_rows, save_late_rows
+from prompt_coevo.adapters.trl.ranks import Ranks
+from prompt_coevo.adapters.trl.streams import load_late_rows, save_late_rows
 from prompt_coevo.engine.coevolution import Coevolution
 
 

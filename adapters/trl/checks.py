@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import trl
 from trl import GRPOTrainer, RLOOTrainer
 
+from prompt_coevo.adapters.common.length_gate import PromptLimit, tokens_needed
+from prompt_coevo.adapters.common.questions import QuestionIndex
 from prompt_coevo.adapters.trl.host import Trainer
-from prompt_coevo.doors.length_gate import PromptLimit, tokens_needed
-from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.doors.streams import is_stream
+from prompt_coevo.adapters.trl.streams import is_stream
 from prompt_coevo.errors import HostError
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.placement import Prompt

@@ -1,4 +1,4 @@
-"""What this door rests on in TRL and would not notice by itself, looked at in every run.
+"""What this adapter rests on in TRL and would not notice by itself, looked at in every run.
 
 Names when training begins, and a batch in the first round with templates. So a TRL in which one of them is
 another one ends the run with a sentence, in place of training on something else.
@@ -43,7 +43,7 @@ Logs: TypeAlias = Callable[[torch.Tensor, torch.Tensor, Batch], torch.Tensor]
 
 
 def check_names(trainer: Trainer) -> None:
-    """Raise HostError if the trainer lacks an attribute or a method that the door uses."""
+    """Raise HostError if the trainer lacks an attribute or a method that the adapter uses."""
     names = [*_NAMES, *(_GRPO_NAMES if _is_grpo(trainer) else ())]
     names.append("vllm_generation" if trainer.use_vllm else "generation_config")
     missing = [name for name in names if not hasattr(trainer, name)]

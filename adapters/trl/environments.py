@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from prompt_coevo.adapters.common.columns import USUAL_TRUTHS, index_columns
+from prompt_coevo.adapters.common.policy import RolloutsFailed
+from prompt_coevo.adapters.common.questions import QuestionIndex
+from prompt_coevo.adapters.common.rows import Row
 from prompt_coevo.adapters.trl.host import Trainer
-from prompt_coevo.doors.columns import USUAL_TRUTHS, index_columns
-from prompt_coevo.doors.policy import RolloutsFailed
-from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.doors.ranks import Ranks
-from prompt_coevo.doors.rows import Row
-from prompt_coevo.doors.streams import index_stream, is_stream
+from prompt_coevo.adapters.trl.ranks import Ranks
+from prompt_coevo.adapters.trl.streams import index_stream, is_stream
 from prompt_coevo.engine.identity import Dataset
 from prompt_coevo.errors import HostError
 from prompt_coevo.placement import Prompt

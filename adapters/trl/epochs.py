@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from prompt_coevo.doors.checkpoint import writing
-from prompt_coevo.doors.questions import QuestionIndex
+from prompt_coevo.adapters.common.checkpoint import writing
+from prompt_coevo.adapters.common.questions import QuestionIndex
 from prompt_coevo.engine.state import read_state, write_json
 from prompt_coevo.errors import StateError
 

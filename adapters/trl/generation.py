@@ -1,7 +1,7 @@
 """The trainer's generation round, with our plan in it.
 
 Four methods of the trainer *instance* are wrapped. `_generate` gets prompts with instruction and
-template and returns the prompt ids of the question alone (`distil.py`). Rewards, environments and logs
+template and returns the prompt ids of the question alone (`distill.py`). Rewards, environments and logs
 keep the original prompts.
 """
 
@@ -13,21 +13,21 @@ from typing import Final
 
 import torch
 
+from prompt_coevo.adapters.common.completion_texts import Completion, completion_text
+from prompt_coevo.adapters.common.patching import swapped, wrap
+from prompt_coevo.adapters.common.questions import QuestionIndex
+from prompt_coevo.adapters.common.rows import Row
+from prompt_coevo.adapters.common.success import scaled
 from prompt_coevo.adapters.trl.contract import check_names
-from prompt_coevo.adapters.trl.distil import PromptExchange
+from prompt_coevo.adapters.trl.distill import PromptExchange
 from prompt_coevo.adapters.trl.environments import Environments
 from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Generated, Ids, Trainer
+from prompt_coevo.adapters.trl.late_rows import LateRows
 from prompt_coevo.adapters.trl.policy import Answered, TrlPolicy
-from prompt_coevo.adapters.trl.ratio import DistilRatio, punish_nothing
+from prompt_coevo.adapters.trl.ranked_engine import RankedEngine, RankedPlan
+from prompt_coevo.adapters.trl.ranked_policy import Scored
+from prompt_coevo.adapters.trl.ratio import DistillRatio, punish_nothing
 from prompt_coevo.adapters.trl.search_rewards import told_of_search
-from prompt_coevo.doors.late_rows import LateRows
-from prompt_coevo.doors.patching import swapped, wrap
-from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.doors.ranked_engine import RankedEngine, RankedPlan
-from prompt_coevo.doors.ranked_policy import Scored
-from prompt_coevo.doors.rows import Row
-from prompt_coevo.doors.success import scaled
-from prompt_coevo.doors.texts import Completion, completion_text
 from prompt_coevo.errors import HostError
 from prompt_coevo.placement import Prompt
 from prompt_coevo.rendered import ChatReader
@@ -38,7 +38,7 @@ STATUS: Final = "coevo_status"
 """The key under which a `rollout_func` may return what happened to each rollout, such as `tool_error`."""
 
 
-class GenerationDoor:
+class GenerationAdapter:
     """Plans, places, distils and observes inside the trainer's own generation."""
 
     def __init__(
@@ -60,7 +60,7 @@ class GenerationDoor:
         self._read_chat = read_chat
         self._late_rows = LateRows(questions, engine, policy)
         self._exchange = PromptExchange(trainer)
-        self._ratio = DistilRatio(trainer, settings)
+        self._ratio = DistillRatio(trainer, settings)
         self._success = settings.success
         self._decides = decides
         self._environments = environments

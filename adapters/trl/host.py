@@ -1,4 +1,4 @@
-"""What this door leans on in a trainer of TRL."""
+"""What this adapter leans on in a trainer of TRL."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import torch
 
-from prompt_coevo.doors.rows import Row
+from prompt_coevo.adapters.common.rows import Row
 from prompt_coevo.placement import Prompt
 
 if TYPE_CHECKING:

@@ -10,6 +10,12 @@ from typing import NoReturn
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from prompt_coevo.adapters.common.due import Due
+from prompt_coevo.adapters.common.open_engine import open_engine
+from prompt_coevo.adapters.common.questions import QuestionIndex
+from prompt_coevo.adapters.common.success import deciding_function, tell_choice
+from prompt_coevo.adapters.common.trackers.texts import Texts, Writing
+from prompt_coevo.adapters.trl.callback_guard import CallbackGuard
 from prompt_coevo.adapters.trl.checkpoint import carry_state
 from prompt_coevo.adapters.trl.checks import (
     check_prompts,
@@ -19,19 +25,13 @@ from prompt_coevo.adapters.trl.checks import (
 )
 from prompt_coevo.adapters.trl.environments import Environments
 from prompt_coevo.adapters.trl.epochs import Epochs
-from prompt_coevo.adapters.trl.generation import GenerationDoor
+from prompt_coevo.adapters.trl.generation import GenerationAdapter
+from prompt_coevo.adapters.trl.given_settings import GivenSettings, settings_of
 from prompt_coevo.adapters.trl.host import Trainer
 from prompt_coevo.adapters.trl.policy import TrlPolicy
-from prompt_coevo.adapters.trl.seat import Seat
+from prompt_coevo.adapters.trl.ranked_engine import RankedEngine
+from prompt_coevo.adapters.trl.ranks import Ranks
 from prompt_coevo.adapters.trl.trackers import open_trackers
-from prompt_coevo.doors.due import Due
-from prompt_coevo.doors.given_settings import GivenSettings, settings_of
-from prompt_coevo.doors.open_engine import open_engine
-from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.doors.ranked_engine import RankedEngine
-from prompt_coevo.doors.ranks import Ranks
-from prompt_coevo.doors.success import deciding_function, tell_choice
-from prompt_coevo.doors.trackers.texts import Texts, Writing
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
 from prompt_coevo.rendered import ChatReader
@@ -97,12 +97,12 @@ class CoevoCallback(TrainerCallback):
                 plugins=plugins,
             )
             names = trainer.reward_func_names
-            tell_choice(names, decides, settings.success, self.engine.desk.note)
+            tell_choice(names, decides, settings.success, self.engine.context.note)
         self._texts = Texts(self.engine) if self.engine is not None else None
         self._writing = Writing()
         engine = RankedEngine(self.engine, ranks)
         self.policy = TrlPolicy(trainer, questions, engine, settings.seed)
-        self._door = GenerationDoor(
+        self._adapter = GenerationAdapter(
             trainer,
             settings,
             engine,
@@ -114,13 +114,13 @@ class CoevoCallback(TrainerCallback):
         )
         self._epochs = Epochs(questions)
         self._is_open = False
-        if (seat := Seat.taken(trainer)) is not None:
+        if (seat := CallbackGuard.taken(trainer)) is not None:
             seat.leave()
         # The trainer loads a checkpoint before on_train_begin, so this cannot wait for it.
         self._undo = carry_state(
             trainer, self.engine, questions, ranks, self._epochs, self._look_at_dataset
         )
-        self._seat = Seat(trainer, self, self.detach)
+        self._seat = CallbackGuard(trainer, self, self.detach)
         trainer.add_callback(self._seat)
 
     def detach(self) -> None:
@@ -137,7 +137,7 @@ class CoevoCallback(TrainerCallback):
         for callback in [one for one in there if one is self or one is self._seat]:
             self._trainer.remove_callback(callback)
         if self.engine is not None:
-            self.engine.desk.abandon()
+            self.engine.context.abandon()
 
     # Moments of the training loop
 
@@ -155,7 +155,7 @@ class CoevoCallback(TrainerCallback):
                 "one with this trainer"
             )
         if not self._is_open:
-            self._undo += self._door.open()
+            self._undo += self._adapter.open()
             self._is_open = True
         self._look_at_dataset()
         self._epochs.begin()
@@ -182,7 +182,7 @@ class CoevoCallback(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        if not self._door.rounds:
+        if not self._adapter.rounds:
             raise HostError(
                 "a training step has passed without the trainer's generation methods, which "
                 "prompt_coevo wraps; a subclass or a patch (Unsloth does this) has replaced them, so "

@@ -9,13 +9,13 @@ from functools import partial
 
 import torch
 
+from prompt_coevo.adapters.common.patching import swapped
+from prompt_coevo.adapters.common.questions import QuestionIndex
 from prompt_coevo.adapters.trl.environments import row_of
 from prompt_coevo.adapters.trl.host import Logps, Trainer
-from prompt_coevo.adapters.trl.in_step import InStep
-from prompt_coevo.doors.patching import swapped
-from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.doors.ranked_engine import RankedEngine
-from prompt_coevo.doors.ranked_policy import RankedPolicy, Scored
+from prompt_coevo.adapters.trl.lockstep import Lockstep
+from prompt_coevo.adapters.trl.ranked_engine import RankedEngine
+from prompt_coevo.adapters.trl.ranked_policy import RankedPolicy, Scored
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import PolicyVersion, RolloutRequest, Sampling
 
@@ -45,7 +45,7 @@ class TrlPolicy(RankedPolicy):
         self._trainer = trainer
         self.active: list[RolloutRequest] | None = None
         """The requests whose rows the trainer is generating for right now."""
-        self.in_step = InStep(trainer)
+        self.in_step = Lockstep(trainer)
 
     def sample(
         self, requests: list[RolloutRequest], sampling: Sampling, version: PolicyVersion

@@ -1,7 +1,7 @@
 """Log-probs of distilled rows: the sampler's must not show their template to TRL's correction.
 
 The trainer has already computed everything from the question's own prompt `x`, because that is what
-its generation returned (`distil.py`). Here the fields that the sampler filled under `x~` are put right.
+its generation returned (`distill.py`). Here the fields that the sampler filled under `x~` are put right.
 
 With `distill_forward` the trainer's correction for the sampler compares both under `x~`: when it asks for
 old log-probs of a round with distilled rows, these rows get those after `x~`, and after the correction is
@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from prompt_coevo.adapters.trl.contract import check_batch, check_width
-from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Ids, Logps, Trainer, tokenizer_of
-from prompt_coevo.doors.patching import wrap
-from prompt_coevo.doors.ratio_tensors import (
+from prompt_coevo.adapters.common.patching import wrap
+from prompt_coevo.adapters.common.ratio_tensors import (
     TEMPLATE_EFFECT,
     left_pad,
     template_effect,
     without_template,
 )
+from prompt_coevo.adapters.trl.contract import check_batch, check_width
+from prompt_coevo.adapters.trl.host import VERSIONS, Batch, Ids, Logps, Trainer, tokenizer_of
 from prompt_coevo.settings import Settings
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def punish_nothing(output: Batch, rows: list[bool]) -> None:
     output["advantages"] = torch.where(chosen, advantages.clamp(min=0), advantages)
 
 
-class DistilRatio:
+class DistillRatio:
     """Puts right the log-probs of one generation round after another."""
 
     def __init__(self, trainer: Trainer, settings: Settings) -> None:

@@ -17,9 +17,9 @@ import torch
 import trl
 from packaging.version import Version
 
+from prompt_coevo.adapters.common.patching import swapped
 from prompt_coevo.adapters.trl.generation import STATUS
 from prompt_coevo.adapters.trl.host import tokenizer_of
-from prompt_coevo.doors.patching import swapped
 from prompt_coevo.errors import HostError
 from prompt_coevo.retrieval.agent.rollout import SearchRollout
 from prompt_coevo.retrieval.agent.scoring import METRICS, Metric

@@ -12,10 +12,10 @@ from transformers.integrations import (
     WandbCallback,
 )
 
+from prompt_coevo.adapters.common.trackers import mlflow, trackio, wandb
+from prompt_coevo.adapters.common.trackers.tensorboard import TensorBoard
+from prompt_coevo.adapters.common.trackers.texts import Tracker
 from prompt_coevo.adapters.trl.host import Trainer
-from prompt_coevo.doors.trackers import mlflow, trackio, wandb
-from prompt_coevo.doors.trackers.tensorboard import TensorBoard
-from prompt_coevo.doors.trackers.texts import Tracker
 
 _AXIS = "train/global_step"
 """What transformers' own callbacks log next to their metrics."""

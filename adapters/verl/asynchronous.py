@@ -20,12 +20,12 @@ from verl.trainer.ppo.v1 import (
 )
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
+from prompt_coevo.adapters.common.checkpoint import writing
 from prompt_coevo.adapters.verl.contract import check_telling
-from prompt_coevo.adapters.verl.harvest import OVER, tags_of
 from prompt_coevo.adapters.verl.launch import TRAINERS
+from prompt_coevo.adapters.verl.rollouts import OVER, tags_of
+from prompt_coevo.adapters.verl.saved_plans import plans_from_json, plans_to_json
 from prompt_coevo.adapters.verl.trainer import TRAIN, Coevolving
-from prompt_coevo.doors.checkpoint import writing
-from prompt_coevo.doors.plans import plans_from_json, plans_to_json
 from prompt_coevo.engine.state import read_state, write_json
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.types import Assignment
@@ -65,7 +65,7 @@ class Asynchronous(Coevolving):
         failed = len(uids - finished)
         if not (too_old or failed):
             return
-        self._engine.desk.note("groups_dropped", too_old=too_old, failed=failed)
+        self._engine.context.note("groups_dropped", too_old=too_old, failed=failed)
         logger.warning(
             "VeRL dropped %d groups before they were trained on: %d that are too old, %d with a "
             "rollout that failed",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from prompt_coevo.doors.length_gate import PromptLimit, fixed_limit
+from prompt_coevo.adapters.common.length_gate import PromptLimit, fixed_limit
 from prompt_coevo.errors import HostError
 from prompt_coevo.extras import MissingExtraError
-from prompt_coevo.settings import Settings, may_distil
+from prompt_coevo.settings import Settings, may_distill
 from prompt_coevo.settings.method import Workload
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def check_mode(config: DictConfig, ours: Mapping[str, str]) -> str:
     """VeRL's name of the trainer that a command asks for.
 
     `ours` are the values of `trainer_mode` that stand for our trainers, by VeRL's names. Raises HostError
-    for a command or a trainer that this door does not open, before Ray starts.
+    for a command or a trainer that this adapter does not open, before Ray starts.
     """
     if "rollout" in config:
         raise HostError(
@@ -86,7 +86,7 @@ def check_config(config: DictConfig, settings: Settings, mode: str = "sync") -> 
             "algorithm.filter_groups with trainer.v1.sampler.custom_sampler would drop groups where "
             "+coevo cannot see them, so no question would ever be hard; leave one of them out"
         )
-    if may_distil(settings):
+    if may_distill(settings):
         _check_distillation(config)
 
 

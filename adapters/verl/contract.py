@@ -1,4 +1,4 @@
-"""What of VeRL this door leans on and VeRL never promised: looked for before a run trains, and when it
+"""What of VeRL this adapter leans on and VeRL never promised: looked for before a run trains, and when it
 is used.
 
 A method that VeRL renames would otherwise be overridden in vain, and the run would train on without the
@@ -19,8 +19,8 @@ from verl.trainer.ppo.v1 import (
 )
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
-from prompt_coevo.adapters.verl.distil import ERROR, TRAINED, fingerprint
-from prompt_coevo.adapters.verl.harvest import extras_of
+from prompt_coevo.adapters.verl.distill import ERROR, TRAINED, fingerprint
+from prompt_coevo.adapters.verl.rollouts import extras_of
 from prompt_coevo.errors import HostError
 
 _ADVICE: Final = "install a VeRL that this adapter supports, such as 0.9.1"

@@ -6,10 +6,10 @@ from omegaconf import DictConfig
 from verl.trainer.ppo.utils import create_rl_dataset
 from verl.utils.config import omega_conf_to_dataclass
 
+from prompt_coevo.adapters.common.dry_run import Prepared
+from prompt_coevo.adapters.common.open_engine import open_engine
 from prompt_coevo.adapters.verl.checks import agent_loops, prompt_limit, workload
 from prompt_coevo.adapters.verl.questions import index_questions
-from prompt_coevo.doors.dry_run import Prepared
-from prompt_coevo.doors.open_engine import open_engine
 from prompt_coevo.settings import Settings
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from prompt_coevo.adapters.verl.harvest import session
+from prompt_coevo.adapters.verl.rollouts import session
 from prompt_coevo.types import Assignment
 
 INSTRUCTION: Final = "coevo_instruction"

@@ -12,11 +12,11 @@ from tensordict import TensorDict
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 from verl.utils import tensordict_utils as tu
 
-from prompt_coevo.adapters.verl.distil import COLUMN, NAME, Plan
-from prompt_coevo.doors.evaluation import evaluation_assignment
-from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.doors.rows import Row
-from prompt_coevo.doors.under_way import UnderWay
+from prompt_coevo.adapters.common.evaluation import evaluation_assignment
+from prompt_coevo.adapters.common.questions import QuestionIndex
+from prompt_coevo.adapters.common.rows import Row
+from prompt_coevo.adapters.verl.distill import COLUMN, NAME, Plan
+from prompt_coevo.adapters.verl.in_flight import InFlight
 from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, RolloutRequest, Sampling
@@ -43,7 +43,7 @@ class Dispatcher:
         self._keeps_prompts = keeps_prompts
         self.engine = engine
         self.questions = questions
-        self.under_way = UnderWay(engine, questions, rollout.n)
+        self.under_way = InFlight(engine, questions, rollout.n)
         """The groups of training, by their uids."""
 
     def __getattr__(self, name: str) -> object:

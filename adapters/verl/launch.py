@@ -5,11 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
-from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from prompt_coevo.extras import require
 
-from prompt_coevo.doors.hydra_group import offer_methods, read_settings
-from prompt_coevo.errors import CoevoError, HostError
+require("verl", extra="verl", purpose="the adapter for VeRL")
+
+from hydra.experimental.callback import Callback  # noqa: E402
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write  # noqa: E402
+
+from prompt_coevo.adapters.verl.hydra_group import offer_methods, read_settings  # noqa: E402
+from prompt_coevo.errors import CoevoError, HostError  # noqa: E402
 
 TRAINERS: Final = {
     "sync": "coevo",
@@ -39,9 +43,9 @@ class LaunchCheck(Callback):
 
     def on_job_start(self, config: DictConfig, **_: object) -> None:
         # Here, because VeRL loads this module in every process of every run.
+        from prompt_coevo.adapters.common.dry_run import dry_run
+        from prompt_coevo.adapters.common.refused import refused
         from prompt_coevo.adapters.verl.checks import check_config, check_mode
-        from prompt_coevo.doors.dry_run import dry_run
-        from prompt_coevo.doors.refused import refused
         from prompt_coevo.engine.coevolution import Coevolution
 
         try:

@@ -15,8 +15,11 @@ from verl.trainer.ppo.v1 import PPOTrainer
 from verl.utils import tensordict_utils as tu
 from verl.utils.dataset.rl_dataset import collate_fn
 
+from prompt_coevo.adapters.common.late_texts import LateTexts
+from prompt_coevo.adapters.common.policy import AdapterPolicy, not_all_aborted
 from prompt_coevo.adapters.verl.generation import Dispatcher
-from prompt_coevo.adapters.verl.harvest import (
+from prompt_coevo.adapters.verl.liveness import Liveness, samplers
+from prompt_coevo.adapters.verl.rollouts import (
     OVER,
     OWN_REWARD,
     Success,
@@ -25,9 +28,6 @@ from prompt_coevo.adapters.verl.harvest import (
     tags_of,
     texts_of,
 )
-from prompt_coevo.adapters.verl.living import Living, samplers
-from prompt_coevo.doors.late_texts import LateTexts
-from prompt_coevo.doors.policy import DoorPolicy, not_all_aborted
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout, RolloutRequest
 
 Planned: TypeAlias = dict[str, list[Assignment]]
@@ -37,7 +37,7 @@ _POLL_S: Final = 0.2  # VeRL looks every two seconds, which adds up over the wav
 _LIVING_S: Final = 5.0  # how often whoever samples is asked for a sign of life
 
 
-class VerlPolicy(DoorPolicy):
+class VerlPolicy(AdapterPolicy):
     """`prompt_coevo.policy.Policy` over a trainer of VeRL's, between two of its steps.
 
     The way of the trainer's own validation: rows of a partition of their own, through the agent loop
@@ -57,7 +57,7 @@ class VerlPolicy(DoorPolicy):
         self._dispatcher = dispatcher
         self._sampled_by = sampled_by
         self._success = success
-        self._living = Living(lambda: samplers(trainer, dispatcher))
+        self._living = Liveness(lambda: samplers(trainer, dispatcher))
 
     def check_living(self) -> None:
         """Where something has failed. Raises HostError if a rollout server or a worker has died."""

@@ -7,9 +7,9 @@ from typing import Final
 
 from verl.utils.dataset.rl_dataset import RLHFDataset
 
-from prompt_coevo.doors.columns import index_named, missing_column
-from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.doors.rows import Row, rows_of
+from prompt_coevo.adapters.common.columns import index_named, missing_column
+from prompt_coevo.adapters.common.questions import QuestionIndex
+from prompt_coevo.adapters.common.rows import Row, rows_of
 from prompt_coevo.errors import DatasetError
 from prompt_coevo.placement import Message
 from prompt_coevo.settings import Settings

@@ -16,8 +16,12 @@ from tensordict import TensorDict
 from verl.protocol import DataProto
 from verl.utils.debug.metrics import calculate_debug_metrics
 
+from prompt_coevo.adapters.common.ratio_tensors import (
+    TEMPLATE_EFFECT,
+    template_effect,
+    without_template,
+)
 from prompt_coevo.adapters.verl.contract import check_distilled
-from prompt_coevo.doors.ratio_tensors import TEMPLATE_EFFECT, template_effect, without_template
 from prompt_coevo.errors import HostError
 
 _OLD, _SAMPLER, _MASK = "old_log_probs", "rollout_log_probs", "response_mask"

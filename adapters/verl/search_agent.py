@@ -17,8 +17,8 @@ from uuid import uuid4
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 from verl.utils.profiler import simple_timer
 
-from prompt_coevo.adapters.verl.distil import STATUS
-from prompt_coevo.doors.rows import Row
+from prompt_coevo.adapters.common.rows import Row
+from prompt_coevo.adapters.verl.distill import STATUS
 from prompt_coevo.retrieval.agent.rollout import SearchRollout
 from prompt_coevo.retrieval.agent.scoring import golds_of, score
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings, tool_of

@@ -15,8 +15,8 @@ import transfer_queue as tq
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 
-from prompt_coevo.adapters.verl.distil import ROLLED_OUT
-from prompt_coevo.adapters.verl.harvest import extras_of
+from prompt_coevo.adapters.verl.distill import ROLLED_OUT
+from prompt_coevo.adapters.verl.rollouts import extras_of
 from prompt_coevo.errors import HostError
 
 PARTITION: Final = "coevo_rollout_prompts"

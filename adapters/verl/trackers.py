@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from prompt_coevo.doors.trackers import mlflow, trackio, wandb
-from prompt_coevo.doors.trackers.tensorboard import TensorBoard
-from prompt_coevo.doors.trackers.texts import Tracker
+from prompt_coevo.adapters.common.trackers import mlflow, trackio, wandb
+from prompt_coevo.adapters.common.trackers.tensorboard import TensorBoard
+from prompt_coevo.adapters.common.trackers.texts import Tracker
 
 
 def open_trackers(tracking: Any) -> Iterator[Tracker]:

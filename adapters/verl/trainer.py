@@ -14,11 +14,22 @@ from verl.trainer.ppo.v1 import AgentLoopManagerTQ, PPOTrainer, PPOTrainerSync, 
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.utils.config import omega_conf_to_dataclass
 
+from prompt_coevo.adapters.common.checkpoint import load_state, save_state
+from prompt_coevo.adapters.common.due import Due
+from prompt_coevo.adapters.common.late_texts import LateTexts
+from prompt_coevo.adapters.common.open_engine import open_engine
+from prompt_coevo.adapters.common.patching import swapped, wrap
+from prompt_coevo.adapters.common.trackers.texts import Texts, Writing
 from prompt_coevo.adapters.verl.checks import agent_loops, check_config, prompt_limit, workload
 from prompt_coevo.adapters.verl.contract import check_dropping, check_names
 from prompt_coevo.adapters.verl.dumps import RanUnder
 from prompt_coevo.adapters.verl.generation import Dispatcher
-from prompt_coevo.adapters.verl.harvest import (
+from prompt_coevo.adapters.verl.hydra_group import read_settings
+from prompt_coevo.adapters.verl.launch import TRAINERS
+from prompt_coevo.adapters.verl.policy import VerlPolicy
+from prompt_coevo.adapters.verl.questions import index_questions
+from prompt_coevo.adapters.verl.ratio import Ratio, punish_nothing
+from prompt_coevo.adapters.verl.rollouts import (
     BEGAN_WITH,
     Success,
     collect,
@@ -27,19 +38,8 @@ from prompt_coevo.adapters.verl.harvest import (
     texts_of,
     unpunished,
 )
-from prompt_coevo.adapters.verl.launch import TRAINERS
-from prompt_coevo.adapters.verl.policy import VerlPolicy
-from prompt_coevo.adapters.verl.questions import index_questions
-from prompt_coevo.adapters.verl.ratio import Ratio, punish_nothing
 from prompt_coevo.adapters.verl.second_pass import after_rollout_prompts
 from prompt_coevo.adapters.verl.trackers import open_trackers
-from prompt_coevo.doors.checkpoint import load_state, save_state
-from prompt_coevo.doors.due import Due
-from prompt_coevo.doors.hydra_group import read_settings
-from prompt_coevo.doors.late_texts import LateTexts
-from prompt_coevo.doors.open_engine import open_engine
-from prompt_coevo.doors.patching import swapped, wrap
-from prompt_coevo.doors.trackers.texts import Texts, Writing
 from prompt_coevo.errors import CoevoError, HostError
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout
 

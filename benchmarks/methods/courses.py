@@ -16,7 +16,7 @@ from outside import ForTheHard
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from prompt_coevo import Question
-from prompt_coevo.adapters.trl.ratio import DistilRatio
+from prompt_coevo.adapters.trl.ratio import DistillRatio
 from prompt_coevo.demo import train as demo
 from prompt_coevo.demo.arms import LEARNING_RATE
 from prompt_coevo.demo.digits import chat, spell
@@ -170,21 +170,21 @@ def weighted(job: Job, studied: Studied) -> ArmResult:
 @contextmanager
 def _weighing_more(graded: Sequence[float], weight: float) -> Iterator[None]:
     """In rounds with distilled rows; the rewards of a round are the last ones graded."""
-    apply = DistilRatio.apply
+    apply = DistillRatio.apply
 
     def changing(
-        self: DistilRatio, output: Any, rolled_out: Any, trained: Any, distilled: list[bool]
+        self: DistillRatio, output: Any, rolled_out: Any, trained: Any, distilled: list[bool]
     ) -> None:
         apply(self, output, rolled_out, trained, distilled)
         solved = torch.tensor(graded[-len(distilled) :]) >= 1.0
         more = weight * (solved & torch.tensor(distilled))
         output["advantages"] = output["advantages"] + more
 
-    DistilRatio.apply = changing  # type: ignore[method-assign]
+    DistillRatio.apply = changing  # type: ignore[method-assign]
     try:
         yield
     finally:
-        DistilRatio.apply = apply  # type: ignore[method-assign]
+        DistillRatio.apply = apply  # type: ignore[method-assign]
 
 
 # Other trainers

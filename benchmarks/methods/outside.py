@@ -96,5 +96,5 @@ ONE_TEMPLATE: Final = Method(
     plugin=OneTemplate,
     section=StreamSettings,
     provides=frozenset({"template"}),
-    may_distil=True,
+    may_distill=True,
 )

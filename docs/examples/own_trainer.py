@@ -1,6 +1,6 @@
 """GRPO in plain PyTorch, as one may have it at home. It knows nothing of prompts that learn.
 
-`own_door.py` adds them. The model is any causal language model of transformers; a question is a row
+`own_adapter.py` adds them. The model is any causal language model of transformers; a question is a row
 `{"id": ..., "prompt": chat, "answer": ...}`.
 """
 

@@ -264,7 +264,7 @@ class Settings(BaseSettings):
 
     def _of_methods(self, methods: Mapping[str, Method]) -> Iterator[str]:
         idle = {"context_distillation", "distill_forward"} & self.model_fields_set
-        if idle and methods and not any(method.may_distil for method in methods.values()):
+        if idle and methods and not any(method.may_distill for method in methods.values()):
             yield (
                 f"{min(idle)} has no effect with algorithms = {', '.join(self.algorithms)}, "
                 "which put no template into a prompt; leave it out"
@@ -307,7 +307,7 @@ class Settings(BaseSettings):
 
 
 def method_choices() -> dict[str, list[str]]:
-    """What a door's one flag may say, and the algorithms that it stands for."""
+    """What an adapter's one flag may say, and the algorithms that it stands for."""
     alone = {name: [name] for name in registry.names("methods")}
     return {**alone, **{name: list(names) for name, names in registry.METHOD_SETS.items()}}
 

@@ -22,7 +22,7 @@ class ProposerUnavailable(Exception):
 
 def propose(context: Context, requests: Sequence[ProposalRequest]) -> Sequence[Proposal] | None:
     """Ask the proposers and nothing else, so that it can be done in the background."""
-    return context.ask(hookspecs.coevo_propose, requests=requests)
+    return context.first_result(hookspecs.coevo_propose, requests=requests)
 
 
 class NamedProposers:
@@ -77,7 +77,7 @@ class CandidateSource:
             )
         for proposal in proposals:
             if proposal.failed:
-                self._context.tell(hookspecs.coevo_on_reflection_error, proposal=proposal)
+                self._context.notify(hookspecs.coevo_on_reflection_error, proposal=proposal)
         if all(proposal.failed for proposal in proposals):
             raise ProposerUnavailable(f"the reflection model failed: {proposals[0].reply.error}")
         return [self._accepted(*pair) for pair in zip(proposals, known, strict=True)]
@@ -95,7 +95,7 @@ class CandidateSource:
                 parents=tuple(parent.id for parent in proposal.request.parents),
                 created=self._context.policy_version,
             )
-            reason = crossed.refusal or self._context.veto(
+            reason = crossed.refusal or self._context.check(
                 hookspecs.coevo_check_candidate,
                 candidate=candidate,
                 parents=proposal.request.parents,
@@ -112,7 +112,7 @@ class CandidateSource:
     def _tell_checked(
         self, candidate: Candidate | None, proposal: Proposal, reason: str | None
     ) -> None:
-        self._context.tell(
+        self._context.notify(
             hookspecs.coevo_after_candidate_checked,
             candidate=candidate,
             proposal=proposal,

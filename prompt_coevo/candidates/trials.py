@@ -81,7 +81,7 @@ def verify(context: Context, algorithm: str, trials: Sequence[Trial]) -> list[bo
     """Whether each child joins, in order. Nobody joins if no provider gives one answer a trial."""
     if not trials:
         return []
-    answer = context.ask(hookspecs.coevo_verify, algorithm=algorithm, trials=trials)
+    answer = context.first_result(hookspecs.coevo_verify, algorithm=algorithm, trials=trials)
     try:
         verdicts = [bool(verdict) for verdict in answer] if answer is not None else []
     except (TypeError, ValueError):
@@ -90,5 +90,5 @@ def verify(context: Context, algorithm: str, trials: Sequence[Trial]) -> list[bo
         context.note("verification_failed", trials=len(trials), verdicts=len(verdicts))
         verdicts = [False] * len(trials)
     for trial, accepted in zip(trials, verdicts, strict=True):
-        context.tell(hookspecs.coevo_after_candidate_verified, trial=trial, accepted=accepted)
+        context.notify(hookspecs.coevo_after_candidate_verified, trial=trial, accepted=accepted)
     return verdicts

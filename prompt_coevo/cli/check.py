@@ -17,7 +17,7 @@ from prompt_coevo.types import PolicyVersion
 from prompt_coevo.visible import in_a_line
 
 if TYPE_CHECKING:
-    from prompt_coevo.doors.questions import QuestionIndex
+    from prompt_coevo.adapters.common.questions import QuestionIndex
     from prompt_coevo.preflight.page import Page
     from prompt_coevo.preflight.prompts import Encode
 
@@ -75,8 +75,8 @@ def _page(
 ) -> Page:
     """What keeps a run from being built is on the page as well."""
     # Other commands begin sooner without the engine.
-    from prompt_coevo.doors.columns import index_columns, require_column
-    from prompt_coevo.doors.dry_run import Unsampled
+    from prompt_coevo.adapters.common.columns import index_columns, require_column
+    from prompt_coevo.adapters.common.dry_run import Unsampled
     from prompt_coevo.engine.coevolution import Coevolution
     from prompt_coevo.preflight.page import Line, Page
     from prompt_coevo.settings import Settings
@@ -115,7 +115,7 @@ def _with_prompt(row: Any, column: str) -> Any:
 
 def _nested(values: Sequence[str]) -> dict[str, Any]:
     """`stream.tau=0.1` as a source of settings; what is no YAML is a text."""
-    from prompt_coevo.doors.flags import put
+    from prompt_coevo.adapters.common.flags import put
 
     nested: dict[str, Any] = {}
     for one in values:

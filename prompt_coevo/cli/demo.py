@@ -80,7 +80,7 @@ def demo(
     from rich.console import Console
 
     from prompt_coevo.demo.job import Job
-    from prompt_coevo.demo.leavings import WIDTH, leave, show
+    from prompt_coevo.demo.outputs import WIDTH, leave, show
     from prompt_coevo.demo.show import FACTS
     from prompt_coevo.demo.side_by_side import run_all
     from prompt_coevo.demo.unnamed.exhibit import UNNAMED

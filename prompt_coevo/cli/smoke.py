@@ -1,4 +1,4 @@
-"""`prompt-coevo smoke`: short real trainings of one door on this machine's GPU."""
+"""`prompt-coevo smoke`: short real trainings of one adapter on this machine's GPU."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from prompt_coevo.extras import require
 from prompt_coevo.visible import in_a_line, visible
 
 if TYPE_CHECKING:
-    from prompt_coevo.smoke.parts import Door, Variant
+    from prompt_coevo.smoke.parts import Adapter, Variant
     from prompt_coevo.smoke.running import Outcome
 
 EXAMPLE: Final = "Example: prompt-coevo smoke trl --only p2o,vllm --out smoke-trl"
-_DOORS: Final = ("trl", "verl", "openrlhf")
+_ADAPTERS: Final = ("trl", "verl", "openrlhf")
 _NAMES: Final = (
     "import json, torch; cuda = torch.cuda; "
     "print(json.dumps([cuda.get_device_name(one) for one in range(cuda.device_count())]))"
@@ -31,7 +31,9 @@ _COLOURS: Final = {"works": "green", "failed": "red", "not there": "yellow"}
 
 
 def smoke(
-    door: str = typer.Argument(help=f"Which trainer: {', '.join(_DOORS)}.", show_default=False),
+    adapter: str = typer.Argument(
+        help=f"Which trainer: {', '.join(_ADAPTERS)}.", show_default=False
+    ),
     only: str | None = typer.Option(
         None, metavar="NAMES", help="These variants alone, with commas between them; default: all."
     ),
@@ -43,13 +45,13 @@ def smoke(
     ),
     out: Path | None = typer.Option(None, help="Folder to write to; new or empty."),
 ) -> None:
-    """Train a tiny policy with every variant of one door, each in a process of its own.
+    """Train a tiny policy with every variant of one adapter, each in a process of its own.
 
     Policy, questions and reflection model come with the package: no network is needed. A variant is
     said to work, to have failed (with its log) or not to be there (with what to install). The table is
     written as smoke.md, too. Exit status: 0 if all that could run works, 1 if not, 2 if nothing can.
     """
-    chosen = _door(door)
+    chosen = _adapter(adapter)
     variants = _variants(chosen, only)
     if cpu and not any(one.on_cpu for one in variants):
         raise SettingsError(
@@ -78,22 +80,22 @@ def smoke(
     raise typer.Exit(any(one.state == "failed" for one in outcomes))
 
 
-def _door(name: str) -> Door:
-    if name not in _DOORS:
-        raise SettingsError(f"there is no door {name!r}; known: {', '.join(_DOORS)}")
-    door: Door = import_module(f"prompt_coevo.smoke.{name}").DOOR
-    return door
+def _adapter(name: str) -> Adapter:
+    if name not in _ADAPTERS:
+        raise SettingsError(f"there is no adapter {name!r}; known: {', '.join(_ADAPTERS)}")
+    adapter: Adapter = import_module(f"prompt_coevo.smoke.{name}").ADAPTER
+    return adapter
 
 
-def _variants(door: Door, only: str | None) -> list[Variant]:
-    known = {one.name: one for one in door.variants}
+def _variants(adapter: Adapter, only: str | None) -> list[Variant]:
+    known = {one.name: one for one in adapter.variants}
     if only is None:
         return list(known.values())
     names = dict.fromkeys(part.strip() for part in only.split(","))
     for name in names:
         if name not in known:
             raise SettingsError(
-                f"there is no variant {name!r} with {door.title}; known: {', '.join(known)}"
+                f"there is no variant {name!r} with {adapter.title}; known: {', '.join(known)}"
             )
     return [known[name] for name in names]
 

@@ -13,12 +13,12 @@ from typing import Any, Final, Protocol
 
 from transformers import TrainerCallback
 
+from prompt_coevo.adapters.common.patching import swapped
 from prompt_coevo.adapters.trl import CoevoCallback
 from prompt_coevo.demo.arms import POINTS, ROLLOUTS_PER_STEP
 from prompt_coevo.demo.job import Job
 from prompt_coevo.demo.results import ArmResult, Report, Share, WordScore
 from prompt_coevo.demo.under_templates import UnderTemplates
-from prompt_coevo.doors.patching import swapped
 from prompt_coevo.settings import Settings
 
 _SHOWN: Final = 8

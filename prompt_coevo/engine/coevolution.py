@@ -1,4 +1,4 @@
-"""The engine: the calls that a door makes."""
+"""The engine: the calls that an adapter makes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any
 from prompt_coevo import hookspecs
 from prompt_coevo.candidates.gates import rough_token_count
 from prompt_coevo.engine import run_lock
-from prompt_coevo.engine.before import clear_for_training, look_before
-from prompt_coevo.engine.desk import Desk
 from prompt_coevo.engine.early_signs import EarlySigns
 from prompt_coevo.engine.identity import Dataset, RunIdentity, digest_of
 from prompt_coevo.engine.journal import FORMAT
 from prompt_coevo.engine.metrics import Metrics
 from prompt_coevo.engine.opening import say_what_was_lost, say_what_was_there, spent_before
 from prompt_coevo.engine.planning import Planner, check_claims
+from prompt_coevo.engine.preflight import clear_for_training, look_before
 from prompt_coevo.engine.reply_signs import ReplySigns
 from prompt_coevo.engine.rounds import OpenRounds
+from prompt_coevo.engine.run_context import RunContext
 from prompt_coevo.engine.state import seal, unseal, write_view
 from prompt_coevo.engine.summary import tell_what_came_of_it
 from prompt_coevo.errors import EarlySignError, StateError
@@ -29,7 +29,7 @@ from prompt_coevo.markers import PROJECT
 from prompt_coevo.policy import Policy
 from prompt_coevo.preflight.page import Page
 from prompt_coevo.preflight.prompts import Encode
-from prompt_coevo.settings import Settings, may_distil
+from prompt_coevo.settings import Settings, may_distill
 from prompt_coevo.settings.method import Workload
 from prompt_coevo.types import Assignment, Candidate, PolicyVersion, Rollout
 
@@ -37,34 +37,34 @@ logger = logging.getLogger(PROJECT)
 
 
 class Coevolution:
-    """One engine per run. A door calls, in this order and as often as it trains:
+    """One engine per run. An adapter calls, in this order and as often as it trains:
 
     `begin` once, `plan` before a generation round, `observe` after it, `step_end` after every weight
     update, `epoch_end` between two epochs. `state_dict` and `load_state_dict` travel in the host's
     checkpoint, `metrics` in its logs; `end` is the last call. See `docs/adapters.md`.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, context: RunContext) -> None:
         """For `from_settings`."""
-        self.desk = desk
+        self.context = context
         """What the plugins of the run see."""
-        self._plugins = desk.plugins
-        settings = desk.settings
-        check_claims(desk.methods)
-        by_name = {method.name: method for method in desk.methods.values()}
+        self._plugins = context.plugins
+        settings = context.settings
+        check_claims(context.methods)
+        by_name = {method.name: method for method in context.methods.values()}
         self._planner = Planner(
             by_name, settings.placement.build(), distill=settings.context_distillation
         )
-        desk.policy_version = PolicyVersion(1 + desk.journal.last_attempt())
+        context.policy_version = PolicyVersion(1 + context.journal.last_attempt())
         self._round = 0
         self._under_way = self._ended = False
         self.epochs = 0
         """Epochs that `epoch_end` has closed."""
         self._rounds = OpenRounds()
-        self._metrics = Metrics(desk)
-        self._signs = EarlySigns(desk)
-        self._reply_signs = ReplySigns(desk)
-        desk.plugins.register(self._reply_signs, "reply_signs")
+        self._metrics = Metrics(context)
+        self._signs = EarlySigns(context)
+        self._reply_signs = ReplySigns(context)
+        context.plugins.register(self._reply_signs, "reply_signs")
 
     @classmethod
     def from_settings(
@@ -92,11 +92,11 @@ class Coevolution:
         """
         folder = None if output_dir is None else Path(output_dir) / "coevo"
         identity = RunIdentity.of(settings, dataset, host)
-        desk = Desk(
+        context = RunContext(
             settings, folder, identity, count_tokens, initial_policy, system_message, encode
         )
-        engine = cls(desk)
-        desk.furnish(plugins or {})
+        engine = cls(context)
+        context.load_plugins(plugins or {})
         return engine
 
     @classmethod
@@ -110,19 +110,19 @@ class Coevolution:
 
     @property
     def settings(self) -> Settings:
-        return self.desk.settings
+        return self.context.settings
 
     @property
     def policy_version(self) -> PolicyVersion:
         """The version of the host's current weights."""
-        return self.desk.policy_version
+        return self.context.policy_version
 
     @property
-    def may_distil(self) -> bool:
+    def may_distill(self) -> bool:
         """Whether a trained prompt may differ from the one rolled out."""
-        return may_distil(self.settings)
+        return may_distill(self.settings)
 
-    # The calls of a door
+    # The calls of an adapter
 
     def preflight(
         self, policy: Policy | None, workload: Workload | None = None, *, roll_out: bool = False
@@ -133,11 +133,11 @@ class Coevolution:
         `roll_out` the policy for one group of rollouts. Without a policy or a workload what depends on
         them is left out.
         """
-        return look_before(self.desk, policy, workload, roll_out=roll_out)
+        return look_before(self.context, policy, workload, roll_out=roll_out)
 
     def dry_run(self, policy: Policy, workload: Workload | None = None) -> int:
         """`preflight` with rollouts, its page printed; returns the exit status, 0 or 1."""
-        return look_before(self.desk, policy, workload, roll_out=True, show=True).exit_status
+        return look_before(self.context, policy, workload, roll_out=True, show=True).exit_status
 
     def begin(self, policy: Policy, workload: Workload | None = None) -> None:
         """Training begins, after a state was loaded if there is one. May ask `policy` for rollouts.
@@ -148,19 +148,19 @@ class Coevolution:
         """
         if self.settings.preflight.dry_run:
             raise SystemExit(self.dry_run(policy, workload))
-        if self.desk.folder is not None:
-            run_lock.begin_in(self.desk.folder, self)
+        if self.context.folder is not None:
+            run_lock.begin_in(self.context.folder, self)
         if not self._under_way:
             self._open_ledger()
             self._note_run("run_begins")
-            say_what_was_there(self.desk)
+            say_what_was_there(self.context)
         elif self._ended:  # the host trains a second time
-            digest = self.desk.identity.digest
-            self.desk.ledger.go_on(digest, continues=digest)
+            digest = self.context.identity.digest
+            self.context.ledger.go_on(digest, continues=digest)
         self._under_way, self._ended = True, False
-        self.desk.early_said.clear()
+        self.context.early_said.clear()
         clear_for_training(self.settings, self.preflight(policy, workload))
-        self.desk.workload = workload
+        self.context.workload = workload
         self._plugins.each(hookspecs.coevo_train_begin, policy=policy)
 
     def dataset_replaced(self, dataset: Dataset) -> None:
@@ -169,12 +169,12 @@ class Coevolution:
         What `question_ids` of the policy does not name any more is forgotten by the methods. Checkpoints
         belong to the new dataset. Raises StateError for a ledger that cannot be written.
         """
-        old = self.desk.identity
-        self.desk.identity = old.on(dataset)
-        if self.desk.ledger.is_open:
-            self.desk.ledger.go_on(self.desk.identity.digest, continues=old.digest)
-        differences = self.desk.identity.differences(old.meaning)
-        self.desk.note("dataset_replaced", differences=differences)
+        old = self.context.identity
+        self.context.identity = old.on(dataset)
+        if self.context.ledger.is_open:
+            self.context.ledger.go_on(self.context.identity.digest, continues=old.digest)
+        differences = self.context.identity.differences(old.meaning)
+        self.context.note("dataset_replaced", differences=differences)
         logger.warning("the training dataset is another one now: %s", "; ".join(differences))
 
     def questions_learned(self, policy: Policy) -> None:
@@ -193,8 +193,8 @@ class Coevolution:
         Raises PluginError if two plugins plan the same part of a rollout, and HostError if another engine
         of this process has begun in the same folder since.
         """
-        if self.desk.folder is not None:
-            run_lock.check_alone(self.desk.folder, self)
+        if self.context.folder is not None:
+            run_lock.check_alone(self.context.folder, self)
         number, self._round = self._round, self._round + 1
         plan: list[Assignment] = []
         for group, question_id in enumerate(question_ids):
@@ -235,10 +235,10 @@ class Coevolution:
         if not last:
             self._end_early()  # before anything more is asked
         attempt, step = self.policy_version
-        self.desk.policy_version = PolicyVersion(attempt, step + 1)
+        self.context.policy_version = PolicyVersion(attempt, step + 1)
         self._plugins.each(hookspecs.coevo_step_end, policy=policy, last=last)
-        if self.desk.journal.path is not None:
-            self.desk.note("metrics", metrics=self.metrics())
+        if self.context.journal.path is not None:
+            self.context.note("metrics", metrics=self.metrics())
 
     def epoch_end(self, policy: Policy) -> None:
         """An epoch is over and another one follows. May ask `policy` for rollouts."""
@@ -253,9 +253,9 @@ class Coevolution:
     def end(self, policy: Policy) -> None:
         """Training is over. May ask `policy` for rollouts."""
         self._plugins.each(hookspecs.coevo_train_end, policy=policy)
-        tell_what_came_of_it(self.desk, self._rounds)
-        self.desk.note("training_ended", metrics=self.metrics())
-        self.desk.ledger.close()
+        tell_what_came_of_it(self.context, self._rounds)
+        self.context.note("training_ended", metrics=self.metrics())
+        self.context.ledger.close()
         self._ended = True
         self._write_view()
 
@@ -275,7 +275,7 @@ class Coevolution:
         self._check_names(saved.plugins, where)
         self._check_run(saved.run, where)
         attempt = max(self.policy_version.attempt, saved.attempt + 1)
-        self.desk.resume_at(PolicyVersion(attempt, saved.step))
+        self.context.resume_at(PolicyVersion(attempt, saved.step))
         self._round = saved.round
         self.epochs = saved.epochs
         self._rounds.clear()
@@ -283,7 +283,7 @@ class Coevolution:
         self._reply_signs.look_no_more()
         run = digest_of(saved.run)
         self._open_ledger(continues=run, since=saved.ledger, under_way=saved.under_way)
-        self.desk.ledger.carry_over(spent_before(self.desk, saved.reflection, run, ledgers))
+        self.context.ledger.carry_over(spent_before(self.context, saved.reflection, run, ledgers))
         self._under_way = True
         for name, text in saved.plugins.items():
             try:
@@ -295,7 +295,7 @@ class Coevolution:
                     f"{where} holds a state of {name!r} that it cannot read: {error!r}; "
                     "resume with the version that wrote it"
                 ) from error
-        self._note_run("resumed", changed=self.desk.identity.changes(saved.noted))
+        self._note_run("resumed", changed=self.context.identity.changes(saved.noted))
 
     def metrics(self) -> dict[str, float]:
         """Finite numbers for the host's own logger. Of two that share a name the first one counts."""
@@ -311,13 +311,13 @@ class Coevolution:
 
     def _end_early(self) -> None:
         """Close the run's files if an early sign is to end it. Raises EarlySignError then."""
-        if self.settings.early_signs != "stop" or not self.desk.early_said:
+        if self.settings.early_signs != "stop" or not self.context.early_said:
             return
-        self.desk.note("training_ended", metrics=self.metrics())
+        self.context.note("training_ended", metrics=self.metrics())
         self._write_view()
-        self.desk.abandon()
+        self.context.abandon()
         self._ended = True
-        sign = self.desk.early_said[0]
+        sign = self.context.early_said[0]
         raise EarlySignError(f'{sign} (to train all the same: early_signs = "warn")')
 
     def _check_names(self, saved: Mapping[str, Any], where: str) -> None:
@@ -327,7 +327,7 @@ class Coevolution:
                     f"{where} holds the state of {name!r}, which is not active in this run; add it to "
                     "the settings, or start without this checkpoint"
                 )
-        for method in self.desk.methods.values():
+        for method in self.context.methods.values():
             has_state = self._plugins.implements(method.name, hookspecs.coevo_state)
             if has_state and method.name not in saved:
                 raise StateError(
@@ -336,7 +336,7 @@ class Coevolution:
                 )
 
     def _check_run(self, saved: Mapping[str, Any], where: str) -> None:
-        if not (differences := self.desk.identity.differences(saved)):
+        if not (differences := self.context.identity.differences(saved)):
             return
         told = "; ".join(differences)
         if self.settings.resume != "force":
@@ -345,30 +345,30 @@ class Coevolution:
                 'checkpoint, or set resume = "force" to go on with what is new'
             )
         logger.warning("resumed as another run: %s", told)
-        self.desk.note("resumed_as_another_run", differences=differences)
+        self.context.note("resumed_as_another_run", differences=differences)
 
     def _open_ledger(
         self, *, continues: str | None = None, since: int = 0, under_way: Collection[int] = ()
     ) -> None:
-        ledger, run = self.desk.ledger, self.desk.identity.digest
+        ledger, run = self.context.ledger, self.context.identity.digest
         ledger.open(run, continues=continues, since=since, under_way=under_way)
-        say_what_was_lost(self.desk)
+        say_what_was_lost(self.context)
 
     def _note_run(self, event: str, **fields: Any) -> None:
-        run = self.desk.identity
-        self.desk.note(event, journal=FORMAT, settings=run.meaning, noted=run.noted, **fields)
+        run = self.context.identity
+        self.context.note(event, journal=FORMAT, settings=run.meaning, noted=run.noted, **fields)
 
     def _sealed_state(self) -> dict[str, Any]:
         attempt, step = self.policy_version
         # Before the plugins are asked, and the position first: a reply that comes in meanwhile counts as
         # unknown to the state.
-        position = self.desk.ledger.position
-        asked = self.desk.model.under_way if self.desk.model else self.desk.ledger.unused
-        totals = self.desk.ledger.totals
+        position = self.context.ledger.position
+        asked = self.context.model.under_way if self.context.model else self.context.ledger.unused
+        totals = self.context.ledger.totals
         return seal(
             {
-                "run": self.desk.identity.meaning,
-                "noted": self.desk.identity.noted,
+                "run": self.context.identity.meaning,
+                "noted": self.context.identity.noted,
                 "attempt": attempt,
                 "step": step,
                 "round": self._round,
@@ -392,9 +392,9 @@ class Coevolution:
 
     def _write_view(self, state: Mapping[str, Any] | None = None) -> None:
         """`state.json`: for people to read; only the copy in the host's checkpoint is ever loaded."""
-        if self.desk.folder is None:
+        if self.context.folder is None:
             return
         try:
-            write_view(self.desk.folder / "state.json", state or self._sealed_state())
+            write_view(self.context.folder / "state.json", state or self._sealed_state())
         except OSError as error:
             logger.warning("the readable state cannot be written: %s", error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from prompt_coevo.engine.desk import Desk
+from prompt_coevo.engine.run_context import RunContext
 from prompt_coevo.types import Group
 
 ROUNDS: Final = 4
@@ -18,8 +18,8 @@ _SLACK: Final = 1e-6
 class EarlySigns:
     """Looks at the deciding rewards of the first rounds, and warns of what may make a run useless."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
         self._rounds = 0
         self._rewards: list[float] = []
         self._missing = 0
@@ -42,10 +42,10 @@ class EarlySigns:
             self._varied |= len(set(rewards)) > 1
         if (said := self._outside()) is not None and not self._told_scale:
             self._told_scale = True
-            self._desk.warn_early("reward_outside_scale", said)
+            self._context.warn_early("reward_outside_scale", said)
         if self._rounds == ROUNDS and len(self._rewards) + self._missing >= FEWEST:
             for sign, sentence in self._signs():
-                self._desk.warn_early(sign, sentence)
+                self._context.warn_early(sign, sentence)
 
     def _outside(self) -> str | None:
         """Say that rewards are not on the scale that thresholds are on."""
@@ -54,7 +54,7 @@ class EarlySigns:
         lowest, highest = min(self._rewards), max(self._rewards)
         if lowest >= -_SLACK and highest <= 1 + _SLACK:
             return None
-        success = self._desk.settings.success
+        success = self._context.settings.success
         return (
             f"deciding rewards go from {self._given(lowest)} to {self._given(highest)}, "
             f"outside success.low = {success.low:g} and "
@@ -88,5 +88,5 @@ class EarlySigns:
 
     def _given(self, reward: float) -> str:
         """Write a reward as the reward function gave it."""
-        success = self._desk.settings.success
+        success = self._context.settings.success
         return f"{success.low + reward * (success.high - success.low):g}"

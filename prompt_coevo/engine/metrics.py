@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from prompt_coevo import hookspecs
-from prompt_coevo.engine.desk import Desk
+from prompt_coevo.engine.run_context import RunContext
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.types import OfRound
 
@@ -17,8 +17,8 @@ logger = logging.getLogger(PROJECT)
 class Metrics:
     """What the plugins answer to `coevo_metrics`, and the sums of the ledger."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
         self._colliding: set[str] = set()
         self.of_round: frozenset[str] = frozenset()
         """The names of those in the last answer that are of the last round alone."""
@@ -26,14 +26,14 @@ class Metrics:
     def collect(self) -> dict[str, float]:
         """Finite numbers by their names, each with `coevo/` in front."""
         merged: dict[str, float] = {}
-        for plugin, values in self._desk.plugins.by_plugin(hookspecs.coevo_metrics).items():
+        for plugin, values in self._context.plugins.by_plugin(hookspecs.coevo_metrics).items():
             for name, value in self._numbers(plugin, values).items():
                 if name in merged:
                     self._warn_of_collision(name, plugin)
                 else:
                     merged[name] = value
-        if self._desk.model is not None:
-            totals = self._desk.ledger.totals
+        if self._context.model is not None:
+            totals = self._context.ledger.totals
             merged.update({f"reflection_{name}": float(value) for name, value in totals.items()})
         of_round = [name for name, value in merged.items() if isinstance(value, OfRound)]
         self.of_round = frozenset(f"coevo/{name}" for name in of_round)
@@ -48,7 +48,7 @@ class Metrics:
                 for name, value in values.items()
             }
         except (AttributeError, TypeError, ValueError, OverflowError) as error:
-            self._desk.plugins.report(plugin, "coevo_metrics", error)
+            self._context.plugins.report(plugin, "coevo_metrics", error)
             return {}
         return {name: number for name, number in numbers.items() if math.isfinite(number)}
 
@@ -56,4 +56,4 @@ class Metrics:
         if name not in self._colliding:
             self._colliding.add(name)
             logger.warning("the metric %r of the plugin %r is another one's already", name, plugin)
-            self._desk.note("metric_collides", metric=name, plugin=plugin)
+            self._context.note("metric_collides", metric=name, plugin=plugin)

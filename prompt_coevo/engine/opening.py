@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from prompt_coevo.engine.desk import Desk
+from prompt_coevo.engine.run_context import RunContext
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.reflection.ledger import Ledger
 
@@ -16,12 +16,12 @@ logger = logging.getLogger(PROJECT)
 _BUDGETS: Final = ("max_calls", "max_total_tokens", "max_usd")
 
 
-def say_what_was_lost(desk: Desk) -> None:
+def say_what_was_lost(context: RunContext) -> None:
     """Warn of calls whose replies were lost, and of damaged lines of the ledger."""
-    ledger = desk.ledger
+    ledger = context.ledger
     if not (ledger.lost or ledger.damaged):
         return
-    desk.note("ledger_opened", lost=ledger.lost, damaged=ledger.damaged)
+    context.note("ledger_opened", lost=ledger.lost, damaged=ledger.damaged)
     logger.warning(
         "%d calls to the reflection model were under way when this run ended last, and count as "
         "the most that they can have cost; %d lines of the ledger of calls are damaged",
@@ -30,39 +30,39 @@ def say_what_was_lost(desk: Desk) -> None:
     )
 
 
-def say_what_was_there(desk: Desk) -> None:
+def say_what_was_there(context: RunContext) -> None:
     """Warn of a folder that another experiment has written into: its lines stay in the files."""
-    if not desk.ledger.after_another_run:
+    if not context.ledger.after_another_run:
         return
-    desk.note("folder_of_another_run")
+    context.note("folder_of_another_run")
     logger.warning(
         "%s has the files of an earlier run with another dataset, method or seed, and this one is "
         "written behind it; give the trainer another output directory to keep them apart",
-        desk.folder,
+        context.folder,
     )
 
 
 def spent_before(
-    desk: Desk, known: Mapping[str, float], run: str, ledgers: Sequence[Path]
+    context: RunContext, known: Mapping[str, float], run: str, ledgers: Sequence[Path]
 ) -> Mapping[str, float]:
     """Count what a run had spent that goes on from a checkpoint, by the ledger that it wrote elsewhere.
 
     `known` is what the checkpoint knows; calls that were made after it, before the run was killed, are in
     its ledger alone. `ledgers` are where that may be. Warns where there is none and a budget is set.
     """
-    if desk.ledger.totals["calls"]:
+    if context.ledger.totals["calls"]:
         return known  # the run's own file is here
     for path in ledgers:
         spent = Ledger.spent_in(path, run) if path.is_file() else None
         if spent is not None:
             return {name: max(value, known.get(name, 0.0)) for name, value in spent.items()}
-    budgets = [name for name in _BUDGETS if getattr(desk.settings.reflection, name) is not None]
-    if desk.folder and budgets and known.get("calls"):
+    budgets = [name for name in _BUDGETS if getattr(context.settings.reflection, name) is not None]
+    if context.folder and budgets and known.get("calls"):
         logger.warning(
             "the ledger of the run that wrote this checkpoint (coevo/calls.jsonl beside it) is not there: "
             "what it spent after the checkpoint is not counted, and reflection.%s may be exceeded by that; "
             "copy the file to %s to have it counted",
             ", reflection.".join(budgets),
-            desk.folder,
+            context.folder,
         )
     return known

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from prompt_coevo import hookspecs
-from prompt_coevo.engine.desk import Desk
 from prompt_coevo.engine.rounds import OpenRounds
+from prompt_coevo.engine.run_context import RunContext
 from prompt_coevo.markers import PROJECT
 from prompt_coevo.types import Summary
 from prompt_coevo.visible import in_a_line
@@ -19,48 +19,48 @@ logger = logging.getLogger(PROJECT)
 _LONGEST: Final = 1_000
 
 
-def tell_what_came_of_it(desk: Desk, rounds: OpenRounds) -> None:
+def tell_what_came_of_it(context: RunContext, rounds: OpenRounds) -> None:
     """Log, show and write down the methods' summaries, and what the reflection model did."""
-    said = [*desk.plugins.by_plugin(hookspecs.coevo_summary).items()]
+    said = [*context.plugins.by_plugin(hookspecs.coevo_summary).items()]
     told = [(name, one) for name, one in reversed(said) if isinstance(one, Summary)]
     if not told:
         return
-    failures = _failures(desk)
-    forgotten = _never_called(desk, rounds)
+    failures = _failures(context)
+    forgotten = _never_called(context, rounds)
     text = "; ".join([*forgotten, *(f"{name}: {one.text}" for name, one in told), *failures])
     for_nothing = bool(forgotten) or any(one.for_nothing for _, one in told)
-    lines = [*(line for _, one in told for line in one.lines), *desk.early_said, *_cost(desk)]
-    if desk.folder is not None:
-        lines.append(f"see more: prompt-coevo report {desk.folder.parent}")
+    lines = [*(line for _, one in told for line in one.lines), *context.early_said, *_cost(context)]
+    if context.folder is not None:
+        lines.append(f"see more: prompt-coevo report {context.folder.parent}")
     findings = {name: dict(one.findings) for name, one in told if one.findings is not None}
-    desk.note("summary", text=text, for_nothing=for_nothing, lines=lines, findings=findings)
+    context.note("summary", text=text, for_nothing=for_nothing, lines=lines, findings=findings)
     _say([in_a_line(one, _LONGEST) for one in (text, *lines)], for_nothing=for_nothing)
 
 
-def _never_called(desk: Desk, rounds: OpenRounds) -> list[str]:
+def _never_called(context: RunContext, rounds: OpenRounds) -> list[str]:
     """What the host left out; a trainer of one's own trains as before without it, and learns nothing."""
-    if not rounds.planned or _was_over(desk):
+    if not rounds.planned or _was_over(context):
         return []
     if not rounds.came_back:
         return [
             f"of {rounds.planned} planned groups none came back: call observe with all rollouts of a group"
         ]
-    if not desk.policy_version.step:
+    if not context.policy_version.step:
         return ["no step ever ended: call step_end after every update of the weights"]
     return []
 
 
-def _was_over(desk: Desk) -> bool:
+def _was_over(context: RunContext) -> bool:
     """Whether a resumed run had no step left: it ends the one that its state owes, and what a host has
     sampled ahead is never trained on."""
-    resumed = desk.resumed_step
-    return resumed is not None and desk.policy_version.step <= resumed + 1
+    resumed = context.resumed_step
+    return resumed is not None and context.policy_version.step <= resumed + 1
 
 
-def _cost(desk: Desk) -> list[str]:
-    if desk.model is None:
+def _cost(context: RunContext) -> list[str]:
+    if context.model is None:
         return []
-    totals = desk.ledger.totals
+    totals = context.ledger.totals
     told = f"the reflection model took {int(totals['calls'])} calls"
     tokens_in, tokens_out = int(totals["prompt_tokens"]), int(totals["completion_tokens"])
     if tokens_in:  # nobody counts those of a function
@@ -69,14 +69,14 @@ def _cost(desk: Desk) -> list[str]:
     return [told]
 
 
-def _failures(desk: Desk) -> list[str]:
-    if desk.model is None:
+def _failures(context: RunContext) -> list[str]:
+    if context.model is None:
         return []
-    totals = desk.ledger.totals
+    totals = context.ledger.totals
     calls, errors = int(totals["calls"]), int(totals["errors"])
     if not errors:
         return []
-    reason = f": {desk.model.last_error}" if desk.model.last_error else ""
+    reason = f": {context.model.last_error}" if context.model.last_error else ""
     return [f"the reflection model failed {errors} of {calls} times{reason}"]
 
 

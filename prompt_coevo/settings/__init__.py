@@ -16,11 +16,11 @@ if TYPE_CHECKING:
         parse_section,
         setting_fields,
     )
-    from prompt_coevo.settings.method import Method, may_distil
+    from prompt_coevo.settings.method import Method, may_distill
 
-__all__ = ["Method", "Settings", "may_distil", "method_choices", "parse_section", "setting_fields"]
+__all__ = ["Method", "Settings", "may_distill", "method_choices", "parse_section", "setting_fields"]
 
-_IN_METHOD = ("Method", "may_distil")
+_IN_METHOD = ("Method", "may_distill")
 
 
 def __getattr__(name: str) -> Any:

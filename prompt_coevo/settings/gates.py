@@ -15,7 +15,7 @@ class GateSettings(Section):
 
     active: tuple[str, ...] = ("text",)
     """The gates, by name: the built-in `text`, those of installed packages, or `module:attribute` of a
-    factory. Doors add gates of their own."""
+    factory. Adapters add gates of their own."""
     max_candidate_tokens: int = Field(default=1024, ge=1)
     """Longest candidate, in tokens of the policy."""
     required_tags: tuple[str, ...] = ()

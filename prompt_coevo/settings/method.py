@@ -94,7 +94,7 @@ class Method:
     `section` is its part of the settings, under its name if it is built in, else under `plugins.NAME`.
     `plugin(context)` makes the object with its hooks; as `module:attribute` it is imported when the
     method runs. `provides` are the parts of a plan that it gives; two methods of a run must not give the
-    same. `may_distil`: a prompt that is trained on may differ from the one rolled out. `columns` are those
+    same. `may_distill`: a prompt that is trained on may differ from the one rolled out. `columns` are those
     of the dataset that it reads, by the setting that names each. `estimate` says what it costs, `foresee`
     what will become of it; `refuses` why a run would not begin with these questions, in a sentence.
     `interface` is the version of the interface that it was written for.
@@ -104,7 +104,7 @@ class Method:
     plugin: str | Callable[[Context], object]
     section: type[Section] = Section
     provides: frozenset[Job] = frozenset()
-    may_distil: bool = False
+    may_distill: bool = False
     columns: Callable[[Any], Mapping[str, str]] = lambda section: {}
     estimate: Callable[[Any, Workload], Cost | None] = lambda section, workload: None
     foresee: Callable[[Any, Workload], Foresight] = lambda section, workload: Foresight()
@@ -161,7 +161,7 @@ def columns_read(settings: Settings) -> dict[str, str]:
     return read
 
 
-def may_distil(settings: Settings) -> bool:
+def may_distill(settings: Settings) -> bool:
     """Whether a prompt that this run trains on may differ from the one rolled out."""
     methods = methods_of(settings).values()
-    return settings.context_distillation and any(method.may_distil for method in methods)
+    return settings.context_distillation and any(method.may_distill for method in methods)

@@ -17,8 +17,8 @@ from prompt_coevo.smoke.parts import (
     PROMPT_TOKENS,
     QUESTIONS_PER_STEP,
     ROLLOUTS_PER_STEP,
+    Adapter,
     Command,
-    Door,
     Evidence,
     Variant,
     method_and_file,
@@ -90,7 +90,7 @@ def evidence(series: Mapping[str, Sequence[float]]) -> Evidence:
         losses=series["train/policy_loss"],
         gradients=series["train/actor_grad_norm"],
         metrics=ours({name: values[-1] for name, values in series.items()}, _OUR_METRICS),
-        # The share of rows whose prompt was exchanged for the question's: that they were is the door's
+        # The share of rows whose prompt was exchanged for the question's: that they were is the adapter's
         # own check, which ends the run. OpenRLHF writes no trained prompts anywhere.
         templated=max(series.get("train/coevo_distilled", [0.0])),
         difference=max(map(abs, series["train/vllm_kl"])),
@@ -108,7 +108,7 @@ def _series(folder: Path) -> Iterator[tuple[str, list[float]]]:
             yield name, [event.value for event in found.Scalars(name)]
 
 
-DOOR: Final = Door(
+ADAPTER: Final = Adapter(
     "openrlhf",
     "OpenRLHF",
     ("torch", "openrlhf", "deepspeed", "ray", "vllm", "flash_attn", "tensorboard"),

@@ -1,4 +1,4 @@
-"""What the smoke of every door is made of: variants, their settings, and what a run leaves."""
+"""What the smoke of every adapter is made of: variants, their settings, and what a run leaves."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Variant:
     """What the trainer's own configuration has besides: arguments, or values by name."""
 
     packages: tuple[str, ...] = ()
-    """What must be installed besides what the door needs."""
+    """What must be installed besides what the adapter needs."""
 
     on_cpu: bool = False
     """Whether it can run without any GPU."""
@@ -74,8 +74,8 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Door:
-    """The smoke of one door."""
+class Adapter:
+    """The smoke of one adapter."""
 
     name: str
     title: str
@@ -94,7 +94,7 @@ class Door:
     """Raises OSError, KeyError or ValueError if the run did not leave what it should in the folder."""
 
 
-# The settings of the package, the same for every door.
+# The settings of the package, the same for every adapter.
 
 _ANSWERS: Final = {
     "reflection": {"function": "prompt_coevo.smoke.world.answer"},
@@ -131,7 +131,7 @@ INSPO: Final[Mapping[str, Any]] = {
 
 
 def ray_variants(checkpointing: str) -> tuple[Variant, ...]:
-    """What the doors with Ray and vLLM both try; the argument is the host's."""
+    """What the adapters with Ray and vLLM both try; the argument is the host's."""
     return (
         Variant("p2o", "P2O, bf16, vLLM", WAVES),
         Variant("stream", "stream", STREAM),

@@ -1,4 +1,4 @@
-"""Runs the variants of a door one after the other, each in a process with a limit of time."""
+"""Runs the variants of an adapter one after the other, each in a process with a limit of time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from prompt_coevo.extras import is_installed
 from prompt_coevo.smoke.checks import checks
-from prompt_coevo.smoke.parts import Command, Door, Variant
+from prompt_coevo.smoke.parts import Adapter, Command, Variant
 from prompt_coevo.visible import in_a_line
 
 State: TypeAlias = Literal["works", "failed", "not there"]
@@ -51,7 +51,7 @@ class Outcome:
 
 
 def run_all(
-    door: Door, variants: Sequence[Variant], folder: Path, limit_s: float, gpu: str | None
+    adapter: Adapter, variants: Sequence[Variant], folder: Path, limit_s: float, gpu: str | None
 ) -> Iterator[Outcome]:
     """One outcome after the other, as they come.
 
@@ -59,35 +59,35 @@ def run_all(
     variant that fails does not keep the next one from being tried.
     """
     for variant in variants:
-        if lacking := missing(door, variant, gpu):
+        if lacking := missing(adapter, variant, gpu):
             yield Outcome(variant, "not there", lacking)
             continue
         place = (folder / variant.name).absolute()
         place.mkdir(parents=True)
         began = time.monotonic()
-        state, said = _run(door, variant, place, limit_s, gpu)
+        state, said = _run(adapter, variant, place, limit_s, gpu)
         yield Outcome(variant, state, said, time.monotonic() - began)
 
 
-def missing(door: Door, variant: Variant, gpu: str | None) -> str | None:
+def missing(adapter: Adapter, variant: Variant, gpu: str | None) -> str | None:
     """Why a variant cannot run here, and what to install; None if it can."""
     if gpu is None and not variant.on_cpu:
         return "needs a GPU"
-    lacking = [one for one in (*door.packages, *variant.packages) if not is_installed(one)]
+    lacking = [one for one in (*adapter.packages, *variant.packages) if not is_installed(one)]
     if lacking:
-        own = f"prompt-coevo[{door.name}]"
-        wanted = dict.fromkeys(door.install.get(one, own) for one in lacking)
+        own = f"prompt-coevo[{adapter.name}]"
+        wanted = dict.fromkeys(adapter.install.get(one, own) for one in lacking)
         given = " ".join(f"'{one}'" for one in wanted)
         return f"{', '.join(lacking)} not installed; run: pip install {given}"
     return None
 
 
 def _run(
-    door: Door, variant: Variant, folder: Path, limit_s: float, gpu: str | None
+    adapter: Adapter, variant: Variant, folder: Path, limit_s: float, gpu: str | None
 ) -> tuple[State, str]:
     log = folder / LOG
     try:
-        command = door.prepare(variant, folder, gpu is None)
+        command = adapter.prepare(variant, folder, gpu is None)
         status = _process(command, folder, limit_s, gpu)
     except OSError as error:
         return "failed", f"it could not be started: {in_a_line(error, _SHOWN)}"
@@ -96,7 +96,7 @@ def _run(
     if status:
         return "failed", f"exit status {status}: {_last_words(log)}; see {log}"
     try:
-        found = checks(variant, door.read(variant, folder))
+        found = checks(variant, adapter.read(variant, folder))
     except (OSError, KeyError, ValueError, TypeError) as error:
         told = in_a_line(f"{type(error).__name__}: {error}", _SHOWN)
         return "failed", f"it ended well, but what it left cannot be read ({told}); see {log}"

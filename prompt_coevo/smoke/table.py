@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from prompt_coevo import __version__
-from prompt_coevo.smoke.parts import Door
+from prompt_coevo.smoke.parts import Adapter
 from prompt_coevo.smoke.running import Outcome
 
 _SHOWN = ("torch", "transformers", "trl", "verl", "openrlhf", "vllm", "deepspeed", "peft", "ray")
 
 
-def markdown(door: Door, outcomes: Sequence[Outcome], machine: str) -> str:
+def markdown(adapter: Adapter, outcomes: Sequence[Outcome], machine: str) -> str:
     """The whole file."""
     rows = [["variant", "", "", "seconds", "what was checked, or what is wrong"]]
     rows.append(["---"] * 5)
@@ -21,7 +21,7 @@ def markdown(door: Door, outcomes: Sequence[Outcome], machine: str) -> str:
         seconds = f"{one.seconds:.0f}" if one.seconds else ""
         rows.append([f"`{one.variant.name}`", one.variant.says, one.state, seconds, one.said])
     table = "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in rows)
-    return f"# Smoke: {door.title}\n\n{machine}. {_versions()}.\n\n{table}\n"
+    return f"# Smoke: {adapter.title}\n\n{machine}. {_versions()}.\n\n{table}\n"
 
 
 def _cell(text: str) -> str:

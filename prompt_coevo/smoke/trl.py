@@ -22,8 +22,8 @@ from prompt_coevo.smoke.parts import (
     ROLLOUTS_PER_STEP,
     STREAM,
     WAVES,
+    Adapter,
     Command,
-    Door,
     Evidence,
     Variant,
     ours,
@@ -56,7 +56,7 @@ def _read(variant: Variant, folder: Path) -> Evidence:
     return Evidence(**json.loads((folder / _RESULT).read_text("utf-8")))
 
 
-DOOR: Final = Door(
+ADAPTER: Final = Adapter(
     "trl",
     "TRL",
     ("torch", "transformers", "accelerate", "datasets", "trl"),
@@ -99,7 +99,7 @@ class Looking:
             self.strangers += prompt not in self._questions
         sampler, old = inputs.get("sampling_per_token_logps"), inputs.get("old_per_token_logps")
         if sampler is not None and old is not None:
-            # In rows under a template the door has put one in the other's place: they add nothing.
+            # In rows under a template the adapter has put one in the other's place: they add nothing.
             apart = ((sampler - old).abs() * inputs["completion_mask"]).max().item()
             known = 0.0 if self.difference is None else self.difference
             self.difference = apart if math.isnan(apart) else max(known, apart)

@@ -17,8 +17,8 @@ from prompt_coevo.smoke.parts import (
     QUESTIONS_PER_STEP,
     ROLLOUTS_PER_STEP,
     WAVES,
+    Adapter,
     Command,
-    Door,
     Evidence,
     Variant,
     method_and_file,
@@ -146,7 +146,7 @@ def _records(file: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-DOOR: Final = Door(
+ADAPTER: Final = Adapter(
     "verl",
     "VeRL",
     ("torch", "verl", "transfer_queue", "ray", "datasets", "vllm"),

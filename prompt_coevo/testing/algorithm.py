@@ -89,12 +89,14 @@ class AlgorithmLaws:
         """A plan has the parts that `Method.provides` names, and is distilled only if it may be."""
         run = self._whole()
         parts = {part for method in run.methods.values() for part in method.provides}
-        may_distil = any(method.may_distil for method in run.methods.values())
+        may_distill = any(method.may_distill for method in run.methods.values())
         for assignment in (one for plan in run.assignments for one in plan):
             for part in ("instruction", "template"):
                 planned = getattr(assignment, part)
                 assert planned is None or part in parts, f"{part} is no part of provides: {planned}"
-            assert may_distil or not assignment.distilled, "a template is distilled, see may_distil"
+            assert may_distill or not assignment.distilled, (
+                "a template is distilled, see may_distill"
+            )
 
     # Randomness
 

@@ -191,7 +191,7 @@ class ProposerLaws:
         reflection |= {"function": reply, "concurrency": concurrency}
         settings = Settings(**{**self.settings, "algorithms": (), "reflection": reflection})
         engine = Coevolution.from_settings(settings, plugins={"of the laws": object()})
-        return engine.desk.proposer(self.proposer)
+        return engine.context.proposer(self.proposer)
 
     def _prompts(self, requests: Sequence[ProposalRequest]) -> list[str]:
         """What the reflection model is shown for each."""

@@ -1,4 +1,4 @@
-"""A run without a trainer: an engine, driven as a door drives it, and what it decided."""
+"""A run without a trainer: an engine, driven as an adapter drives it, and what it decided."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Arrival: TypeAlias = Callable[[list[Rollout]], Sequence[list[Rollout]]]
 """In which calls, and in which order, the rollouts of a round come back."""
 
 Call: TypeAlias = Callable[["Run"], None]
-"""Something that a door does."""
+"""Something that an adapter does."""
 
 
 def at_once(rollouts: list[Rollout]) -> Sequence[list[Rollout]]:
@@ -73,11 +73,11 @@ class Run:
         reflection = {**world.settings.get("reflection", {}), "function": self._reply}
         settings = Settings(**{**world.settings, "seed": world.seed, "reflection": reflection})
         self.engine = Coevolution.from_settings(settings, plugins=world.plugins)
-        self.methods = self.engine.desk.methods
+        self.methods = self.engine.context.methods
         self.assignments: list[list[Assignment]] = []
         self._given_out: list[str] = []
 
-    # What a door does
+    # What an adapter does
 
     def begin(self) -> None:
         self._moment("begin")
@@ -106,11 +106,11 @@ class Run:
         return dict(self._call("state_dict"))
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from there, as a door does: load, then begin."""
+        """Go on from there, as an adapter does: load, then begin."""
         self._call("load_state_dict", state)
         # The number of the attempt is all that may differ; without this no two runs could be compared.
-        version = self.engine.desk.policy_version
-        self.engine.desk.policy_version = version._replace(attempt=0)
+        version = self.engine.context.policy_version
+        self.engine.context.policy_version = version._replace(attempt=0)
         self.begin()
 
     def rollouts(self, plan: Sequence[Assignment]) -> list[Rollout]:
@@ -158,7 +158,7 @@ class Run:
     def metrics(self) -> dict[str, dict[str, Any]]:
         """By plugin, as the plugins gave them."""
         with _nothing_logged():
-            return dict(self.engine.desk.plugins.by_plugin(hookspecs.coevo_metrics))
+            return dict(self.engine.context.plugins.by_plugin(hookspecs.coevo_metrics))
 
     def edited(self) -> list[int]:
         """The rounds whose plans are not what was given out."""

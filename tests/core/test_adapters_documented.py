@@ -1,7 +1,8 @@
-"""`docs/adapters.md` shows tested code only, and names every field of the words that a door handles."""
+"""`docs/adapters.md` shows tested code only, and names every field of the words that an adapter handles."""
 
 from __future__ import annotations
 
+import importlib
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -9,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from prompt_coevo import types
+from prompt_coevo.extras import is_installed
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "adapters.md").read_text("utf-8")
 TESTED = (
     "docs/examples/own_trainer.py",
-    "docs/examples/own_door.py",
-    "tests/laws/trl/test_door.py",
+    "docs/examples/own_adapter.py",
+    "tests/laws/trl/test_adapter.py",
 )
 WORDS = (
     types.Question,
@@ -44,3 +46,15 @@ def test_every_field_is_named_in_order(word: type) -> None:
     assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == [
         field.name for field in fields(word)
     ]
+
+
+def test_what_is_offered_to_other_adapters_needs_no_framework() -> None:
+    section = PAGE.split("## What is there for an adapter")[1].split("\n## ")[0]
+    rows = [row for row in re.findall(r"^\| (`.*)$", section, re.MULTILINE) if "needs" not in row]
+    names = [name for row in rows for name in re.findall(r"`([\w.]+)`", row.split("|")[0])]
+    assert len(names) > 20
+    for name in names:
+        needs_torch = name == "ratio_tensors" and not is_installed("torch")
+        where = name if "." in name else f"common.{name}"
+        if not needs_torch:
+            importlib.import_module(f"prompt_coevo.adapters.{where}")

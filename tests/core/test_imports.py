@@ -44,7 +44,6 @@ FLOORS = (
     "preflight",
     "engine",
     "report",
-    "doors",
     "retrieval",
     "adapters",
     "testing",
@@ -76,7 +75,9 @@ def test_the_engine_needs_neither_torch_nor_a_framework() -> None:
 
 
 def test_the_trackers_read_the_journal_without_what_draws_the_page() -> None:
-    loaded = loaded_after("import prompt_coevo.doors.trackers.texts, prompt_coevo.report.reading")
+    loaded = loaded_after(
+        "import prompt_coevo.adapters.common.trackers.texts, prompt_coevo.report.reading"
+    )
     assert not loaded & {"jinja2", "markupsafe", "matplotlib", "torch"}
 
 
@@ -166,6 +167,15 @@ def test_lower_floors_do_not_import_higher_ones(top: str, floors: Sequence[str])
             assert place(imported, top, floors) <= place(module, top, floors), (
                 f"{module} imports {imported}, which stands above it"
             )
+
+
+def test_an_adapter_imports_what_all_share_and_nothing_of_another() -> None:
+    modules = {name: path for name, path in sources().items() if ".adapters." in name}
+    folders = {name: name.split(".")[2] for name in modules}
+    assert set(folders.values()) == {"common", "openrlhf", "trl", "verl"}
+    for module, path in modules.items():
+        for imported in imported_modules(path, modules):
+            assert folders[imported] in ("common", folders[module]), f"{module} imports {imported}"
 
 
 def test_every_folder_is_a_floor() -> None:

@@ -5,7 +5,6 @@ Here is neither torch nor a framework, so each of these is the real thing.
 
 from __future__ import annotations
 
-import importlib
 import re
 import subprocess
 import sys
@@ -36,17 +35,16 @@ def sentence(purpose: str, package: str, extra: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("module", "purpose", "package"),
+    ("statement", "purpose", "package"),
     [
-        ("prompt_coevo.adapters.trl", "the door to TRL", "trl"),
-        ("prompt_coevo.adapters.trl.launch", "the door to TRL", "trl"),
-        ("prompt_coevo.adapters.verl", "the door to VeRL", "verl"),
-        ("prompt_coevo.adapters.verl.plugin", "the door to VeRL", "verl"),
+        ("from prompt_coevo.adapters.trl import CoevoCallback", "the adapter for TRL", "trl"),
+        ("from prompt_coevo.adapters.trl import *", "the adapter for TRL", "trl"),
+        ("import prompt_coevo.adapters.verl.launch", "the adapter for VeRL", "verl"),
     ],
 )
-def test_a_door_without_its_framework(module: str, purpose: str, package: str) -> None:
+def test_an_adapter_without_its_framework(statement: str, purpose: str, package: str) -> None:
     with pytest.raises(MissingExtraError) as raised:
-        importlib.import_module(module)
+        exec(statement, {})
     assert str(raised.value) == sentence(purpose, package, package)
 
 

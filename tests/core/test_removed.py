@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -69,3 +71,14 @@ def test_a_command(
         assert capsys.readouterr().err == (
             f"error: prompt-coevo {name} was removed: {removed.COMMANDS[name]}\n"
         )
+
+
+@pytest.mark.parametrize("name", removed.MODULES)
+def test_a_module(name: str) -> None:
+    for old in (name, f"{name}.part"):
+        with pytest.raises(ModuleNotFoundError) as refused:
+            importlib.import_module(old)
+        assert str(refused.value) == f"{name} is now {removed.MODULES[name]}"
+    importlib.import_module(re.match(r"[\w.]+", removed.MODULES[name]).group())  # type: ignore[union-attr]
+    with pytest.raises(ModuleNotFoundError, match="No module named 'prompt_coevo.nothing'"):
+        importlib.import_module("prompt_coevo.nothing")

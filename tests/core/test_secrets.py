@@ -288,7 +288,7 @@ def test_why_a_reply_ended_holds_no_secret(tmp_path: Path, offer: Any) -> None:
     settings = Settings(reflection={"backend": "odd", "api_key": GIVEN})
     engine = Coevolution.from_settings(settings, output_dir=tmp_path)
     engine.begin(Families(count=4))
-    (reply,) = engine.desk.language_model().complete(["a prompt"])
+    (reply,) = engine.context.language_model().complete(["a prompt"])
     assert reply.text == "fine"
     assert not list(found_in({**written_by(engine, tmp_path), "the reply": repr(reply)}))
 

@@ -34,9 +34,9 @@ def test_the_versions_begin_with_the_lower_bound_and_end_with_what_the_tests_hav
     assert re.search(rf"^{framework}==(\S+)", pins, re.M)[1] == str(tested[-1])
 
 
-def test_every_framework_with_a_door_has_its_versions() -> None:
-    doors = {path.parent.name for path in ROOT.glob("adapters/*/launch.py")}
-    assert set(VERSIONS) == doors
+def test_every_framework_with_an_adapter_has_its_versions() -> None:
+    adapters = {path.parent.name for path in ROOT.glob("adapters/*/launch.py")}
+    assert set(VERSIONS) == adapters
 
 
 def test_the_scheduled_run_reads_the_file() -> None:

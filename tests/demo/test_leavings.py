@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from prompt_coevo import Coevolution, Settings
-from prompt_coevo.demo.leavings import leave
+from prompt_coevo.demo.outputs import leave
 from prompt_coevo.demo.results import ArmResult, Cracked, Share, WordScore
 from prompt_coevo.testing.scripted_world import ScriptedPolicy
 

@@ -34,7 +34,7 @@ PREPARED: Final = {
     "search": "trl",  # the search agent's trainer is built
     "parquet": "trl",  # a folder with Search-R1's data as they are downloaded
     "questions": "trl",  # `questions.jsonl` is there
-    "door": "trl",  # the tested harness is called MyDoorUnderTest
+    "adapter": "trl",  # the tested harness is called MyAdapterUnderTest
     "verl": "verl",  # an agent loop's file
     "openrlhf": "openrlhf",  # an agent's file
 }
@@ -50,7 +50,7 @@ TEST_FILES: Final = {
 # A block that is cut out of one of these is tested with it.
 TESTED_FILES: Final = (
     "docs/examples/own_trainer.py",
-    "docs/examples/own_door.py",
+    "docs/examples/own_adapter.py",
     "docs/examples/own_loop.py",
     "docs/examples/qdrant_retriever.py",
     "docs/examples/trl_quickstart.py",
@@ -60,7 +60,7 @@ TESTED_FILES: Final = (
     "prompt_coevo/algorithms/hints/__init__.py",
     "prompt_coevo/algorithms/hints/plugin.py",
     "prompt_coevo/algorithms/hints/settings.py",
-    "tests/laws/trl/test_door.py",
+    "tests/laws/trl/test_adapter.py",
     "tests/trl/test_environments.py",
 )
 SHELL: Final = ("bash", "console")

@@ -1,4 +1,4 @@
-"""An engine's life in any order: what a door, a reflection model and a kill can do, and what must hold.
+"""An engine's life in any order: what an adapter, a reflection model and a kill can do, and what must hold.
 
 Two runs do the same: one that is killed now and then and goes on from its last checkpoint, doing again what
 came after that, and one that nobody disturbs. The machine draws what happens next.
@@ -68,7 +68,7 @@ SETTINGS: Final[dict[str, dict[str, Any]]] = {
 }
 
 Action: TypeAlias = Callable[["Run"], Any]
-"""What a door does; it returns what the engine decided."""
+"""What an adapter does; it returns what the engine decided."""
 
 
 class Run:
@@ -88,8 +88,8 @@ class Run:
 
     def kill(self) -> None:
         """Nothing that is under way gets onto the disk any more."""
-        self.engine.desk.ledger._lines = None
-        self.engine.desk.journal._lines = None
+        self.engine.context.ledger._lines = None
+        self.engine.context.journal._lines = None
         self.model.kill()
         self.plans.clear()
 
@@ -217,7 +217,7 @@ class EngineLife(RuleBasedStateMachine):
         for first in (0, 6):
             self.train(questions=6, first=first)
 
-    # What a door does
+    # What an adapter does
 
     @rule(first=st.integers(0, 23), count=st.integers(1, 6))
     def plan(self, first: int, count: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 from unittest.mock import patch
 
 from prompt_coevo import threads
-from prompt_coevo.candidates import asked
+from prompt_coevo.candidates import background as asked
 from prompt_coevo.reflection import function_model, paid_replies
 
 Outcome: TypeAlias = Literal["answer", "fail", "late", "never"]

@@ -1,4 +1,4 @@
-"""An engine with INSPO, driven as a door drives it, for `tests/core/algorithms/inspo`."""
+"""An engine with INSPO, driven as an adapter drives it, for `tests/core/algorithms/inspo`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def worth(table: dict[str, float]) -> Callable[[Assignment], float]:
 
 @dataclass
 class Run:
-    """A door without a trainer."""
+    """An adapter without a trainer."""
 
     engine: Coevolution
     policy: Any

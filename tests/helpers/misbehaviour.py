@@ -1,4 +1,4 @@
-"""What a language model, or the server in front of it, can do to us: one table for every door.
+"""What a language model, or the server in front of it, can do to us: one table for every adapter.
 
 Each kind wraps the same useful template, which would be adopted if nothing were wrong with the reply.
 """

@@ -1,4 +1,4 @@
-"""Written down in OpenRLHF's own processes, below the door: what a record of the kit has beyond the logs of
+"""Record, in OpenRLHF's own processes and below the adapter, what the kit needs beyond the logs of
 the stand-ins.
 
 `COEVO_TEST_INSTALL` names `install`. Events go to the log of the server, in between what was generated, so
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from prompt_coevo.testing.door import fingerprint
+from prompt_coevo.testing.adapter import fingerprint
 from standins import json_lines
 from standins.on_import import when_imported
 
@@ -29,7 +29,7 @@ def install() -> None:
     """Watch the parts of OpenRLHF that this process imports."""
     when_imported("openrlhf.trainer.ppo_utils.samples_generator", _Generation)
     when_imported("openrlhf.trainer.ray.ppo_actor", _keep_weights)
-    when_imported("prompt_coevo.doors.open_engine", _count_engines)
+    when_imported("prompt_coevo.adapters.common.open_engine", _count_engines)
     sys.excepthook = _write_down
 
 
@@ -39,7 +39,7 @@ def logs() -> Path:
 
 
 class _Generation:
-    """Says of every request what the host was doing; `SamplesGenerator` is the class below the door's."""
+    """Note what the host was doing at every request. `SamplesGenerator` is the class below ours."""
 
     def __init__(self, module: Any) -> None:
         self.moment = "train"

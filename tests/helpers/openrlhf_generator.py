@@ -21,10 +21,10 @@ from transformers import AutoTokenizer
 from helpers.trl_world import TASKS
 from prompt_coevo import hookimpl
 from prompt_coevo.adapters.openrlhf.generation import CoevoSamplesGenerator
-from prompt_coevo.adapters.openrlhf.lent import Borrowed
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
 from prompt_coevo.adapters.openrlhf.rewards import CoevoRolloutActor
-from prompt_coevo.doors.sent_settings import sent
+from prompt_coevo.adapters.openrlhf.sent_settings import sent
+from prompt_coevo.adapters.openrlhf.shared_tokenizer import TokenizerCache
 from prompt_coevo.settings import Settings
 from prompt_coevo.types import Candidate, MemberPlan
 from worlds.pairs.world import base_policy_path
@@ -59,11 +59,11 @@ class Executor:
 
 
 class MakesUp(CoevoRolloutActor):
-    """The door's vLLM actor without an engine."""
+    """The adapter's vLLM actor without an engine."""
 
     async def __init__(self, tokens: int) -> None:  # type: ignore[misc]
         self.executor = Executor(tokens)
-        self._borrowed = Borrowed()
+        self._borrowed = TokenizerCache()
 
     def get_num_unfinished_requests(self) -> int:
         return 0
@@ -138,7 +138,7 @@ def engines(number: int, tokens: int) -> list[Any]:
 def generator(
     folder: Path, actors: list[Any], questions: int, size: int, tokens: int, *, bare: bool = False
 ) -> SamplesGenerator:
-    """OpenRLHF's, if it is to be `bare`, else the door's, with `HalfTemplated`."""
+    """OpenRLHF's, if it is to be `bare`, else the adapter's, with `HalfTemplated`."""
     host = strategy(folder, questions, size, tokens)
     tokenizer = AutoTokenizer.from_pretrained(base_policy_path())
     texts = [
@@ -151,5 +151,5 @@ def generator(
     kind = SamplesGenerator if bare else CoevoSamplesGenerator
     made = kind(host, loader, None, tokenizer, actors)
     if not bare:
-        made.engine.desk.plugins.register(HalfTemplated(), "half_templated")
+        made.engine.context.plugins.register(HalfTemplated(), "half_templated")
     return made

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from helpers.verl_world import TOKENIZER
-from prompt_coevo.testing.door import Job, reward_of
+from prompt_coevo.testing.adapter import Job, reward_of
 from standins import json_lines
 
 _JOB = Job({}, (), rewards=json.loads(Path(os.environ["COEVO_TEST_REWARD_RULES"]).read_text()))

@@ -1,8 +1,8 @@
-"""OpenRLHF's door under the kit's laws: the unmodified `train_ppo_ray` on the stand-ins, written down.
+"""OpenRLHF's adapter under the kit's laws: the unmodified `train_ppo_ray` on the stand-ins, written down.
 
 What happened is read from the logs of the stand-ins, which stand where vLLM and the loss are, and from
-`helpers.openrlhf_facts`, which is in OpenRLHF's classes below the door's. Log-probs and greedy answers to
-compare with are computed here, by the weights that the actor had.
+`helpers.openrlhf_facts`, which is in OpenRLHF's classes below the adapter's. Log-probs and greedy answers
+to compare with are computed here, by the weights that the actor had.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from helpers.ray_run import Result, read_json_lines
 from helpers.trl_world import rows as chats
 from helpers.verl_world import TOKENIZER
 from prompt_coevo import errors
-from prompt_coevo.testing.door import (
+from prompt_coevo.testing.adapter import (
     Capability,
     Evaluated,
     Job,
@@ -48,7 +48,7 @@ larger."""
 
 
 class OpenRLHFUnderTest:
-    """`prompt_coevo.testing.door.DoorUnderTest`."""
+    """`prompt_coevo.testing.adapter.AdapterUnderTest`."""
 
     lacks: Mapping[Capability, str] = {
         "late rollouts": "a generation waits for all of its rollouts, the asynchronous trainer's too",

@@ -145,7 +145,7 @@ class RayRun(ABC):
         return read_json_lines(self._logs / "actor.jsonl")
 
     def left_over(self) -> list[int]:
-        """Living processes of the run.
+        """Liveness processes of the run.
 
         They are in one of its sessions, have its marker in their environment (some overwrite it with
         their title), or write into Ray's folder. What `warm_server` forked ends with its caller.

@@ -75,7 +75,7 @@ def _note_decisions(module: Any) -> None:
             checksum=None if continues is None else loaded[0],
             since=since,
             under_way=sorted(under_way),
-            line=self.desk.ledger.position,
+            line=self.context.ledger.position,
         )
 
     @functools.wraps(state_dict)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from itertools import chain
 from typing import Any, TypeVar
 
-from prompt_coevo.doors.ranks import Ranks
+from prompt_coevo.adapters.trl.ranks import Ranks
 
 T = TypeVar("T")
 

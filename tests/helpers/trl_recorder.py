@@ -1,7 +1,7 @@
 """A trainer of TRL that writes down what it does.
 
-`Recorder` overrides methods of the class, and `generate` of the model; a door wraps methods of the
-instance. So everything here is below the door, which cannot bend it.
+`Recorder` overrides methods of the class, and `generate` of the model; an adapter wraps methods of the
+instance. So everything here is below the adapter, which cannot bend it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM
 
-from prompt_coevo.testing.door import Evaluated, LogProbs, Record, Sampled, Trained, fingerprint
+from prompt_coevo.testing.adapter import Evaluated, LogProbs, Record, Sampled, Trained, fingerprint
 from worlds.pairs.world import base_policy_path
 
 _ROW = "row_under_test"
@@ -52,7 +52,7 @@ class Recorder:
         self.model.generate = lambda **inputs: self._generated(generate, **inputs)
 
     def count_from_here(self) -> None:
-        """Called when training begins, after a checkpoint was loaded and before the door acts."""
+        """Called when training begins, after a checkpoint was loaded and before the adapter acts."""
         self.updates = self.state.global_step
         self.rounds = self.updates // self.args.steps_per_generation - 1
         self.look()

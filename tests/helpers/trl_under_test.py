@@ -1,4 +1,4 @@
-"""The door to TRL under the kit's laws: a run of the real trainer, written down by `Recorder`."""
+"""The adapter for TRL under the kit's laws: a run of the real trainer, written down by `Recorder`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from helpers.torchrun import on_two_ranks
 from helpers.trl_recorder import Recorder, first_policy
 from helpers.trl_world import TASKS, rows
 from prompt_coevo.adapters.trl import CoevoCallback
-from prompt_coevo.testing.door import Capability, Job, Material, Record, Scored, reward_of
+from prompt_coevo.testing.adapter import Capability, Job, Material, Record, Scored, reward_of
 from worlds.pairs.world import base_policy_path
 
 Kind = Literal["GRPO", "RLOO"]
@@ -85,7 +85,7 @@ class Killed(Exception):
 
 
 class Moments(TrainerCallback):
-    """Tells the recorder of the trainer's moments; it stands before the door's own callback."""
+    """Tells the recorder of the trainer's moments; it stands before the adapter's own callback."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -104,8 +104,8 @@ class Moments(TrainerCallback):
             raise Killed
 
 
-class TrlDoorUnderTest:
-    """`prompt_coevo.testing.door.DoorUnderTest` for GRPOTrainer or RLOOTrainer."""
+class TrlAdapterUnderTest:
+    """`prompt_coevo.testing.adapter.AdapterUnderTest` for GRPOTrainer or RLOOTrainer."""
 
     lacks: Mapping[Capability, str] = {
         "late rollouts": "TRL scores a generation batch before it samples the next one",

@@ -1,8 +1,8 @@
 """Writes down what VeRL does in the runs of `helpers.verl_under_test`, in each of its processes.
 
-VeRL loads it through `VERL_USE_EXTERNAL_MODULES`. All of it is below the door: around the rollout server's
-client, the reward manager, the optimizer, and methods of the trainer's base class. Only the state around
-a policy rollout is taken where the door is asked for it. The lines go to the file in
+VeRL loads it through `VERL_USE_EXTERNAL_MODULES`. All of it is below the adapter: around the rollout
+server's client, the reward manager, the optimizer, and methods of the trainer's base class. Only the state
+around a policy rollout is taken where the adapter is asked for it. The lines go to the file in
 `COEVO_TEST_RECORD`, in the order of time, whichever process they come from; the weights go beside it.
 """
 
@@ -26,7 +26,7 @@ import torch
 import transfer_queue as tq
 
 from helpers.verl_order import put_into_order
-from prompt_coevo.testing.door import Job, fingerprint
+from prompt_coevo.testing.adapter import Job, fingerprint
 from standins import json_lines
 from standins.on_import import when_imported
 

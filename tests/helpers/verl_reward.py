@@ -16,7 +16,7 @@ import aiohttp
 
 from prompt_coevo.demo.unnamed.tasks import reward as unnamed_reward
 from prompt_coevo.demo.world import reward as facts_reward
-from prompt_coevo.testing.door import Job, reward_of
+from prompt_coevo.testing.adapter import Job, reward_of
 from worlds.pairs.world import reward
 
 

@@ -1,4 +1,4 @@
-"""VeRL's door under the kit's laws: a job in the unmodified main_ppo, and what `helpers.verl_recorder`
+"""VeRL's adapter under the kit's laws: a job in the unmodified main_ppo, and what `helpers.verl_recorder`
 wrote down of it.
 
 Stand-ins: platform, rollout server. All runs share a Ray. A real rollout
@@ -26,7 +26,7 @@ from helpers.verl_run import VERL_SETTINGS, VerlRun
 from helpers.verl_world import TOKENIZER
 from helpers.warm_python import MODULES
 from prompt_coevo import errors
-from prompt_coevo.testing.door import (
+from prompt_coevo.testing.adapter import (
     Capability,
     Evaluated,
     Job,
@@ -50,14 +50,14 @@ _IMPORTED = (
     *MODULES,
     "msgspec",
     "prompt_coevo.engine.coevolution",
-    "prompt_coevo.testing.door",
+    "prompt_coevo.testing.adapter",
     "zmq",
 )
 _EOS, _PAD = TOKENIZER.eos_token_id, TOKENIZER.pad_token_id
 
 
 class VerlUnderTest:
-    """`prompt_coevo.testing.door.DoorUnderTest` for the synchronous PPO trainer."""
+    """`prompt_coevo.testing.adapter.AdapterUnderTest` for the synchronous PPO trainer."""
 
     lacks: Mapping[Capability, str] = {
         "late rollouts": "the synchronous trainer waits until a round is back",

@@ -24,8 +24,8 @@ from helpers.example_scripts import (
     scripts_for,
 )
 from helpers.openrlhf_run import check_openrlhf
+from prompt_coevo.adapters.common.flags import Flags
 from prompt_coevo.adapters.openrlhf import search_agent
-from prompt_coevo.doors.flags import Flags
 from prompt_coevo.retrieval.agent.instruction import SEARCH_INSTRUCTION
 from prompt_coevo.retrieval.agent.scoring import exact_match, golds_of_label
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings

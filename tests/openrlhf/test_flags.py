@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from helpers.openrlhf_arguments import arguments
+from prompt_coevo.adapters.openrlhf import versions
 from prompt_coevo.adapters.openrlhf.checks import check_arguments
-from prompt_coevo.adapters.openrlhf.distil import exchange_prompt
+from prompt_coevo.adapters.openrlhf.distill import exchange_prompt
 from prompt_coevo.adapters.openrlhf.launch import install
-from prompt_coevo.doors import versions
 from prompt_coevo.errors import HostError, SettingsError
 
 

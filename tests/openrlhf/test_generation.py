@@ -28,7 +28,7 @@ with pytest.MonkeyPatch.context() as patch:
     from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 
     from helpers.openrlhf_generator import TEMPLATES, engines, generator, local_ray
-    from prompt_coevo.adapters.openrlhf import distil, generation, groups, trainer, weights
+    from prompt_coevo.adapters.openrlhf import distill, generation, groups, trainer, weights
     from prompt_coevo.adapters.openrlhf.generation import STALENESS
     from prompt_coevo.adapters.openrlhf.late_texts import BatchTexts
     from prompt_coevo.adapters.openrlhf.policy import while_engines_live
@@ -134,7 +134,7 @@ def test_texts_are_decoded_where_a_method_reads_them(
     # Else the method of the run reads one success of each group with templates.
     monkeypatch.setattr(Results, "observe", lambda results, groups: [])
     made: Any = generator(tmp_path, actors, QUESTIONS, SIZE, TOKENS)
-    made.engine.desk.plugins.register(reads, "reads")
+    made.engine.context.plugins.register(reads, "reads")
     samples, *_ = made.generate_samples(n_samples_per_prompt=SIZE, max_new_tokens=TOKENS)
     assert len(counts) == bool(fetched)
     assert all(count in fetched for count in counts)
@@ -185,14 +185,16 @@ def test_an_agent_may_answer_twice_with_the_same_lists() -> None:
     asked = groups.Asked({kept["prompt"]: (0, 1, 2)})
     carried = pickle.loads(pickle.dumps(groups.numbered(asked, [[kept, kept, dict(kept)]])))
     for response in carried:
-        distil.exchange_prompt(response, [1, 2, 3, 4], "why ?", [9])
+        distill.exchange_prompt(response, [1, 2, 3, 4], "why ?", [9])
         assert response["observation_tokens"] == [9, 7, 8]
         assert response["action_ranges"] == [(1, 3)]
         assert response["rollout_log_probs"] == [0.0, -1.0, -2.0]
 
 
 def test_a_response_that_does_not_say_its_prompt_is_refused() -> None:
-    with pytest.raises(HostError, match=r"a response of OpenRLHF has no 'prompt', which this door"):
+    with pytest.raises(
+        HostError, match=r"a response of OpenRLHF has no 'prompt', which this adapter"
+    ):
         groups.numbered(groups.Asked({"why?": (0,)}), [[{"reward": 1.0}]])  # type: ignore[typeddict-item]
 
 
@@ -250,7 +252,7 @@ def test_rollouts_after_training_are_sampled_as_those_before(
 
     monkeypatch.setattr(SamplesGenerator, "_dispatch_prompts_to_vllm", spied)
     made: Any = generator(tmp_path, actors, 2, 2, TOKENS)
-    made.engine.desk.plugins.register(AsksAtTheEnd(), "asks")
+    made.engine.context.plugins.register(AsksAtTheEnd(), "asks")
     half = trainer._Generates.__new__(trainer._Generates)
     half.samples_generator = made
     half.generate_kwargs = {"max_new_tokens": TOKENS, "temperature": 0.5, "max_len": 400}
@@ -268,7 +270,7 @@ class Journal:
 
     def __init__(self, step: int) -> None:
         self.policy_version = PolicyVersion(2, step)
-        self.desk = self
+        self.context = self
         self.notes: list[Any] = []
 
     def note(self, event: str, **fields: Any) -> None:

@@ -18,9 +18,9 @@ from helpers import mistakes_page
 from helpers.mistakes_page import told
 from helpers.openrlhf_arguments import arguments
 from prompt_coevo.adapters.openrlhf.checks import check_arguments
+from prompt_coevo.adapters.openrlhf.command import run_command
 from prompt_coevo.adapters.openrlhf.launch import install
 from prompt_coevo.adapters.openrlhf.questions import CoevoPromptDataset
-from prompt_coevo.doors.command import run_command
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.settings import Settings
 from worlds.pairs.world import base_policy_path

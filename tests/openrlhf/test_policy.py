@@ -1,4 +1,4 @@
-"""The policy of the door, without a trainer. Stand-ins: vLLM and flash-attn, of which only names count."""
+"""The adapter's policy, without a trainer. Stand-ins: vLLM and flash-attn, of which only names count."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import ray
 
 import standins.openrlhf
-from prompt_coevo.doors.policy import RolloutsFailed
+from prompt_coevo.adapters.common.policy import RolloutsFailed
 from prompt_coevo.settings.success import SuccessSettings
 from prompt_coevo.types import Assignment, PolicyVersion, RolloutRequest, Sampling
 

@@ -10,19 +10,19 @@ import pytest
 from helpers.openrlhf_run import OpenRLHFRun, check_openrlhf
 from prompt_coevo.settings import Settings
 from prompt_coevo.smoke.checks import checks
-from prompt_coevo.smoke.openrlhf import DOOR, evidence
+from prompt_coevo.smoke.openrlhf import ADAPTER, evidence
 from prompt_coevo.smoke.parts import Variant
 
 MODULE = "prompt_coevo.adapters.openrlhf"
 
 
 def arguments(variant: Variant, folder: Path) -> list[str]:
-    (_, option, module, *rest), _ = DOOR.prepare(variant, folder, False)
+    (_, option, module, *rest), _ = ADAPTER.prepare(variant, folder, False)
     assert (option, module) == ("-m", MODULE)
     return rest
 
 
-@pytest.mark.parametrize("variant", DOOR.variants, ids=lambda one: one.name)
+@pytest.mark.parametrize("variant", ADAPTER.variants, ids=lambda one: one.name)
 def test_openrlhf_and_the_plugin_take_it(variant: Variant, tmp_path: Path) -> None:
     result = check_openrlhf(tmp_path, MODULE, arguments(variant, tmp_path))
     assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
@@ -39,7 +39,7 @@ def test_openrlhf_and_the_plugin_take_it(variant: Variant, tmp_path: Path) -> No
 def test_what_a_run_leaves_is_read(name: str, tmp_path: Path) -> None:
     """In bf16, as on a GPU. vLLM and the device are stand-ins, TensorBoard too: so its numbers come from
     elsewhere."""
-    (variant,) = (one for one in DOOR.variants if one.name == name)
+    (variant,) = (one for one in ADAPTER.variants if one.name == name)
     given = arguments(variant, tmp_path)
     place = given.index("--logger.tensorboard_dir")
     del given[place : place + 2]

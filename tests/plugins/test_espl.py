@@ -214,7 +214,7 @@ def test_a_better_prompt_becomes_the_best(policy: Any, round_of: Any, tmp_path: 
 def test_the_prompt_stays_in_the_trained_prompt(policy: Any, round_of: Any) -> None:
     engine = engine_of(Teacher())
     engine.begin(policy)
-    assert not engine.may_distil
+    assert not engine.may_distill
     for assignment in round_of(engine, policy):
         chat = [{"role": "user", "content": "?"}]
         assert assignment.train_prompt(chat) == assignment.rollout_prompt(chat) != chat

@@ -86,7 +86,7 @@ def search(events: Recorder) -> Any:
         )
         ids = tuple(sorted(policy.questions))[:hard]
         request = SearchRequest(number, ids, policy)
-        result: SearchResult = engine.desk.ask(hookspecs.coevo_search, request=request)
+        result: SearchResult = engine.context.first_result(hookspecs.coevo_search, request=request)
         return result
 
     return run
@@ -177,7 +177,7 @@ def test_requests_come_in_batches(search: Any, policy: Any) -> None:
 def test_the_split_is_that_of_waves(search: Any, policy: Any) -> None:
     engine = engine_of(LEARNER, p2o={"overspend": "never", "dev_size": DEV, "search_budget": 100})
     request = SearchRequest(0, tuple(sorted(policy.questions))[:20], policy)
-    waves = engine.desk.ask(hookspecs.coevo_search, request=request)
+    waves = engine.context.first_result(hookspecs.coevo_search, request=request)
     assert search(policy).pool.sample_ids == waves.pool.sample_ids
 
 

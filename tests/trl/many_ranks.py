@@ -25,8 +25,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from helpers.trl_runs import know_all
 from helpers.trl_world import TASKS, FixedTemplates, right_hint, rows, score
-from prompt_coevo.adapters.trl import CoevoCallback
-from prompt_coevo.doors import streams
+from prompt_coevo.adapters.trl import CoevoCallback, streams
 from worlds.pairs.world import base_policy_path
 
 KIND = sys.argv[2]

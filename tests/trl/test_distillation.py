@@ -1,6 +1,6 @@
 """Context distillation inside the real trainers: what reaches the loss with settings of many kinds.
 
-What must reach it with any is in `tests/laws/trl/test_trl_door.py`.
+What must reach it with any is in `tests/laws/trl/test_trl_adapter.py`.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from trl import GRPOConfig, GRPOTrainer, ModelConfig
 
 from helpers.documented import ROOT, Block, blocks_for, documented_commands
 from helpers.documented_commands import Command
-from helpers.own_door_run import OwnDoorUnderTest
+from helpers.own_adapter_run import OwnAdapterUnderTest
 from helpers.trl_world import TASKS, length, rows
 from prompt_coevo.demo.digits import spell
 from prompt_coevo.retrieval.agent.instruction import SEARCH_INSTRUCTION
@@ -143,9 +143,9 @@ def test_the_quick_starts_data(
     assert table["reward_model"][0]["ground_truth"] == spell(TASKS[0].answer)
 
 
-@pytest.mark.parametrize("block", blocks_for("trl", "door"), ids=str)
-def test_the_kit_makes_tests_of_a_door(block: Block) -> None:
-    made = run(block, {"MyDoorUnderTest": OwnDoorUnderTest})["test_my_door"]
+@pytest.mark.parametrize("block", blocks_for("trl", "adapter"), ids=str)
+def test_the_kit_makes_tests_of_an_adapter(block: Block) -> None:
+    made = run(block, {"MyAdapterUnderTest": OwnAdapterUnderTest})["test_my_adapter"]
     assert isinstance(made, Callable)  # type: ignore[arg-type]
 
 
@@ -161,7 +161,7 @@ def test_the_scripts_parser_reads_the_command(command: Command) -> None:
 
 
 def test_every_block_has_a_test() -> None:
-    tested = {"trl", "search", "parquet", "questions", "door", ""}
+    tested = {"trl", "search", "parquet", "questions", "adapter", ""}
     assert {block.prepared for block in blocks_for("trl")} == tested
 
 

@@ -25,7 +25,7 @@ HINTS = {f"q{n}": [right_hint(task), "note please", "now", ""] for n, task in en
 
 
 def rewritten(trainer: type, old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The trainer's class from a source in which `old` is `new`; our door takes it for TRL's."""
+    """The trainer's class from a source in which `old` is `new`; our adapter takes it for TRL's."""
     source = inspect.getsource(sys.modules[trainer.__module__])
     assert old in source
     name = f"{trainer.__module__}_rewritten"
@@ -35,8 +35,8 @@ def rewritten(trainer: type, old: str, new: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, name, module)
     exec(compile(source.replace(old, new), name, "exec"), vars(module))
     made = getattr(module, trainer.__name__)
-    for door in ("checks", "contract"):
-        part = importlib.import_module(f"prompt_coevo.adapters.trl.{door}")
+    for adapter in ("checks", "contract"):
+        part = importlib.import_module(f"prompt_coevo.adapters.trl.{adapter}")
         if hasattr(part, trainer.__name__):
             monkeypatch.setattr(part, trainer.__name__, made)
     return made

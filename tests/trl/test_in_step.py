@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from prompt_coevo.adapters.trl.in_step import InStep
+from prompt_coevo.adapters.trl.lockstep import Lockstep
 from prompt_coevo.errors import OutOfStep
 
 
@@ -33,7 +33,7 @@ def down() -> Any:
 
 def test_a_process_that_cannot_sample_ends_its_completions_at_once() -> None:
     host = trainer()
-    in_step, calls = InStep(host), []
+    in_step, calls = Lockstep(host), []
 
     def generate(prompts: list[str]) -> Any:
         calls.append(prompts)
@@ -54,7 +54,7 @@ def test_a_process_that_cannot_sample_ends_its_completions_at_once() -> None:
 
 
 def test_a_process_without_rewards_gathers_nan_and_a_later_round_works() -> None:
-    in_step, gathered = InStep(trainer()), []
+    in_step, gathered = Lockstep(trainer()), []
 
     def fails() -> None:
         with in_step.round():
@@ -77,7 +77,7 @@ def test_a_process_without_rewards_gathers_nan_and_a_later_round_works() -> None
     ],
 )
 def test_where_processes_sample_together_one_that_cannot_ends_the_run(together: Any) -> None:
-    in_step, calls = InStep(trainer(**together)), []
+    in_step, calls = Lockstep(trainer(**together)), []
 
     def generate(prompts: list[str]) -> Any:
         calls.append(prompts)
@@ -95,7 +95,7 @@ def test_where_processes_sample_together_one_that_cannot_ends_the_run(together: 
 
 
 def test_a_single_process_catches_nothing() -> None:
-    in_step = InStep(trainer(processes=1))
+    in_step = Lockstep(trainer(processes=1))
     with pytest.raises(RuntimeError):
         in_step.generate(lambda _: down(), ["a"], lambda: ["a"])
     with pytest.raises(RuntimeError):

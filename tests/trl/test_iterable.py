@@ -13,8 +13,7 @@ from datasets import Dataset, IterableDataset
 from helpers.trl_runs import EPOCHS, P2O, epoch_searches, events, settings
 from helpers.trl_versions import since
 from helpers.trl_world import rows
-from prompt_coevo.adapters.trl import attach
-from prompt_coevo.doors import streams
+from prompt_coevo.adapters.trl import attach, streams
 from prompt_coevo.errors import DatasetError, StateError
 
 pytestmark = since("1.9", "training on streams")
@@ -69,14 +68,14 @@ def test_late_questions_are_helped_by_the_search_that_never_stops(make_trainer: 
     trainer = make_trainer(**PASSES, dataset=stream())
     callback = attach(trainer, settings(**WAYS["stream"]))
     planned: list[Any] = []
-    plan = callback._door._engine.plan
+    plan = callback._adapter._engine.plan
 
     def watched(*arguments: Any) -> Any:
         found = plan(*arguments)
         planned.extend(found.mine)
         return found
 
-    callback._door._engine.plan = watched
+    callback._adapter._engine.plan = watched
     trainer.train()
     assert not {"plugin_error", "reflection_skipped"} & set(told(trainer))
     templated = {

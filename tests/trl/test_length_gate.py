@@ -7,11 +7,11 @@ import pytest
 from helpers.inspo_world import settings
 from helpers.trl_world import rows
 from prompt_coevo import hookspecs
+from prompt_coevo.adapters.common.columns import index_columns
+from prompt_coevo.adapters.common.length_gate import PromptLengthGate
 from prompt_coevo.adapters.trl import attach
 from prompt_coevo.adapters.trl.checks import prompt_limit
 from prompt_coevo.candidates.leaks import LeakGuard
-from prompt_coevo.doors.columns import index_columns
-from prompt_coevo.doors.length_gate import PromptLengthGate
 from prompt_coevo.placement import Placement
 from prompt_coevo.proposals import Reply
 from prompt_coevo.settings import Settings
@@ -65,7 +65,7 @@ def test_after_a_resume_the_instructions_in_use_still_count(
 
     def refused(engine: Any) -> str | None:
         return str(
-            engine.desk.veto(
+            engine.context.check(
                 hookspecs.coevo_check_candidate,
                 candidate=Candidate("now " * 150, "template"),
                 parents=(EMPTY_TEMPLATE,),
@@ -93,7 +93,7 @@ def test_a_system_message_that_is_replaced_takes_no_room(make_trainer: Any) -> N
     callback = attach(trainer, settings(inspo={"instruction": None, "paraphrase": False}))
     trainer.train()
     for words, fits in ((225, True), (226, False)):
-        reason = callback.engine.desk.veto(
+        reason = callback.engine.context.check(
             hookspecs.coevo_check_candidate,
             candidate=Candidate("now " * words, "instruction"),
             parents=(Candidate("now", "instruction"),),

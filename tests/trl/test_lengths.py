@@ -72,8 +72,8 @@ def test_calls_of_a_second_train_count_to_its_own_end(make_trainer: Any) -> None
     assert max(at) < 11
     del at[:]
     trainer.train()
-    assert callback.engine.desk.workload.steps == 24
-    assert callback.engine.desk.workload.epochs == 6.0
+    assert callback.engine.context.workload.steps == 24
+    assert callback.engine.context.workload.epochs == 6.0
     assert 8 <= max(at) < 11
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from helpers.thread_ranks import ThreadRanks
 from prompt_coevo import Coevolution, Settings
-from prompt_coevo.doors.policy import RolloutsFailed
-from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.doors.ranked_engine import RankedEngine
-from prompt_coevo.doors.ranked_policy import RankedPolicy, Scored
-from prompt_coevo.doors.ranks import Ranks
+from prompt_coevo.adapters.common.policy import RolloutsFailed
+from prompt_coevo.adapters.common.questions import QuestionIndex
+from prompt_coevo.adapters.trl.ranked_engine import RankedEngine
+from prompt_coevo.adapters.trl.ranked_policy import RankedPolicy, Scored
+from prompt_coevo.adapters.trl.ranks import Ranks
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, PolicyVersion, RolloutRequest, Sampling
 

@@ -212,6 +212,6 @@ def test_a_round_that_fails_leaves_nothing_to_the_next_one(make_trainer: Any) ->
     with pytest.raises(KeyboardInterrupt):
         built.train()
     built._get_per_token_logps_and_entropies = logps
-    ratio = callback._door._ratio
+    ratio = callback._adapter._ratio
     assert ratio._awaited is None
     assert ratio._seen is None

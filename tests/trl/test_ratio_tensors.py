@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from prompt_coevo.doors.ratio_tensors import left_pad, template_effect, without_template
+from prompt_coevo.adapters.common.ratio_tensors import left_pad, template_effect, without_template
 
 ON_QUESTION = torch.tensor([[-1.0, -6.0, -0.5], [-1.0, -6.0, -0.5]])
 ON_ROLLOUT_PROMPT = torch.tensor([[-1.5, -1.0, -4.0], [-1.5, -1.0, -4.0]])

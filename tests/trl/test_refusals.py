@@ -213,7 +213,7 @@ def test_an_interrupted_run_asks_nothing_more_once_it_is_left(make_trainer: Any)
     trainer.add_callback(Interrupts())
     with pytest.raises(KeyboardInterrupt):
         trainer.train()
-    model = callback.engine.desk.language_model()
+    model = callback.engine.context.language_model()
     callback.detach()
     before = len(asked)
     assert "was given up" in str(model.complete(["a call of the background"])[0].error)

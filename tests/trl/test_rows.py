@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from datasets import Dataset
 
-from prompt_coevo.doors.rows import rows_of
+from prompt_coevo.adapters.common.rows import rows_of
 
 ROWS = [
     {"prompt": [{"role": "user", "content": f"{n}?"}], "answer": str(n), "n": n, "x": {"y": [n]}}

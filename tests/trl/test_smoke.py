@@ -13,7 +13,7 @@ from trl import GRPOConfig
 from prompt_coevo.smoke import openrlhf
 from prompt_coevo.smoke.checks import checks
 from prompt_coevo.smoke.parts import WAVES, Variant
-from prompt_coevo.smoke.trl import DOOR, LORA
+from prompt_coevo.smoke.trl import ADAPTER, LORA
 
 CODE = "from prompt_coevo.cli import main; main()"
 
@@ -34,7 +34,7 @@ def test_a_variant_trains_and_is_judged(tmp_path: Path) -> None:
     assert "trl " in table.split("\n")[2]
 
 
-CPU = {one.name: one for one in DOOR.variants if one.on_cpu}
+CPU = {one.name: one for one in ADAPTER.variants if one.on_cpu}
 ALSO = [
     pytest.param(CPU["lora"], id="LoRA"),
     pytest.param(CPU["checkpointing"], id="gradient checkpointing"),
@@ -45,9 +45,9 @@ ALSO = [
 @pytest.mark.long
 @pytest.mark.parametrize("variant", ALSO)
 def test_policies_of_other_kinds_train_on_bare_questions(variant: Variant, tmp_path: Path) -> None:
-    command, _ = DOOR.prepare(variant, tmp_path, True)
+    command, _ = ADAPTER.prepare(variant, tmp_path, True)
     subprocess.run(command, check=True, cwd=tmp_path)
-    found = checks(variant, DOOR.read(variant, tmp_path))
+    found = checks(variant, ADAPTER.read(variant, tmp_path))
     assert [one.said for one in found if not one.holds] == []
     assert any(one.said == "192 of 192 rows trained on the bare question" for one in found)
 
@@ -56,9 +56,9 @@ def test_policies_of_other_kinds_train_on_bare_questions(variant: Variant, tmp_p
 def test_a_run_that_trains_on_templates_is_found_out(tmp_path: Path) -> None:
     """The same run without the exchange of prompts, which P2O is all about."""
     variant = Variant("bent", "", {**WAVES, "context_distillation": False}, {}, on_cpu=True)
-    command, _ = DOOR.prepare(variant, tmp_path, True)
+    command, _ = ADAPTER.prepare(variant, tmp_path, True)
     subprocess.run(command, check=True, cwd=tmp_path)
-    failed = [one.said for one in checks(variant, DOOR.read(variant, tmp_path)) if not one.holds]
+    failed = [one.said for one in checks(variant, ADAPTER.read(variant, tmp_path)) if not one.holds]
     assert len(failed) == 1
     assert failed[0].endswith(" of 192 rows trained on the bare question")
 
@@ -70,7 +70,7 @@ def test_without_a_gpu_it_is_refused_in_one_sentence() -> None:
     assert len(refused.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("variant", DOOR.variants, ids=lambda one: one.name)
+@pytest.mark.parametrize("variant", ADAPTER.variants, ids=lambda one: one.name)
 def test_the_trainer_takes_every_variants_values(variant: Variant, tmp_path: Path) -> None:
     values: dict[str, Any] = dict(variant.host)
     assert values.pop(LORA, False) == (variant.name == "lora")
@@ -94,7 +94,7 @@ def test_what_openrlhf_writes_for_tensorboard_is_read(tmp_path: Path) -> None:
         for name, values in numbers.items():
             for step, value in enumerate(values, 1):
                 writer.add_scalar(name, value, step)
-    found = openrlhf.DOOR.read(openrlhf.DOOR.variants[0], tmp_path)
+    found = openrlhf.ADAPTER.read(openrlhf.ADAPTER.variants[0], tmp_path)
     assert (found.losses, found.gradients) == ([0.5, -0.25], [1.0, 2.0])
     assert (found.metrics, found.templated) == ({"cover_templates": 3.0}, 0.75)
     assert found.difference == 0.5

@@ -12,11 +12,11 @@ import pytest
 from helpers.byte_model import byte_tokenizer, qwen3_tokenizer
 from helpers.inspo_world import settings
 from prompt_coevo import Settings, hookspecs
+from prompt_coevo.adapters.common.length_gate import fixed_limit
+from prompt_coevo.adapters.common.open_engine import open_engine
+from prompt_coevo.adapters.common.questions import QuestionIndex
 from prompt_coevo.adapters.trl import attach
 from prompt_coevo.candidates.leaks import LeakGuard
-from prompt_coevo.doors.length_gate import fixed_limit
-from prompt_coevo.doors.open_engine import open_engine
-from prompt_coevo.doors.questions import QuestionIndex
 from prompt_coevo.proposals import Reply
 from prompt_coevo.tokens import encode_prompt, special_tokens
 from prompt_coevo.types import EMPTY_TEMPLATE, Candidate
@@ -43,7 +43,7 @@ CONFIG.get_text_config = lambda: CONFIG
 
 
 def engine_with(tokenizer: Any, tmp_path: Path, prompt: Any = CHAT, **changes: Any) -> Any:
-    """The engine as every door opens it."""
+    """The engine as every adapter opens it."""
     questions = QuestionIndex(
         [{"prompt": prompt}], prompt=lambda row: row["prompt"], truth=lambda row: None
     )
@@ -60,7 +60,7 @@ def engine_with(tokenizer: Any, tmp_path: Path, prompt: Any = CHAT, **changes: A
 
 
 def refusal(engine: Any, text: str, kind: Any, parent: str = "") -> str | None:
-    reason: str | None = engine.desk.veto(
+    reason: str | None = engine.context.check(
         hookspecs.coevo_check_candidate,
         candidate=Candidate(text, kind),
         parents=(Candidate(parent, kind) if parent else EMPTY_TEMPLATE,),

@@ -65,7 +65,7 @@ def main(folder: Path) -> None:
         seen["rollout_shares"].append(len(requests)),
         generate(requests),
     )[1]
-    plan = callback._door._engine.plan
+    plan = callback._adapter._engine.plan
 
     def spy_plan(*arguments: Any) -> Any:
         found = plan(*arguments)
@@ -75,7 +75,7 @@ def main(folder: Path) -> None:
         )
         return found
 
-    callback._door._engine.plan = spy_plan
+    callback._adapter._engine.plan = spy_plan
     trainer.add_callback(callback)
     best = BestSoFar(callback)
     if callback.engine is not None:

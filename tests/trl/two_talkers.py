@@ -16,10 +16,10 @@ from pathlib import Path
 import torch.distributed as dist
 
 from prompt_coevo import Coevolution, Settings
-from prompt_coevo.doors.questions import QuestionIndex
-from prompt_coevo.doors.ranked_engine import RankedEngine
-from prompt_coevo.doors.ranked_policy import RankedPolicy, Scored
-from prompt_coevo.doors.ranks import Ranks
+from prompt_coevo.adapters.common.questions import QuestionIndex
+from prompt_coevo.adapters.trl.ranked_engine import RankedEngine
+from prompt_coevo.adapters.trl.ranked_policy import RankedPolicy, Scored
+from prompt_coevo.adapters.trl.ranks import Ranks
 from prompt_coevo.types import Assignment, PolicyVersion, RolloutRequest, Sampling
 
 PATIENCE_S = 4.0

@@ -15,7 +15,8 @@ from tensordict import TensorDict
 from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
 from verl.utils import tensordict_utils as tu
 
-from prompt_coevo.adapters.verl.distil import (
+from prompt_coevo.adapters.common.late_texts import LateTexts
+from prompt_coevo.adapters.verl.distill import (
     COLUMN,
     ERROR,
     NAME,
@@ -25,8 +26,7 @@ from prompt_coevo.adapters.verl.distil import (
     Plan,
     fingerprint,
 )
-from prompt_coevo.adapters.verl.harvest import _rollout, session
-from prompt_coevo.doors.late_texts import LateTexts
+from prompt_coevo.adapters.verl.rollouts import _rollout, session
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Candidate, PolicyVersion
 

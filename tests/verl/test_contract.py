@@ -26,7 +26,7 @@ from prompt_coevo.adapters.verl import (
     trainer,
 )
 from prompt_coevo.adapters.verl.contract import LEANT_ON, check_distilled
-from prompt_coevo.adapters.verl.distil import ERROR, TRAINED, fingerprint
+from prompt_coevo.adapters.verl.distill import ERROR, TRAINED, fingerprint
 from prompt_coevo.adapters.verl.ratio import Ratio
 from prompt_coevo.adapters.verl.trainer import CoevoTrainer
 from prompt_coevo.errors import HostError
@@ -139,7 +139,7 @@ def test_a_part_that_cannot_be_imported_is_told_in_a_sentence(
     monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     monkeypatch.delattr(agent_loop, "_agent_loop_registry")
-    for name in ("asynchronous", "trainer", "generation", "distil"):
+    for name in ("asynchronous", "trainer", "generation", "distill"):
         monkeypatch.delitem(sys.modules, f"prompt_coevo.adapters.verl.{name}", raising=False)
     with pytest.raises(HostError, match=r"lacks a part .*_agent_loop_registry.* such as 0\.9\.1"):
         launch._register_trainer(mode)

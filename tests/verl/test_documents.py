@@ -19,8 +19,8 @@ from helpers.documented import Block, blocks_for, documented_commands
 from helpers.documented_commands import Command
 from helpers.example_scripts import EXAMPLES, given_to
 from helpers.verl_launch import launch
+from prompt_coevo.adapters.verl.hydra_group import read_settings
 from prompt_coevo.adapters.verl.search_agent import SearchAgentLoop
-from prompt_coevo.doors.hydra_group import read_settings
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings
 
 QUICKSTART = "verl_quickstart.sh"

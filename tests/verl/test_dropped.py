@@ -15,7 +15,7 @@ from prompt_coevo.adapters.verl import asynchronous, generation, harvest, policy
 from prompt_coevo.adapters.verl.asynchronous import CoevoColocateAsync
 
 
-class UnderWay:
+class InFlight:
     def __init__(self) -> None:
         self.back: list[Any] = []
         self.forgotten: set[str] = set()
@@ -25,12 +25,12 @@ class UnderWay:
         self.forgotten |= set(names)
 
 
-def built(monkeypatch: pytest.MonkeyPatch, filters: bool) -> tuple[Any, UnderWay, list[Any]]:
+def built(monkeypatch: pytest.MonkeyPatch, filters: bool) -> tuple[Any, InFlight, list[Any]]:
     """A trainer with a group a that is too old, b, of which a rollout failed, and c, whose rewards are all
     equal."""
     made = object.__new__(CoevoColocateAsync)
     notes: list[Any] = []
-    under_way = UnderWay()
+    under_way = InFlight()
     made.config = OmegaConf.create({"algorithm": {"filter_groups": {"enable": filters}}})
     made.tokenizer = None
     buffer = made.replay_buffer = ReplayBufferAsync("colocate_async", None, 1, "drop", None)
@@ -39,7 +39,7 @@ def built(monkeypatch: pytest.MonkeyPatch, filters: bool) -> tuple[Any, UnderWay
     buffer.prompt_global_steps["train"] = {"a": 1, "b": 2, "c": 2}
     made.global_steps = 2
     made._engine = SimpleNamespace(
-        desk=SimpleNamespace(note=lambda name, **fields: notes.append((name, fields)))
+        context=SimpleNamespace(note=lambda name, **fields: notes.append((name, fields)))
     )
     made._dispatcher = SimpleNamespace(under_way=under_way)
     made._policy = SimpleNamespace(check_living=lambda: notes.append("who lives?"))

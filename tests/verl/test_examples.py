@@ -25,8 +25,8 @@ from helpers.example_scripts import (
     scripts_for,
 )
 from helpers.verl_launch import launch
+from prompt_coevo.adapters.verl.hydra_group import read_settings
 from prompt_coevo.adapters.verl.search_agent import SearchAgentLoop
-from prompt_coevo.doors.hydra_group import read_settings
 from prompt_coevo.retrieval.agent.instruction import SEARCH_INSTRUCTION
 from prompt_coevo.retrieval.agent.scoring import exact_match, golds_of
 from prompt_coevo.retrieval.agent.settings import SearchAgentSettings

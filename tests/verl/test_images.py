@@ -21,7 +21,7 @@ from verl.experimental.agent_loop.agent_loop import (
 from verl.workers.rollout.replica import TokenOutput
 
 from helpers.tiny_llava import IMAGE, tiny_llava
-from prompt_coevo.adapters.verl.distil import COLUMN, ERROR, CoevoAgentLoop, Plan
+from prompt_coevo.adapters.verl.distill import COLUMN, ERROR, CoevoAgentLoop, Plan
 from prompt_coevo.types import Assignment, Candidate
 
 QUESTION = "use dax then gorp on 8 6"

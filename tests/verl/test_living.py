@@ -21,7 +21,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError
 from helpers.verl_run import VerlRun, run_verl
 from helpers.verl_world import P2O, events, reflection, teach
 from prompt_coevo.adapters.verl import living, policy
-from prompt_coevo.adapters.verl.living import Living, samplers
+from prompt_coevo.adapters.verl.liveness import Liveness, samplers
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, PolicyVersion
 from standins.openai_server import openai_server
@@ -75,7 +75,7 @@ def killed(actor: Any) -> None:
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_one_that_died_is_told_by_one_sentence(two: list[Any], which: int) -> None:
-    asked = Living(lambda: two)
+    asked = Liveness(lambda: two)
     asked.check(patiently=True)
     killed(two[which])
     with pytest.raises(HostError) as raised:
@@ -92,13 +92,13 @@ def test_a_busy_one_lives_and_none_at_all_is_no_error(
     monkeypatch.setattr(living, "_ANSWER_S", 0.1)
     path = tmp_path / "go on"
     busy = two[0].wait.remote(str(path))
-    asked = Living(lambda: two)
+    asked = Liveness(lambda: two)
     for patient in (True, False, True):
         asked.check(patiently=patient)
     path.touch()
     ray.get(busy)
     asked.check()
-    Living(list).check(patiently=True)
+    Liveness(list).check(patiently=True)
 
 
 def test_servers_of_all_managers_and_workers_if_there_are_any() -> None:

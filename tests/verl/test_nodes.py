@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import ray
 
-from prompt_coevo.adapters.verl import distil
-from prompt_coevo.adapters.verl.distil import Plan
+from prompt_coevo.adapters.verl import distill as distill
+from prompt_coevo.adapters.verl.distill import Plan
 from prompt_coevo.adapters.verl.generation import Dispatcher
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment
@@ -34,7 +34,7 @@ def dispatched(version: str | None) -> None:
 
     class Worker:
         def __init__(self, found: str | None) -> None:
-            from prompt_coevo.adapters.verl import distil as here
+            from prompt_coevo.adapters.verl import distill as here
 
             if found is not None:
                 here.__version__ = found  # type: ignore[misc]
@@ -57,7 +57,7 @@ def dispatched(version: str | None) -> None:
 def test_a_plan_of_another_version_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     sent = pickle.dumps(Plan("single_turn_agent", [Assignment("q1")]))
     assert pickle.loads(sent).use(0) == Assignment("q1")
-    monkeypatch.setattr(distil, "__version__", "0.0.1")
+    monkeypatch.setattr(distill, "__version__", "0.0.1")
     with pytest.raises(HostError, match=r"has prompt_coevo 0\.0\.1 and the trainer .*on all nodes"):
         pickle.loads(sent)
 
@@ -65,7 +65,7 @@ def test_a_plan_of_another_version_is_not_read(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.long
 @pytest.mark.usefixtures("started")
 def test_the_same_version_reads_what_is_sent() -> None:
-    dispatched(distil.__version__)
+    dispatched(distill.__version__)
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""The policy of the door, without a trainer."""
+"""The policy of the adapter, without a trainer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from transfer_queue import KVBatchMeta
 
+from prompt_coevo.adapters.common.policy import RolloutsFailed
 from prompt_coevo.adapters.verl import harvest, policy
-from prompt_coevo.doors.policy import RolloutsFailed
 from prompt_coevo.settings.success import SuccessSettings
 from prompt_coevo.types import Assignment, PolicyVersion, RolloutRequest, Sampling
 

@@ -20,9 +20,9 @@ from verl.trainer.ppo.v1 import get_trainer_cls
 from helpers.verl_launch import launch
 from prompt_coevo import Method, Section, registry
 from prompt_coevo.adapters.verl import checks
+from prompt_coevo.adapters.verl.hydra_group import read_settings
 from prompt_coevo.adapters.verl.launch import TRAINERS, LaunchCheck
 from prompt_coevo.adapters.verl.questions import index_questions
-from prompt_coevo.doors.hydra_group import read_settings
 from prompt_coevo.errors import DatasetError, HostError, SettingsError
 from prompt_coevo.settings import Settings, method_choices
 
@@ -182,13 +182,17 @@ def test_refused_at_launch(overrides: list[str], part: str) -> None:
     assert part in refusal(*overrides)
 
 
-@pytest.mark.parametrize("may_distil", [True, False])
-def test_what_is_refused_goes_by_what_a_method_may_do_and_not_by_its_name(may_distil: bool) -> None:
+@pytest.mark.parametrize("may_distill", [True, False])
+def test_what_is_refused_goes_by_what_a_method_may_do_and_not_by_its_name(
+    may_distill: bool,
+) -> None:
     config = composed("actor_rollout_ref.rollout.enable_rollout_routing_replay=True")
-    registry.register("methods", "mine", Method("mine", lambda _: object(), may_distil=may_distil))
+    registry.register(
+        "methods", "mine", Method("mine", lambda _: object(), may_distill=may_distill)
+    )
     try:
         settings = Settings(algorithms=("mine",))
-        if may_distil:
+        if may_distill:
             with pytest.raises(HostError, match="records the experts of every token"):
                 checks.check_config(config, settings)
         else:

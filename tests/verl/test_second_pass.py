@@ -16,7 +16,7 @@ from verl.trainer.ppo import padding_utils
 from verl.trainer.ppo.v1 import PPOTrainerSync
 
 from prompt_coevo.adapters.verl import trainer
-from prompt_coevo.adapters.verl.distil import ROLLED_OUT
+from prompt_coevo.adapters.verl.distill import ROLLED_OUT
 from prompt_coevo.adapters.verl.second_pass import _with_rollout_prompts
 from prompt_coevo.adapters.verl.trainer import CoevoTrainer
 from prompt_coevo.errors import HostError

@@ -13,11 +13,11 @@ from verl.utils.config import validate_config
 
 from helpers.verl_launch import launch
 from helpers.verl_run import VerlRun
-from prompt_coevo.doors.hydra_group import read_settings
+from prompt_coevo.adapters.verl.hydra_group import read_settings
 from prompt_coevo.settings import Settings
 from prompt_coevo.smoke.checks import checks
 from prompt_coevo.smoke.parts import Variant
-from prompt_coevo.smoke.verl import DOOR
+from prompt_coevo.smoke.verl import ADAPTER
 from prompt_coevo.smoke.world import answer
 
 ONLY_WITH_A_GPU = (
@@ -29,12 +29,12 @@ ONLY_WITH_A_GPU = (
 
 
 def overrides(variant: Variant, folder: Path) -> list[str]:
-    (_, option, module, *rest), _ = DOOR.prepare(variant, folder, False)
+    (_, option, module, *rest), _ = ADAPTER.prepare(variant, folder, False)
     assert (option, module) == ("-m", "verl.trainer.main_ppo")
     return rest
 
 
-@pytest.mark.parametrize("variant", DOOR.variants, ids=lambda one: one.name)
+@pytest.mark.parametrize("variant", ADAPTER.variants, ids=lambda one: one.name)
 def test_verl_and_the_plugin_take_it(variant: Variant, tmp_path: Path) -> None:
     with initialize_config_module("verl.trainer.config", version_base=None):
         config = compose("ppo_trainer", overrides=overrides(variant, tmp_path))
@@ -54,13 +54,13 @@ def test_verl_and_the_plugin_take_it(variant: Variant, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["p2o", "inspo"])
 def test_what_a_run_leaves_is_read(name: str, tmp_path: Path) -> None:
     """Platform and rollout server are stand-ins, so the difference of log-probs is none."""
-    (variant,) = (one for one in DOOR.variants if one.name == name)
+    (variant,) = (one for one in ADAPTER.variants if one.name == name)
     given = [one for one in overrides(variant, tmp_path) if not one.startswith(ONLY_WITH_A_GPU)]
     with VerlRun(tmp_path / "run", overrides=given) as run:
         result = run.wait()
         assert result.returncode == 0, result.tail
         shutil.copy(run._logs / "metrics.jsonl", tmp_path)
-    found: Any = DOOR.read(variant, tmp_path)
+    found: Any = ADAPTER.read(variant, tmp_path)
     made = checks(variant, found)
     assert [one.said for one in made if not one.holds] == []
     assert found.difference < 1e-3

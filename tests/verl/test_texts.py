@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
+from prompt_coevo.adapters.common.late_texts import LateTexts
 from prompt_coevo.adapters.verl import trainer
 from prompt_coevo.adapters.verl.trainer import STALENESS, CoevoTrainer
-from prompt_coevo.doors.late_texts import LateTexts
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout
 
 KEYS = ["uid_0_0", "uid_1_0", "uid_2_0"]

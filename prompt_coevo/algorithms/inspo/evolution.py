@@ -231,7 +231,7 @@ class Evolver:
             evolution.joined.append(child.id)
         added = [child for child, _ in joining]
         if added or removed:
-            self._context.tell(
+            self._context.notify(
                 hookspecs.coevo_after_population_changed,
                 population=self._population.members,
                 added=added,

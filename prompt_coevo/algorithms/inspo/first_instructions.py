@@ -42,7 +42,7 @@ def check_instructions(candidates: Iterable[Candidate], context: Context) -> Non
     Gates may need the host's tokenizer and dataset, so this is for the beginning of training.
     """
     for candidate in candidates:
-        reason = context.veto(
+        reason = context.check(
             hookspecs.coevo_check_candidate,
             candidate=candidate,
             parents=(candidate,),

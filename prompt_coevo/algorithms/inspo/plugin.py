@@ -265,7 +265,7 @@ class Inspo:
         self, added: Sequence[Candidate] = (), removed: Sequence[Candidate] = ()
     ) -> None:
         self._update_choice()
-        self._context.tell(
+        self._context.notify(
             hookspecs.coevo_after_population_changed,
             population=self._population.members,
             added=added,

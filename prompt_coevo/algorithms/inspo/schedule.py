@@ -10,7 +10,7 @@ from typing import Any
 
 from prompt_coevo.algorithms.inspo.evolution import Evolution, Evolver
 from prompt_coevo.algorithms.inspo.settings import InspoSettings
-from prompt_coevo.candidates.asked import Asked, Propose
+from prompt_coevo.candidates.background import Asked, Propose
 from prompt_coevo.candidates.source import ProposerUnavailable, propose
 from prompt_coevo.context import Context
 from prompt_coevo.errors import CoevoError

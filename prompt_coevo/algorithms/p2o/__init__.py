@@ -82,7 +82,7 @@ METHOD: Final = Method(
     plugin="prompt_coevo.algorithms.p2o.plugin:P2O",
     section=P2OSettings,
     provides=frozenset({"template"}),
-    may_distil=True,
+    may_distill=True,
     estimate=_estimate,
     foresee=_foresee,
 )

@@ -128,9 +128,9 @@ class P2O:
             self._no_search = reason
             self._without_templates("search_skipped", reason=reason)
             return
-        instruction = self._context.ask(hookspecs.coevo_best_instruction)
+        instruction = self._context.first_result(hookspecs.coevo_best_instruction)
         request = SearchRequest(self._searches, hard_ids, policy, instruction, self._guards)
-        result = self._context.ask(hookspecs.coevo_search, request=request)
+        result = self._context.first_result(hookspecs.coevo_search, request=request)
         self._searches += 1
         if result is None:
             self._without_templates("search_failed")
@@ -141,7 +141,7 @@ class P2O:
             result.pool, frozenset(hard_ids), self._settings.solved_at
         )
         self._most_templates = max(self._most_templates, self._in_use)
-        self._context.tell(
+        self._context.notify(
             hookspecs.coevo_after_templates_assigned, cover=self._cover, result=result
         )
         logger.log(
@@ -157,7 +157,7 @@ class P2O:
 
     def _without_templates(self, event: str, **fields: str) -> None:
         self._context.note(event, **fields)
-        self._context.tell(hookspecs.coevo_after_templates_assigned, cover=None, result=None)
+        self._context.notify(hookspecs.coevo_after_templates_assigned, cover=None, result=None)
 
     @hookimpl(trylast=True)
     def coevo_search(self, request: SearchRequest) -> SearchResult:

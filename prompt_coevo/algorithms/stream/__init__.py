@@ -91,7 +91,7 @@ METHOD: Final = Method(
     plugin="prompt_coevo.algorithms.stream.plugin:Stream",
     section=StreamSettings,
     provides=frozenset({"template"}),
-    may_distil=True,
+    may_distill=True,
     estimate=_estimate,
     foresee=_foresee,
 )

@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkabl
 import numpy as np
 from numpy.typing import NDArray
 
-from prompt_coevo.algorithms.stream.repeated import repetitions
 from prompt_coevo.algorithms.stream.settings import StreamSettings
+from prompt_coevo.algorithms.stream.shared_phrases import repetitions
 from prompt_coevo.algorithms.stream.tokens import tokens
 from prompt_coevo.context import Context
 from prompt_coevo.errors import CoevoError, PluginError

@@ -19,17 +19,17 @@ from prompt_coevo.algorithms.hard_questions.hard_set import HardSet, forget_gone
 from prompt_coevo.algorithms.hard_questions.results import Results
 from prompt_coevo.algorithms.hard_questions.round_numbers import round_numbers
 from prompt_coevo.algorithms.hard_questions.verdict import Verdict
-from prompt_coevo.algorithms.stream.ahead import Ahead
 from prompt_coevo.algorithms.stream.comparison import Comparison
 from prompt_coevo.algorithms.stream.failures import Failures
 from prompt_coevo.algorithms.stream.library import Library, Template
 from prompt_coevo.algorithms.stream.likeness import LikenessFactory
 from prompt_coevo.algorithms.stream.members import draw_members
-from prompt_coevo.algorithms.stream.numbered import Numbered
+from prompt_coevo.algorithms.stream.question_numbers import Numbered
 from prompt_coevo.algorithms.stream.reflection import Reflection
 from prompt_coevo.algorithms.stream.settings import StreamSettings
 from prompt_coevo.algorithms.stream.trial import concerns
 from prompt_coevo.algorithms.stream.trials import Trials
+from prompt_coevo.algorithms.stream.upcoming import Ahead
 from prompt_coevo.context import Context
 from prompt_coevo.errors import HostError, StateError
 from prompt_coevo.markers import PROJECT, hookimpl
@@ -363,7 +363,7 @@ class Stream:
 
     def _notice_the_instruction(self) -> None:
         """Outcomes under an instruction say less about another one."""
-        best = self._context.ask(hookspecs.coevo_best_instruction)
+        best = self._context.first_result(hookspecs.coevo_best_instruction)
         found = best.id if best else None
         if self._instruction is not None and found != self._instruction:
             self._evidence.halve()

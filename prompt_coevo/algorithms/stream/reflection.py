@@ -15,7 +15,7 @@ from prompt_coevo.algorithms.stream.failures import Failures
 from prompt_coevo.algorithms.stream.library import Dropped, Library, Template
 from prompt_coevo.algorithms.stream.outage import Outage
 from prompt_coevo.algorithms.stream.settings import StreamSettings
-from prompt_coevo.candidates.asked import Answer, Asked
+from prompt_coevo.candidates.background import Answer, Asked
 from prompt_coevo.candidates.leaks import leak_guard
 from prompt_coevo.candidates.source import CandidateSource, propose
 from prompt_coevo.context import Context

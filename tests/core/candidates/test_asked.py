@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from prompt_coevo.candidates.asked import Answer, Asked
+from prompt_coevo.candidates.background import Answer, Asked
 from prompt_coevo.proposals import Proposal, ProposalRequest, Reply, Trajectory, Usage
 from prompt_coevo.types import Candidate
 

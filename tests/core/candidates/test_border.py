@@ -142,7 +142,7 @@ def test_every_candidate_crosses_before_any_gate(make_engine: object) -> None:
     plugin = Proposing(*texts)
     engine = make_engine(plugins={"mine": plugin})  # type: ignore[operator]
     known: set[str] = set()
-    source = CandidateSource(engine.desk, LeakGuard())
+    source = CandidateSource(engine.context, LeakGuard())
     [found] = source.ask([ProposalRequest("template", (EMPTY_TEMPLATE,), ())], known)
     assert [candidate.text for candidate in found] == ["Think \ntwice."]
     assert known == {"Think \ntwice."}

@@ -82,7 +82,7 @@ def test_an_instructions_cost_is_estimated() -> None:
         ),
         (["demo", "--arms", "ppo"], "error: there is no arm 'ppo'; known: grpo, stream, waves"),
         (["demo", "--api-base", "x"], "error: --api-base needs --reflection-lm"),
-        (["smoke", "ppo"], "error: there is no door 'ppo'; known: trl, verl, openrlhf"),
+        (["smoke", "ppo"], "error: there is no adapter 'ppo'; known: trl, verl, openrlhf"),
         (
             ["smoke", "trl", "--only", "p2o,nope"],
             "error: there is no variant 'nope' with TRL; known: p2o, stream, inspo, lora",

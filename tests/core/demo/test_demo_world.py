@@ -105,7 +105,7 @@ def test_the_seed_changes_the_training_questions_alone() -> None:
 
 
 def prompt_about(engine: Any, *failures: Trajectory, parent: Candidate = EMPTY_TEMPLATE) -> str:
-    rendered: str = engine.desk.proposer("propose_improvement").render(
+    rendered: str = engine.context.proposer("propose_improvement").render(
         ProposalRequest("template", (parent,), failures)
     )
     return rendered
@@ -183,7 +183,7 @@ def instruction_prompt(engine: Any, proposer: str, parent: Candidate = FIRST) ->
     request = ProposalRequest(
         "instruction", (parent,), (SOLVED_ONE_WAY,), proposer, count=6, history=history
     )
-    rendered: str = engine.desk.proposer(proposer).render(request)
+    rendered: str = engine.context.proposer(proposer).render(request)
     return rendered
 
 
@@ -198,7 +198,7 @@ def test_the_teachers_instructions_pass_the_gates(
     assert len(texts) == 6
     guard = LeakGuard([SOLVED_ONE_WAY.question], [SOLVED_ONE_WAY.ground_truth or ""])
     for text in texts:
-        reason = inspo_engine.desk.veto(
+        reason = inspo_engine.context.check(
             hookspecs.coevo_check_candidate,
             candidate=Candidate(text, "instruction"),
             parents=(FIRST,),

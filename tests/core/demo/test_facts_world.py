@@ -139,7 +139,7 @@ def test_the_seed_changes_the_training_questions() -> None:
 
 
 def prompt_about(engine: Any, *failures: Trajectory, parent: Candidate = EMPTY_TEMPLATE) -> str:
-    rendered: str = engine.desk.proposer("propose_improvement").render(
+    rendered: str = engine.context.proposer("propose_improvement").render(
         ProposalRequest("template", (parent,), failures)
     )
     return rendered

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from helpers import mistakes_page
 from helpers.mistakes_page import told
 from prompt_coevo import Coevolution, Settings
+from prompt_coevo.adapters.common.columns import index_columns
+from prompt_coevo.adapters.common.flags import Flags
 from prompt_coevo.cli import app
-from prompt_coevo.doors.columns import index_columns
-from prompt_coevo.doors.flags import Flags
 from prompt_coevo.engine.identity import Dataset
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.extras import is_installed
@@ -177,11 +177,15 @@ def test_packages(monkeypatch: pytest.MonkeyPatch) -> None:
         return refused(partial(checked, values))
 
     found = {
-        "`import prompt_coevo.adapters.trl`": python("-c", "import prompt_coevo.adapters.trl"),
+        "`from prompt_coevo.adapters.trl import CoevoCallback`": python(
+            "-c", "from prompt_coevo.adapters.trl import CoevoCallback"
+        ),
         "`python -m prompt_coevo.adapters.openrlhf`": python(
             "-m", "prompt_coevo.adapters.openrlhf"
         ),
-        "`import prompt_coevo.adapters.verl`": python("-c", "import prompt_coevo.adapters.verl"),
+        "`import prompt_coevo.adapters.verl.launch`": python(
+            "-c", "import prompt_coevo.adapters.verl.launch"
+        ),
         "`prompt-coevo demo`": refused(
             lambda: CliRunner().invoke(app, ["demo"], catch_exceptions=False)
         ),
@@ -287,8 +291,8 @@ def test_the_page_has_thirty_mistakes_and_each_part_a_test() -> None:
     here = Path(__file__).read_text("utf-8")
     tests = Path(__file__).parents[2]
     there = "".join(
-        (tests / door / "test_mistakes.py").read_text("utf-8")
-        for door in ("trl", "verl", "openrlhf")
+        (tests / adapter / "test_mistakes.py").read_text("utf-8")
+        for adapter in ("trl", "verl", "openrlhf")
     )
     parts = mistakes_page.parts()
     for part in parts:

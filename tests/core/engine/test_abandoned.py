@@ -45,11 +45,11 @@ def test_background_work_ends_with_the_account(in_time: bool, policy: Any, tmp_p
     teacher = Teacher()
     made = engine(teacher, tmp_path)
     made.begin(policy)
-    model = made.desk.language_model()
+    model = made.context.language_model()
     work = in_thread(lambda: model.complete(["one", "two"]))
     assert teacher.begun.wait(LONG)
     if in_time:
-        leaving = in_thread(lambda: made.desk.abandon(LONG))
+        leaving = in_thread(lambda: made.context.abandon(LONG))
         while model.refusal() is None:
             time.sleep(0.01)
         assert not leaving.done()
@@ -57,7 +57,7 @@ def test_background_work_ends_with_the_account(in_time: bool, policy: Any, tmp_p
         leaving.result(LONG)
         assert lines(tmp_path) == ["run", "asked", "answered", "run_ended"]
     else:
-        made.desk.abandon(0.0)
+        made.context.abandon(0.0)
         assert lines(tmp_path) == ["run", "asked", "run_ended"]
         teacher.may.set()
     first, second = work.result(LONG)
@@ -70,5 +70,5 @@ def test_background_work_ends_with_the_account(in_time: bool, policy: Any, tmp_p
 
 def test_a_run_that_never_began_has_no_account_to_end(tmp_path: Path) -> None:
     made = engine(Teacher(), tmp_path)
-    made.desk.abandon()
+    made.context.abandon()
     assert not (tmp_path / "coevo" / "calls.jsonl").exists()

@@ -1,4 +1,4 @@
-"""The calls of a door, the state, and what plugins may do to them."""
+"""The calls of an adapter, the state, and what plugins may do to them."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_killed_attempt_is_not_reused(tmp_path: Path) -> None:
     state = start().state_dict()
     killed = start()
     killed.load_state_dict(state)
-    killed.desk.note("something")
+    killed.context.note("something")
     resumed = start()
     resumed.load_state_dict(state)
     assert resumed.policy_version.attempt > killed.policy_version.attempt
@@ -353,7 +353,7 @@ def test_a_gate_of_a_plugin_can_veto_and_one_that_raises_does(make_engine: Any) 
     engine = make_engine(plugins={"gate": Gate()})
 
     def veto(text: str) -> str | None:
-        found: str | None = engine.desk.veto(
+        found: str | None = engine.context.check(
             hookspecs.coevo_check_candidate,
             candidate=Candidate(text, "template"),
             parents=(INSTRUCTION,),

@@ -12,7 +12,7 @@ import pytest
 
 from helpers.failing_disk import FailingDisk
 from prompt_coevo import Coevolution, Settings
-from prompt_coevo.doors.checkpoint import load_state, save_state
+from prompt_coevo.adapters.common.checkpoint import load_state, save_state
 from prompt_coevo.engine.journal import Journal
 from prompt_coevo.errors import CoevoError
 from prompt_coevo.file_lock import sign
@@ -48,7 +48,7 @@ QUESTION_IDS: Final = list(QUESTIONS)[:6]
 
 
 class Life:
-    """A short run with a checkpoint in its middle, and what the door wrote."""
+    """A short run with a checkpoint in its middle, and what the adapter wrote."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -179,7 +179,7 @@ def test_a_second_training_says_no_sign_of_the_first(tmp_path: Path) -> None:
     engine, _ = built(tmp_path)
     policy = Families()
     trained(engine, policy)
-    assert engine.desk.early_said
+    assert engine.context.early_said
     engine.end(policy)
     engine.begin(policy, Workload(policy.count, GROUP, 1.0, 4))
-    assert engine.desk.early_said == []
+    assert engine.context.early_said == []

@@ -102,7 +102,7 @@ def test_events_of_a_population_reach_the_listeners_and_the_journal(tmp_path: Pa
         Settings(reflection={"function": str}), output_dir=tmp_path, plugins={"everything": plugin}
     )
     new = Candidate("Think.", "instruction")
-    engine.desk.tell(
+    engine.context.notify(
         hookspecs.coevo_after_population_changed, population=[new], added=[new], removed=[]
     )
     assert plugin.seen["after_population_changed"]["population"] == [new]
@@ -176,7 +176,7 @@ def test_the_answers_have_the_names_of_their_plugins_in_the_order_of_asking() ->
     engine = Coevolution.from_settings(
         Settings(algorithms=()), plugins={**given, "bad": Answers(RuntimeError("not today"))}
     )
-    plugins = engine.desk.plugins
+    plugins = engine.context.plugins
     assert list(plugins.by_plugin(hookspecs.coevo_state).items()) == [
         ("early", 0),
         ("two", 2),

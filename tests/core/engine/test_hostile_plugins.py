@@ -37,7 +37,7 @@ def engine_of(**plugins: object) -> Coevolution:
 
 def veto(engine: Coevolution) -> str | None:
     candidate = Candidate("Think.", "template")
-    return engine.desk.veto(
+    return engine.context.check(
         hookspecs.coevo_check_candidate,
         candidate=candidate,
         parents=(candidate,),
@@ -175,7 +175,7 @@ def test_a_verdict_of_another_shape_lets_nobody_join(answer: Any) -> None:
 
     engine = engine_of(odd=Odd())
     one = Candidate("a", "template")
-    assert verify(engine.desk, "p2o", [Trial(one, one, (), (), ())]) == [False]
+    assert verify(engine.context, "p2o", [Trial(one, one, (), (), ())]) == [False]
 
 
 @pytest.mark.parametrize("count", [0, 2])
@@ -190,7 +190,7 @@ def test_another_number_of_proposals_is_no_answer(count: int) -> None:
         def coevo_propose(self) -> Any:
             return proposals
 
-    source = CandidateSource(engine_of(odd=Odd()).desk, LeakGuard())
+    source = CandidateSource(engine_of(odd=Odd()).context, LeakGuard())
     for ask in (
         lambda: source.ask([request], set()),
         lambda: source.judge([request], proposals, set()),

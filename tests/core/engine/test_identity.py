@@ -292,5 +292,5 @@ def test_another_function_is_asked_anew(tmp_path: Path, policy: Any) -> None:
     for function in (str, other):
         run = engine(tmp_path, reflection={"function": function})
         run.begin(policy)
-        run.desk.language_model().complete(["a prompt"])
+        run.context.language_model().complete(["a prompt"])
     assert asked == ["a prompt"]

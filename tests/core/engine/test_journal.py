@@ -177,7 +177,7 @@ def test_no_line_can_stop_a_start(line: bytes, make_engine: Any, tmp_path: Path)
     second = make_engine(output_dir=tmp_path, p2o=P2O)
     assert second.policy_version.attempt == 1
     second.load_state_dict(state)
-    assert {event["event"] for event in second.desk.journal.read()} >= {"state_saved", "resumed"}
+    assert {event["event"] for event in second.context.journal.read()} >= {"state_saved", "resumed"}
 
 
 def test_what_was_lost_while_the_disk_was_full_is_a_gap_and_the_next_line_is_whole(
@@ -286,11 +286,11 @@ def test_nothing_that_is_written_holds_a_key(
     address = "https://user:pass-0006@host/v1?key=query-0007&x=1"
     everything = " ".join([*keys.values(), address])
     engine = make_engine(lambda prompt: f"<template>{everything}</template>", tmp_path, p2o=P2O)
-    engine.desk.note("any", text=everything, deep=[{"a": (everything,)}], **{everything: 1})
+    engine.context.note("any", text=everything, deep=[{"a": (everything,)}], **{everything: 1})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine.desk.plugins, "first", lambda *_, **__: 1 / 0)
-        engine.desk.note("veto", reason=engine.desk.veto(lambda: None))
-    (reply,) = engine.desk.language_model().complete(["a prompt"])
+        patch.setattr(engine.context.plugins, "first", lambda *_, **__: 1 / 0)
+        engine.context.note("veto", reason=engine.context.check(lambda: None))
+    (reply,) = engine.context.language_model().complete(["a prompt"])
     written = b"".join(path.read_bytes() for path in (tmp_path / "coevo").iterdir()).decode()
     for secret in [*keys.values(), "pass-0006"]:
         assert secret not in written
@@ -316,7 +316,7 @@ def test_a_key_of_the_settings_is_in_no_reply_and_no_error(offer: Any, tmp_path:
         algorithms="p2o", p2o=P2O, reflection={"backend": "quoting", "api_key": key}
     )
     engine = Coevolution.from_settings(settings, output_dir=tmp_path)
-    replies = [engine.desk.language_model().complete([text])[0] for text in "ab"]
+    replies = [engine.context.language_model().complete([text])[0] for text in "ab"]
     assert key not in repr(replies)
     written = b"".join(path.read_bytes() for path in (tmp_path / "coevo").iterdir()).decode()
     assert key not in written

@@ -23,12 +23,12 @@ from prompt_coevo import (
     hookimpl,
     registry,
 )
-from prompt_coevo.doors.flags import Flags, help_text
+from prompt_coevo.adapters.common.flags import Flags, help_text
 from prompt_coevo.engine.identity import RunIdentity
 from prompt_coevo.errors import PluginError, SettingsError
 from prompt_coevo.placement import Placement
 from prompt_coevo.proposals import Reply
-from prompt_coevo.settings.method import Cost, may_distil
+from prompt_coevo.settings.method import Cost, may_distill
 from prompt_coevo.settings.reflection import ReflectionSettings
 
 Offer = Callable[[registry.Kind, str, Any], None]
@@ -71,7 +71,7 @@ LOUD = Method(
     plugin=Loud,
     section=LoudSettings,
     provides=frozenset({"instruction", "template"}),
-    may_distil=True,
+    may_distill=True,
     estimate=lambda section, workload: Cost("each step", section.volume, 0),
 )
 
@@ -123,7 +123,7 @@ def test_a_methods_section_comes_from_all_sources(
     given = Settings(algorithms="loud", plugins={"loud": LoudSettings(places=4)})
     assert given.section(LoudSettings) == LoudSettings(volume=7, places=4)
     assert settings.resolved()["plugins"] == {"loud": {"volume": 7, "places": 5}}
-    assert may_distil(settings)
+    assert may_distill(settings)
 
 
 @pytest.mark.usefixtures("loud")
@@ -267,7 +267,7 @@ def test_no_algorithm_and_no_plugin_that_acts_is_said(caplog: pytest.LogCaptureF
         def coevo_check_candidate(self) -> None: ...
 
     plugins: dict[str, object]
-    for plugins in ({}, {"gate": Gate()}):  # every door brings gates
+    for plugins in ({}, {"gate": Gate()}):  # every adapter brings gates
         caplog.clear()
         engine_of(Settings(algorithms=()), **plugins)
         assert "so nothing is evolved; known: hints, inspo, p2o, stream" in caplog.text

@@ -46,7 +46,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def _warm() -> None:
     """litellm's first call imports for as long as a slow machine likes."""
     with openai_server("ready") as server:
-        engine(server.base).desk.language_model().complete(["a call"])
+        engine(server.base).context.language_model().complete(["a call"])
 
 
 def engine(base: str | None, folder: Path | None = None, **settings: Any) -> Coevolution:
@@ -224,7 +224,7 @@ class Watch:
 reflection = {"model": "openai/a", "api_base": sys.argv[1], "api_key": "k", "timeout_s": 1000,
               "total_timeout_s": 1000}
 made = Coevolution.from_settings(Settings(reflection=reflection, preflight={"reflection": "off"}))
-model = made.desk.language_model()
+model = made.context.language_model()
 sys.meta_path.insert(0, Watch())
 assert in_thread(lambda: model.complete(["a call"])).result()[0].text == "ready"
 print(len(Watch.seen))
@@ -308,7 +308,7 @@ def test_a_model_of_somebody_else_that_cannot_be_brief_is_not_asked(
 def test_a_spent_budget_asks_nothing(policy: Any) -> None:
     with openai_server("ready") as server:
         made = engine(server.base, reflection={"max_calls": 1})
-        made.desk.language_model().complete(["a call of the run"])
+        made.context.language_model().complete(["a call of the run"])
         page = made.preflight(policy)
         assert len(server.requests) == 1
     (warning,) = page.of("warning")
@@ -640,7 +640,7 @@ def test_a_run_for_nothing_says_so(
 def test_a_resumed_run_remembers_what_came_of_it(
     settings: Any, method: str, known: dict[str, Any], make_engine: Any
 ) -> None:
-    plugins = make_engine(**settings).desk.plugins
+    plugins = make_engine(**settings).context.plugins
     assert plugins.only(method, hookspecs.coevo_summary).for_nothing
     state = plugins.only(method, hookspecs.coevo_state)
     assert set(known) <= set(state)
@@ -691,7 +691,7 @@ def test_a_plugin_may_say_what_came_of_it(
             return Summary("all is well\x1b[2J")
 
     made = make_engine(algorithms=(), plugins={}, output_dir=tmp_path)
-    made.desk.plugins.register(Mine(), "mine")
+    made.context.plugins.register(Mine(), "mine")
     made.begin(policy)
     made.end(policy)
     (event,) = summaries(tmp_path)

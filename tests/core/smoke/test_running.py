@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from prompt_coevo.smoke.checks import checks
-from prompt_coevo.smoke.parts import INSPO, STEPS, STREAM, WAVES, Door, Evidence, Variant
+from prompt_coevo.smoke.parts import INSPO, STEPS, STREAM, WAVES, Adapter, Evidence, Variant
 from prompt_coevo.smoke.running import LOG, Outcome, end, missing, run_all
 from prompt_coevo.smoke.table import markdown
 
@@ -28,11 +28,11 @@ GOOD: dict[str, Any] = {
 LEAVES = f"from pathlib import Path; Path('left.json').write_text({json.dumps(GOOD)!r})"
 
 
-def door(*variants: Variant, packages: tuple[str, ...] = ()) -> Door:
-    """A door whose variants are scripts of Python, and leave their evidence as it is."""
-    return Door(
+def adapter(*variants: Variant, packages: tuple[str, ...] = ()) -> Adapter:
+    """An adapter whose variants are scripts of Python, and leave their evidence as it is."""
+    return Adapter(
         "trl",
-        "A door",
+        "An adapter",
         packages,
         {"vllm": "prompt-coevo[vllm]"},
         variants,
@@ -46,7 +46,7 @@ def script(name: str, code: str, **changes: Any) -> Variant:
 
 
 def outcomes(folder: Path, *variants: Variant, limit_s: float = 60.0) -> list[Outcome]:
-    return list(run_all(door(*variants), variants, folder, limit_s, None))
+    return list(run_all(adapter(*variants), variants, folder, limit_s, None))
 
 
 def test_a_run_that_leaves_what_it_should_works(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_run_is_not_bent_by_the_users_environment(
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     code = "import json, os; print(json.dumps(dict(os.environ)))"
     variants = (script("gpu", code, on_cpu=False),)
-    list(run_all(door(*variants), variants, tmp_path, 60.0, "3"))
+    list(run_all(adapter(*variants), variants, tmp_path, 60.0, "3"))
     environment = json.loads((tmp_path / "gpu" / LOG).read_text())
     assert environment["CUDA_VISIBLE_DEVICES"] == "3"
     assert environment["HF_HUB_OFFLINE"] == environment["MINE"] == "1"
@@ -124,14 +124,14 @@ def test_a_run_is_not_bent_by_the_users_environment(
 
 def test_what_is_not_there_says_what_to_install() -> None:
     vllm = script("vllm", "", packages=("vllm",))
-    assert missing(door(), vllm, "0") == (
+    assert missing(adapter(), vllm, "0") == (
         "vllm not installed; run: pip install 'prompt-coevo[vllm]'"
     )
-    assert missing(door(packages=("verl_no", "json")), script("x", ""), "0") == (
+    assert missing(adapter(packages=("verl_no", "json")), script("x", ""), "0") == (
         "verl_no not installed; run: pip install 'prompt-coevo[trl]'"
     )
-    assert missing(door(), script("x", "", on_cpu=False), None) == "needs a GPU"
-    assert missing(door(), script("x", ""), None) is None
+    assert missing(adapter(), script("x", "", on_cpu=False), None) == "needs a GPU"
+    assert missing(adapter(), script("x", ""), None) is None
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_what_is_checked_of_the_other_methods() -> None:
 def test_the_table(tmp_path: Path) -> None:
     found = outcomes(tmp_path, script("good", LEAVES), script("gpu", "", on_cpu=False))
     told = [*found, Outcome(script("odd", ""), "failed", "a | b <img>", 2.4)]
-    text = markdown(door(), told, "On a CPU")
-    assert text.startswith("# Smoke: A door\n\nOn a CPU. prompt-coevo ")
+    text = markdown(adapter(), told, "On a CPU")
+    assert text.startswith("# Smoke: An adapter\n\nOn a CPU. prompt-coevo ")
     assert "| `gpu` | a script | not there |  | needs a GPU |" in text
     assert "| `odd` | a script | failed | 2 | a \\| b &lt;img> |" in text

@@ -42,7 +42,7 @@ def proposed(data: bytes) -> None:
     )
     engine = _engine()
     _said[0] = as_text(source.rest())
-    [proposal] = engine.desk.proposer(name).propose([request])
+    [proposal] = engine.context.proposer(name).propose([request])
     assert len(proposal.texts) <= request.count
     assert proposal.texts or proposal.problem
 

@@ -10,12 +10,12 @@ from typing import Any, Final
 from fuzz.source import Source
 from fuzz.target import Target
 from prompt_coevo import Coevolution, Settings
-from prompt_coevo.doors.columns import index_columns
-from prompt_coevo.doors.due import Due
-from prompt_coevo.doors.handed_on import HandedOn
-from prompt_coevo.doors.prompt_exchange import PromptExchange
-from prompt_coevo.doors.stateful_loader import StatefulLoader
-from prompt_coevo.doors.texts import completion_text
+from prompt_coevo.adapters.common.columns import index_columns
+from prompt_coevo.adapters.common.completion_texts import completion_text
+from prompt_coevo.adapters.common.due import Due
+from prompt_coevo.adapters.openrlhf.row_lookup import RowLookup
+from prompt_coevo.adapters.openrlhf.stateful_loader import StatefulLoader
+from prompt_coevo.adapters.verl.prompt_exchange import PromptExchange
 from prompt_coevo.errors import DatasetError, HostError, StateError
 from prompt_coevo.types import Assignment, Candidate, Rollout
 
@@ -49,7 +49,7 @@ def dataset(data: bytes) -> None:
     index.ids_of(rows)
     index.shared_system_message()
     index.longest_prompts()
-    HandedOn([[json.dumps(row, default=str)] for row in rows], "rows").check(index)
+    RowLookup([[json.dumps(row, default=str)] for row in rows], "rows").check(index)
 
 
 def completion(data: bytes) -> None:

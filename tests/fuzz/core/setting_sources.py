@@ -11,10 +11,10 @@ from unittest.mock import patch
 from fuzz.source import Source, as_json, as_text
 from fuzz.target import Target, scratch
 from prompt_coevo import Settings
+from prompt_coevo.adapters.common.flags import Flags
+from prompt_coevo.adapters.openrlhf.sent_settings import received, sent
+from prompt_coevo.adapters.openrlhf.versions import check_version
 from prompt_coevo.cli import app
-from prompt_coevo.doors.flags import Flags
-from prompt_coevo.doors.sent_settings import received, sent
-from prompt_coevo.doors.versions import check_version
 from prompt_coevo.errors import CoevoError, SettingsError
 from prompt_coevo.settings import setting_fields
 from prompt_coevo.settings.presets import preset_text
@@ -125,7 +125,7 @@ def command(data: bytes) -> None:
 def versions(data: bytes) -> None:
     """The version that another package says of itself."""
     source = Source(data)
-    with patch("prompt_coevo.doors.versions.version", lambda _: as_text(data)):
+    with patch("prompt_coevo.adapters.openrlhf.versions.version", lambda _: as_text(data)):
         try:
             check_version("trl", source.pick(("1.0", "0")), "2")
         except CoevoError:

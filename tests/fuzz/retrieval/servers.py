@@ -57,8 +57,8 @@ def entrance(data: bytes) -> None:
     headers = [(source.pick(names), source.bytes()) for _ in range(source.below(5))]
     if source.flag():
         headers.append((b"authorization", f"Bearer {_TOKEN}".encode()))
-    for door in _entrances():
-        for check in (door.check_sender, door.check_token):
+    for adapter in _entrances():
+        for check in (adapter.check_sender, adapter.check_token):
             try:
                 check(headers)
             except Refusal as error:

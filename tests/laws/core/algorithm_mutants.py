@@ -231,7 +231,7 @@ class LeftMeanwhile(Small):
 )
 class ReplyExpected(Small):
     def children(self, request: Any) -> list[Candidate]:
-        answered = self.context.ask(hookspecs.coevo_propose, requests=[request])
+        answered = self.context.first_result(hookspecs.coevo_propose, requests=[request])
         answered[0].texts[0]
         return super().children(request)
 

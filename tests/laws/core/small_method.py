@@ -101,7 +101,9 @@ class Small:
 
     def children(self, request: ProposalRequest) -> list[Candidate]:
         found = []
-        for proposal in self.context.ask(hookspecs.coevo_propose, requests=[request]) or ():
+        for proposal in (
+            self.context.first_result(hookspecs.coevo_propose, requests=[request]) or ()
+        ):
             for text in proposal.texts:
                 child = Candidate(
                     text, "instruction", "small", (self.best.id,), self.context.policy_version
@@ -111,7 +113,7 @@ class Small:
         return found
 
     def passes(self, child: Candidate, proposal: Any) -> bool:
-        reason = self.context.veto(
+        reason = self.context.check(
             hookspecs.coevo_check_candidate,
             candidate=child,
             parents=proposal.request.parents,

@@ -189,13 +189,13 @@ def test_the_token_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch)
         return hmac.compare_digest(one, other)
 
     monkeypatch.setattr(entrance, "hmac", type("Spied", (), {"compare_digest": compare}))
-    door = entrance.Entrance(LOCKED, "127.0.0.1")
+    adapter = entrance.Entrance(LOCKED, "127.0.0.1")
     right = f"Bearer {TOKEN}".encode()
-    door.check_token([(b"authorization", right)])
+    adapter.check_token([(b"authorization", right)])
     with pytest.raises(entrance.Refusal):
-        door.check_token([(b"authorization", b"Bearer x")])
+        adapter.check_token([(b"authorization", b"Bearer x")])
     with pytest.raises(entrance.Refusal):
-        door.check_token([(b"authorization", right), (b"authorization", right)])
+        adapter.check_token([(b"authorization", right), (b"authorization", right)])
     assert compared == [(right, right), (b"Bearer x", right)]
 
 

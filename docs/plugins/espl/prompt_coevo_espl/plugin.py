@@ -98,7 +98,7 @@ class Espl:
         for child, rating in rated:
             removed = self._pool.add(child, rating)
             self._counts["children"] += 1
-            self._context.tell(
+            self._context.notify(
                 hookspecs.coevo_after_population_changed,
                 population=self._pool.members,
                 added=[child],

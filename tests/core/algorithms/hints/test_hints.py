@@ -11,7 +11,7 @@ import pytest
 
 from helpers.keyed_policy import KeyedPolicy
 from prompt_coevo import Coevolution, Settings
-from prompt_coevo.doors.columns import index_columns
+from prompt_coevo.adapters.common.columns import index_columns
 from prompt_coevo.errors import DatasetError, SettingsError
 from prompt_coevo.types import Assignment, Question, Rollout
 
@@ -123,7 +123,7 @@ def test_hinted_rollouts_are_trained_on_without_the_hint(policy: Any) -> None:
 
 def test_distillation_can_be_switched_off(policy: Any) -> None:
     engine = engine_of(policy, context_distillation=False)
-    assert not engine.may_distil
+    assert not engine.may_distill
     play(engine, policy, bare=0.0, hinted=0.0)
     (assignment, *_) = [a for a in engine.plan(["q1"], GROUP) if a.templated]
     prompt = policy.question("q1").prompt

@@ -1,4 +1,4 @@
-"""Algorithm 1: an engine with INSPO, driven as a door drives it.
+"""Algorithm 1: an engine with INSPO, driven as an adapter drives it.
 
 Rewards come from a rule: an instruction solves "q3" iff it names "k3"; or from a table of what every
 instruction is worth.
@@ -21,7 +21,7 @@ import pytest
 
 from helpers.inspo_run import SEVEN, WORTH, Run, decisions, tagged, teacher, worth
 from prompt_coevo import Coevolution, Settings, hookimpl, hookspecs
-from prompt_coevo.candidates.asked import Asked
+from prompt_coevo.candidates.background import Asked
 from prompt_coevo.errors import HostError, SettingsError
 from prompt_coevo.proposals import Proposal, Reply
 from prompt_coevo.types import Candidate, MemberPlan, Rollout, Sampling
@@ -313,9 +313,9 @@ def test_a_childs_weight_can_be_zero(start: Any) -> None:
 
 def test_a_child_is_the_best_only_after_it_was_sampled(start: Any) -> None:
     run = evolve_once(start, ["k0 k1 k2"])
-    assert run.engine.desk.ask(hookspecs.coevo_best_instruction).text == "k0"
+    assert run.engine.context.first_result(hookspecs.coevo_best_instruction).text == "k0"
     run.steps(6)
-    assert run.engine.desk.ask(hookspecs.coevo_best_instruction).text == "k0 k1 k2"
+    assert run.engine.context.first_result(hookspecs.coevo_best_instruction).text == "k0 k1 k2"
 
 
 def test_evolution_drops_everybody_but_parents_and_children(start: Any) -> None:
@@ -648,7 +648,7 @@ def test_the_datasets_system_message_is_the_first_instruction(policy: Any) -> No
 
 def test_a_given_instruction_goes_before_the_datasets(policy: Any) -> None:
     engine = from_dataset("Be brief.", inspo={"instruction": "Think."})
-    assert engine.desk.ask(hookspecs.coevo_best_instruction).text == "Think."
+    assert engine.context.first_result(hookspecs.coevo_best_instruction).text == "Think."
 
 
 @pytest.mark.parametrize(
@@ -762,7 +762,7 @@ def test_an_evolution_after_training_leaves_its_best(start: Any) -> None:
     assert run.metric("evolutions") == 4
     (found,) = run.population
     assert len(found.split()) > 3
-    assert run.engine.desk.ask(hookspecs.coevo_best_instruction).text == found
+    assert run.engine.context.first_result(hookspecs.coevo_best_instruction).text == found
     assert (run.folder / "coevo/best_instruction.txt").read_text("utf-8") == found
 
 

@@ -37,6 +37,6 @@ def search(
         engine = make_engine(reply, p2o=defaults | p2o, plugins={"events": events})
         ids = tuple(sorted(policy.questions))[:hard]
         request = SearchRequest(0, ids, policy)
-        return Search(request, engine.desk).run()
+        return Search(request, engine.context).run()
 
     return run

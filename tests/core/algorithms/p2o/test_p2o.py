@@ -1,4 +1,4 @@
-"""Algorithm 1: an engine with P2O, driven as a door drives it."""
+"""Algorithm 1: an engine with P2O, driven as an adapter drives it."""
 
 from __future__ import annotations
 

@@ -303,7 +303,7 @@ def test_no_reply_and_no_reward_breaks_the_accounts(
     )
     policy = _RuleFree(salt)
     request = SearchRequest(0, tuple(policy.questions), policy)
-    result = Search(request, engine.desk).run()
+    result = Search(request, engine.context).run()
     if overspend == "never":
         assert result.spent <= budget
     assert result.overshoot == max(0, result.spent - budget)

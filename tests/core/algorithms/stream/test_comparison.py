@@ -15,7 +15,7 @@ from prompt_coevo.types import Question, Rollout
 
 
 def comparison_of(engine: Coevolution) -> Comparison:
-    plugin: Any = engine.desk.plugins._manager.get_plugin("stream")
+    plugin: Any = engine.context.plugins._manager.get_plugin("stream")
     found: Comparison = plugin._comparison
     return found
 

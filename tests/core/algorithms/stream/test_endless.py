@@ -8,7 +8,7 @@ import pytest
 
 from helpers.families import BATCH, GROUP, Families, Teacher, engine_with, resumed, texts
 from prompt_coevo import Coevolution
-from prompt_coevo.algorithms.stream import numbered
+from prompt_coevo.algorithms.stream import question_numbers as numbered
 from prompt_coevo.engine.state import plugin_states
 from prompt_coevo.settings.method import Workload
 

@@ -99,7 +99,7 @@ def test_all_calls_are_made_that_could_be_used_and_no_other(
         engine = engine_with(teacher, stream={**section, "first_sight": True})
         engine.begin(policy, length(policy, steps) if known else None)
         list(drive(engine, policy, steps))
-        engine.desk.abandon()  # calls under way are waited for
+        engine.context.abandon()  # calls under way are waited for
         found[known] = list(asked)
         assert not known or len(teacher.prompts) == len(asked)  # the last ones may be called off
     assert found[True] == [step for step in found[False] if step + reply < steps]

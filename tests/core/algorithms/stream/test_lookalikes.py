@@ -92,15 +92,15 @@ def test_where_hardly_any_is_alike_it_says_what_follows(
 def test_of_many_questions_a_part_is_looked_at(
     values: Sequence[int | None], line: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk = engine_with().desk
-    tell_lookalikes(desk, Evidence(len(values), SharedValue(values)), len(values))
+    context = engine_with().context
+    tell_lookalikes(context, Evidence(len(values), SharedValue(values)), len(values))
     assert said(caplog) == [("INFO", line)]
 
 
 def test_the_part_stands_for_all_of_them(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     values = [n % 3 if n % 10 < 4 else None for n in range(3_000)]
     engine = Coevolution.from_settings(Settings(reflection={"function": str}), output_dir=tmp_path)
-    tell_lookalikes(engine.desk, Evidence(3_000, SharedValue(values)), 3_000)
+    tell_lookalikes(engine.context, Evidence(3_000, SharedValue(values)), 3_000)
     (journal,) = tmp_path.rglob("events.jsonl")
     (noted,) = [
         event

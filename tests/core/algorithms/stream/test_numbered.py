@@ -6,7 +6,7 @@ from typing import Any
 
 from helpers.families import engine_with
 from prompt_coevo.algorithms.stream.likeness import none
-from prompt_coevo.algorithms.stream.numbered import Numbered
+from prompt_coevo.algorithms.stream.question_numbers import Numbered
 from prompt_coevo.types import Question
 
 
@@ -23,7 +23,7 @@ class Knows:
 
 def test_a_new_question_in_front_of_one_that_comes_again_has_a_number() -> None:
     policy: Any = Knows("first", "again")
-    questions = Numbered(engine_with().desk, none)
+    questions = Numbered(engine_with().context, none)
     questions.begin(policy, None)
     policy.ids = ("first", "new", "again", "newer")
     questions.learn(policy)

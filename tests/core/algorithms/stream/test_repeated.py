@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from prompt_coevo.algorithms.stream import repeated
-from prompt_coevo.algorithms.stream.repeated import repetitions
+from prompt_coevo.algorithms.stream import shared_phrases as repeated
+from prompt_coevo.algorithms.stream.shared_phrases import repetitions
 
 
 def said(texts: Sequence[str]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The stream under an engine, driven as a door drives it."""
+"""The stream under an engine, driven as an adapter drives it."""
 
 from __future__ import annotations
 

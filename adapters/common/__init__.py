@@ -1,0 +1,1 @@
+"""What the adapters for the training frameworks share."""

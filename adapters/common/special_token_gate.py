@@ -1,0 +1,75 @@
+"""A gate for adapters: a candidate must not bring the tokenizer's special tokens into a prompt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from prompt_coevo.markers import hookimpl
+from prompt_coevo.placement import Placement, Prompt, texts
+from prompt_coevo.types import Candidate
+
+_HARMLESS: Final = "Think."
+
+
+class SpecialTokenGate:
+    """Refuses a candidate with which a prompt has more special tokens than without it.
+
+    Such a token ends a turn or begins another one, whatever characters it was made from, so what counts
+    are ids: of the text alone, and of a prompt that it is placed in, where it may form a token together
+    with what stands around it. `special` names the tokens by their ids, `encode` gives the ids of a text or
+    a chat. As many as a parent brings are allowed, and those of `required_tags`: these are the user's.
+
+    Any odd word gives the id `unknown`, so of these as many count as the text spells out.
+
+    Whether the text forms a token with a candidate of the other kind, or with the beginning of
+    another question than `prompt`, is not looked at.
+    """
+
+    def __init__(
+        self,
+        special: Mapping[int, str],
+        encode: Callable[[Prompt], Sequence[int]],
+        placement: Placement,
+        prompt: Callable[[], Prompt],
+        required_tags: Sequence[str] = (),
+        unknown: int | None = None,
+    ) -> None:
+        self._special = special
+        self._encode = encode
+        self._placement = placement
+        self._prompt = prompt
+        self._required_tags = required_tags
+        self._unknown = unknown
+
+    @hookimpl
+    def coevo_check_candidate(
+        self, candidate: Candidate, parents: Sequence[Candidate]
+    ) -> str | None:
+        if not self._special:
+            return None
+        required = sum(map(self._count, self._required_tags), Counter[int]())
+        for count in (self._count, self._count_placed(candidate)):
+            allowed = count(_HARMLESS)
+            for parent in parents:
+                allowed |= count(parent.text)
+            for token in count(candidate.text) - allowed - required:
+                return (
+                    f"it has the special token {self._special[token]!r} of the policy's tokenizer"
+                )
+        return None
+
+    def _count_placed(self, candidate: Candidate) -> Callable[[str], Counter[int]]:
+        def count(text: str) -> Counter[int]:
+            texts = (text, None) if candidate.kind == "instruction" else (None, text)
+            return self._count(self._placement.place(self._prompt(), *texts))
+
+        return count
+
+    def _count(self, prompt: Prompt) -> Counter[int]:
+        found = Counter(token for token in self._encode(prompt) if token in self._special)
+        if self._unknown is not None and self._unknown in found:
+            spelled = "\n".join(texts(prompt)).count(self._special[self._unknown])
+            found[self._unknown] = min(found[self._unknown], spelled)
+        return found

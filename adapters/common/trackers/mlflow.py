@@ -1,0 +1,36 @@
+"""MLflow, through the module that the host has imported and the run that it has opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from prompt_coevo.adapters.common.trackers.tables import IN_USE, LINEAGE, Tables
+
+
+class MLflow:
+    """Artifacts of the active run: a page for each time, and the newest tables as JSON."""
+
+    name = "MLflow"
+
+    def __init__(self, mlflow: Any) -> None:
+        self._mlflow = mlflow
+
+    def write(self, tables: Tables, step: int) -> None:
+        page = (
+            f"# In use at step {step}\n\n{tables.in_use_markdown()}\n"
+            f"# Lineage\n\n{tables.lineage_markdown()}"
+        )
+        self._mlflow.log_text(page, f"coevo/step-{step:06d}.md")
+        newest = {
+            "step": step,
+            "in_use": [dict(zip(IN_USE, row, strict=True)) for row in tables.in_use],
+            "lineage": [dict(zip(LINEAGE, row, strict=True)) for row in tables.lineage],
+        }
+        self._mlflow.log_dict(newest, "coevo/newest.json")
+
+
+def open_run(mlflow: Any) -> Iterator[MLflow]:
+    """The tracker, if the host has a run; without one, MLflow would open its own."""
+    if mlflow.active_run() is not None:
+        yield MLflow(mlflow)

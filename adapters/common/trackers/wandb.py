@@ -1,0 +1,35 @@
+"""Weights & Biases, through the module that the host has imported and the run that it has opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from prompt_coevo.adapters.common.trackers.tables import IN_USE, LINEAGE, Tables
+
+
+class Wandb:
+    """`axis` is the metric that the host uses for its steps; without one it numbers its logs by step."""
+
+    name = "wandb"
+
+    def __init__(self, wandb: Any, axis: str | None) -> None:
+        self._wandb = wandb
+        self._axis = axis
+
+    def write(self, tables: Tables, step: int) -> None:
+        table = self._wandb.Table
+        values = {
+            "coevo/in_use": table(columns=list(IN_USE), data=tables.in_use),
+            "coevo/lineage": table(columns=list(LINEAGE), data=tables.lineage),
+        }
+        if self._axis is None:
+            self._wandb.run.log(values, step=step)
+        else:
+            self._wandb.run.log({**values, self._axis: step})
+
+
+def open_run(wandb: Any, axis: str | None) -> Iterator[Wandb]:
+    """The tracker, if the host has a run."""
+    if getattr(wandb, "run", None) is not None:
+        yield Wandb(wandb, axis)

@@ -1,0 +1,113 @@
+"""The names of OpenRLHF that this adapter is built on, looked up before training.
+
+Most are replaced or overridden, so with one of them renamed training would go on without a part of ours,
+and without a word.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from prompt_coevo.errors import HostError
+
+ADVICE: Final = "install openrlhf==0.11.2"
+
+_SYNC: Final = "openrlhf.trainer.ppo_trainer"
+_ASYNC: Final = "openrlhf.trainer.ppo_trainer_async"
+_SAMPLES: Final = "openrlhf.trainer.ppo_utils.samples_generator"
+_MAKER: Final = "openrlhf.trainer.ppo_utils.experience_maker"
+_ENGINE: Final = "openrlhf.trainer.ray.vllm_engine"
+
+_NAMES: Final[Mapping[str, Iterable[str]]] = {
+    "openrlhf.utils": ("get_strategy",),
+    "openrlhf.utils.config": ("hierarchize",),
+    "openrlhf.utils.utils": ("get_tokenizer",),
+    "openrlhf.datasets": ("PromptDataset.__init__", "PromptDataset.collate_fn"),
+    "openrlhf.utils.agent": (
+        "AgentExecutorBase.execute",
+        "SingleTurnAgentExecutor._fetch_rewards_via_func",
+        "SingleTurnAgentExecutor._fetch_rewards_via_http",
+    ),
+    "openrlhf.trainer.ppo_utils.experience": ("Experience.info",),
+    _ENGINE: ("RolloutRayActor.generate_responses", "batch_vllm_engine_call"),
+    _SAMPLES: (
+        "SamplesGenerator.generate_samples",
+        "SamplesGenerator.generate_eval_samples",
+        "SamplesGenerator._generate_vllm",
+        "SamplesGenerator._dispatch_prompts_to_vllm",
+        "SamplesGenerator._process_response_into_experience",
+    ),
+    _MAKER: (
+        "RemoteExperienceMaker.make_experience",
+        "RemoteExperienceMaker._dispatch_forward",
+        "RemoteExperienceMaker._flatten_results",
+    ),
+    _SYNC: (
+        "PromptDataset",
+        "RemoteExperienceMaker",
+        "SamplesGenerator",
+        "prepare_datasets",
+        "BasePPOTrainer.broadcast_to_vllm",
+        "BasePPOTrainer.save_logs_and_checkpoints",
+        "PPOTrainer.fit",
+    ),
+    _ASYNC: (
+        "SamplesGenerator",
+        "GenerateSamplesActor.fit",
+        "TrainingActor.broadcast_to_vllm",
+        "VLLMLock.acquire",
+        "VLLMLock.release",
+        "PPOTrainerAsync.fit",
+    ),
+}
+
+
+def check_names() -> None:
+    """Raise HostError for the first name that this OpenRLHF does not have."""
+    for module, names in _NAMES.items():
+        try:
+            found: Any = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if not (error.name or "").startswith("openrlhf"):
+                raise
+            raise HostError(_missing(module)) from None
+        for name in names:
+            if not _has(found, name):
+                raise HostError(_missing(f"{module}.{name}"))
+
+
+def check_part(owner: object, name: str, kind: type | None = None) -> None:
+    """Raise HostError if an object of OpenRLHF has no such attribute, or one that is not our `kind`."""
+    part = getattr(owner, name, None)
+    if part is None:
+        raise HostError(_missing(f"{type(owner).__name__}.{name}"))
+    if kind is not None and not isinstance(part, kind):
+        raise HostError(
+            f"{type(owner).__name__}.{name} of this OpenRLHF is a {type(part).__name__} and not our "
+            f"{kind.__name__}, so training would go on without it; {ADVICE}"
+        )
+
+
+def check_keys(response: Mapping[str, object], *names: str) -> None:
+    """Raise HostError if a response lacks one of these."""
+    if missing := [name for name in names if name not in response]:
+        raise HostError(
+            f"a response of OpenRLHF has no {missing[0]!r}, which this adapter reads; an AgentExecutor of "
+            f"yours must give it, else {ADVICE}"
+        )
+
+
+def _has(module: Any, name: str) -> bool:
+    """Ray's actor classes are looked into; a dataclass's field may be without a default."""
+    first, _, member = name.partition(".")
+    found = getattr(module, first, None)
+    found = getattr(getattr(found, "__ray_metadata__", None), "modified_class", found)
+    if found is None or not member:
+        return found is not None
+    return hasattr(found, member) or member in getattr(found, "__dataclass_fields__", ())
+
+
+def _missing(name: str) -> str:
+    return f"this OpenRLHF has no {name}, which prompt_coevo is built on; {ADVICE}"

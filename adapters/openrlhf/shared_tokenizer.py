@@ -1,0 +1,50 @@
+"""The tokenizer, sent to the vLLM actors once.
+
+OpenRLHF sends it with every prompt, and an actor makes one of what it got each time. One with a vocabulary
+of 150 000 is 8 MB and takes longer to make than a prompt to tokenize; a search asks for thousands of
+prompts. Other processes import this module, so it imports little.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ray import ObjectRef
+    from transformers import PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True)
+class SharedTokenizer:
+    """In a tokenizer's place among a request's arguments: where it lies in Ray's store.
+
+    In an object of ours, because Ray fetches references that are arguments themselves for every call.
+    """
+
+    place: ObjectRef[PreTrainedTokenizerBase]
+
+
+class TokenizerCache:
+    """An actor's tokenizers; each is fetched once, however many requests wait for it."""
+
+    def __init__(self) -> None:
+        self._fetched: dict[Any, asyncio.Future[Any]] = {}
+
+    def tokenizer(self, lent: object) -> Awaitable[Any]:
+        """What was lent; anything else is what it is."""
+        if not isinstance(lent, SharedTokenizer):
+            return _as_it_is(lent)
+        if lent.place not in self._fetched:
+            self._fetched[lent.place] = asyncio.ensure_future(_fetched(lent.place))
+        return self._fetched[lent.place]
+
+
+async def _as_it_is(value: object) -> object:
+    return value
+
+
+async def _fetched(place: Any) -> Any:
+    return await place

@@ -1,0 +1,86 @@
+"""The engine's state in the host's checkpoint, next to the state of its dataloader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from prompt_coevo.adapters.common.checkpoint import starts_anew
+from prompt_coevo.adapters.common.due import Due
+from prompt_coevo.adapters.common.trackers.texts import Texts
+from prompt_coevo.engine.coevolution import Coevolution
+from prompt_coevo.errors import StateError
+
+if TYPE_CHECKING:
+    from torchdata.stateful_dataloader import StatefulDataLoader  # type: ignore[import-not-found]
+
+STATE: Final = "prompt_coevo"
+METRICS: Final = "prompt_coevo_metrics"
+"""The entry of the state with the engine's metrics, for hosts that log in another process."""
+TEXTS: Final = "prompt_coevo_texts"
+"""The same with what is due in the host's trackers, where something is."""
+
+D = TypeVar("D", bound=Due)
+
+
+class StatefulLoader(Generic[D]):
+    """Stands in for a dataloader whose state the host saves; all but the state is its own.
+
+    `progress` is what the engine has not been told of, saved with it. `may_be_saved` says whether the
+    state that is asked for now may get into a checkpoint; into others the engine's need not go. `texts`
+    follows the engine for the host's trackers.
+    """
+
+    def __init__(
+        self,
+        loader: StatefulDataLoader,
+        engine: Coevolution,
+        progress: D,
+        may_be_saved: Callable[[D], bool],
+        texts: Texts | None = None,
+    ) -> None:
+        self._loader = loader
+        self._engine = engine
+        self.progress = progress
+        self._may_be_saved = may_be_saved
+        self._texts = texts
+        self._progress_unknown = False
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self._loader)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._loader, name)
+
+    def state_dict(self) -> dict[str, object]:
+        """The dataloader's state with the metrics, and with ours if it may be that of a checkpoint."""
+        ours: dict[str, object] = {}
+        if self._progress_unknown or self._may_be_saved(self.progress):
+            progress = self.progress.to_json()
+            ours[STATE] = {"engine": self._engine.state_dict(), "progress": progress}
+        if self._texts and (tables := self._texts.due(self._engine.policy_version.step)):
+            ours[TEXTS] = tables.to_json()
+        return {**self._loader.state_dict(), **ours, METRICS: self._engine.metrics()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint; without a state of ours in it, say so. Raises StateError."""
+        own = (STATE, METRICS, TEXTS)
+        theirs = {name: value for name, value in state.items() if name not in own}
+        self._loader.load_state_dict(theirs)
+        if STATE not in state:
+            self._progress_unknown = True
+            starts_anew("the checkpoint has no state of prompt_coevo")
+            return
+        ours, where = state[STATE], "the checkpoint's data loader state"
+        try:
+            self.progress = type(self.progress)(**ours["progress"])
+            engine = ours["engine"]
+        except (LookupError, TypeError) as error:
+            raise StateError(
+                f"{where} is not one that prompt_coevo wrote ({type(error).__name__}: {error}); resume "
+                "from another checkpoint"
+            ) from None
+        self._engine.load_state_dict(engine, where=where)

@@ -1,0 +1,58 @@
+"""Context distillation: the template leaves the prompt ids that the trainer's generation returns.
+
+Everything that the trainer computes afterwards (old, reference and new log-probs, the loss) is then
+on `x`, which is the whole of it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prompt_coevo.adapters.common.distill import swap_prompts
+from prompt_coevo.adapters.trl.host import Ids, Trainer
+from prompt_coevo.errors import HostError
+from prompt_coevo.placement import Prompt
+from prompt_coevo.types import Assignment
+
+
+class PromptExchange:
+    """Exchanges the prompts of distilled rows for those to train on."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer = trainer
+
+    def apply(
+        self, assignments: Sequence[Assignment], prompts: Sequence[Prompt], rolled_out: Ids
+    ) -> Ids:
+        """The prompt ids to train on.
+
+        `prompts` are the questions', `rolled_out` the ids that the sampler saw. Raises HostError if it
+        saw others than the trainer's own tokenisation.
+        """
+        distilled = [assignment.distilled for assignment in assignments]
+        if not any(distilled):
+            return rolled_out
+        pairs = list(zip(assignments, prompts, strict=True))
+        # A user's rollout_func may tokenise in its own way; then we cannot know the ids of x.
+        if getattr(self._trainer, "rollout_func", None) is not None:
+            placed = [assignment.rollout_prompt(prompt) for assignment, prompt in pairs]
+            if self.tokenize(placed, distilled) != _chosen(rolled_out, distilled):
+                raise HostError(
+                    "the rollout_func returned prompt_ids that differ from the trainer's own "
+                    "tokenisation of the prompts, so the template cannot be taken out of them; "
+                    "tokenise with the trainer's chat template, or set context_distillation = false"
+                )
+        trained = [assignment.train_prompt(prompt) for assignment, prompt in pairs]
+        return swap_prompts(rolled_out, self.tokenize(trained, distilled), distilled)
+
+    def tokenize(self, prompts: list[Prompt], distilled: list[bool]) -> Ids:
+        """The token ids of the distilled rows' prompts, as the trainer tokenises them."""
+        # Environments bring a tool schema for every row, so all rows have to go in together.
+        if getattr(self._trainer, "environment_factories", None) is not None:
+            return _chosen(self._trainer._tokenize_prompts(prompts)[0], distilled)
+        chosen = [prompt for prompt, ours in zip(prompts, distilled, strict=True) if ours]
+        return [list(row) for row in self._trainer._tokenize_prompts(chosen)[0]]
+
+
+def _chosen(ids: Ids, distilled: list[bool]) -> Ids:
+    return [list(row) for row, ours in zip(ids, distilled, strict=True) if ours]

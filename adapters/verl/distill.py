@@ -1,0 +1,170 @@
+"""An agent loop around any other: it runs under `x~` and hands back `x` to train on.
+
+VeRL computes everything after a rollout (old and reference log-probs, values, the loss) on the
+prompt ids that the agent loop returns. Exchanging them here is therefore the whole of context
+distillation.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Any, Final
+from zlib import crc32
+
+import hydra
+from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, _agent_loop_registry, register
+
+from prompt_coevo import __version__
+from prompt_coevo.adapters.verl.prompt_exchange import PromptExchange
+from prompt_coevo.errors import HostError
+from prompt_coevo.types import Assignment
+
+NAME: Final = "coevo"
+COLUMN: Final = "coevo"
+"""The column of a batch, and the extra field of a rollout, that are ours."""
+REWARD: Final = "coevo_reward"
+"""The extra field with a rollout's reward, where it is known when its row is written."""
+TRAINED: Final = "coevo_trained"
+"""The extra field with the fingerprint of the prompt ids that a distilled rollout is to be trained on."""
+ROLLED_OUT: Final = "coevo_rolled_out"
+"""The extra field with the prompt ids that a distilled rollout ran under, 4 bytes each, where they are
+wanted."""
+STATUS: Final = "coevo_status"
+"""The extra field in which an inner loop may report `tool_error` or `aborted`."""
+ERROR: Final = "coevo_error"
+"""The extra field that ends the run: VeRL only logs what an agent loop raises."""
+
+
+# What builds prompt ids in an agent loop; before VeRL 0.9.1 the latter as a rule.
+_TOKENIZERS: Final = ("ct_build_initial_tokens", "apply_chat_template")
+
+
+class Plan:
+    """What a question's rollouts run under: a value of our column.
+
+    It travels once, from the trainer to the worker that runs them; whoever unpickles it has thereby
+    imported this module, which registers the loop. VeRL copies every column of a question into each of
+    its rows, and hands it to the reward too: a plan that a rollout has run under is written as an empty
+    text.
+    """
+
+    def __init__(
+        self,
+        inner: str,
+        assignments: Sequence[Assignment],
+        sampling: dict[str, Any] | None = None,
+        keeps_prompts: bool = False,
+    ) -> None:
+        """`inner` names the loop that the row asked for. Rollouts outside training, which keep the
+        prompt that they ran under, bring `sampling`, which overrides the host's sampling parameters.
+        `keeps_prompts`: what distilled rollouts ran under is written down, too."""
+        self.inner = inner
+        self.sampling = sampling
+        self.keeps_prompts = keeps_prompts
+        self._assignments = assignments
+        self._is_used = False
+
+    def use(self, session: int) -> Assignment:
+        """What the rollout with this number runs under."""
+        self._is_used = True
+        return self._assignments[session % len(self._assignments)]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._is_used:
+            return str, ()
+        parts = (self.inner, self._assignments, self.sampling, self.keeps_prompts)
+        return _arrived, (__version__, *parts)
+
+
+def _arrived(sent_by: str, *parts: Any) -> Plan:
+    """A plan in the process that runs it. Raises HostError if that has another version of this package."""
+    if sent_by != __version__:
+        raise HostError(
+            f"an agent loop worker has prompt_coevo {__version__} and the trainer {sent_by}; install the "
+            "same on all nodes"
+        )
+    return Plan(*parts)
+
+
+def fingerprint(ids: Sequence[int]) -> int:
+    """By which prompt ids are compared between an agent loop and the trainer."""
+    return crc32(array("q", ids).tobytes())
+
+
+@register(NAME)
+class CoevoAgentLoop:
+    """Runs the inner loop of one rollout. VeRL makes one object per rollout."""
+
+    def __init__(self, **parts: object) -> None:
+        self._parts = parts
+
+    async def run(
+        self, sampling_params: dict[str, Any], **row: Any
+    ) -> AgentLoopOutput | list[AgentLoopOutput]:
+        """The inner loop's output, with the prompt ids to train on."""
+        plan: Plan = row.pop(COLUMN)
+        assignment = plan.use(int(row["session_id"]))
+        question = list(row["raw_prompt"])
+        rolled_out = assignment.rollout_prompt(question)
+        inner = hydra.utils.instantiate(config=_agent_loop_registry[plan.inner], **self._parts)
+        exchange = None
+        if assignment.distilled and plan.sampling is None:
+            trained = assignment.train_prompt(question)
+            exchange = PromptExchange(
+                inner, _TOKENIZERS, rolled_out, trained, filled=["mm_inputs_out"]
+            )
+        sampling = {**sampling_params, **(plan.sampling or {})}
+        output = await inner.run(sampling, **{**row, "raw_prompt": rolled_out})
+        outputs = output if isinstance(output, list) else [output]
+        for one in outputs:
+            one.extra_fields[COLUMN] = [assignment.round, assignment.group, assignment.member]
+            if exchange is not None:
+                if plan.keeps_prompts:
+                    one.extra_fields[ROLLED_OUT] = array("i", one.prompt_ids).tobytes()
+                _apply(exchange, one, type(inner).__name__)
+        reported = [_with_reward(one) for one in outputs]
+        return reported if isinstance(output, list) else reported[0]
+
+
+def _apply(exchange: PromptExchange, output: AgentLoopOutput, loop: str) -> None:
+    """Exchange the prompt ids of an output, or report that it cannot be done."""
+    ids = exchange.trained_ids(output.prompt_ids)
+    if ids is not None:
+        output.prompt_ids = ids
+        output.extra_fields[TRAINED] = fingerprint(ids)
+        return
+    output.extra_fields[ERROR] = (
+        f"the agent loop {loop} does not return the prompt ids that {' or '.join(_TOKENIZERS)} built "
+        "from raw_prompt, so they cannot be exchanged for those of the question; set "
+        "coevo.context_distillation=False, or let it return them"
+    )
+
+
+def _with_reward(output: AgentLoopOutput) -> AgentLoopOutput:
+    """The same output, which has its reward among its extra fields when VeRL writes it down.
+
+    VeRL stores a reward as a tensor as long as the response, at its last token; fetching these takes
+    half as many bytes as the responses do.
+    """
+    values = dict(output)
+    return _reporting(type(output)).model_construct(output.model_fields_set, **values)
+
+
+_REPORTING: dict[type[AgentLoopOutput], type[AgentLoopOutput]] = {}
+
+
+def _reporting(kind: type[AgentLoopOutput]) -> type[AgentLoopOutput]:
+    """A subclass of a kind of output, made once."""
+    if kind not in _REPORTING:
+        base: Any = kind
+
+        class Reporting(base):
+            def as_dict(self) -> dict[str, Any]:
+                fields: dict[str, Any] = super().as_dict()
+                if self.reward_score is not None:
+                    fields["extra_fields"][REWARD] = float(self.reward_score)
+                return fields
+
+        _REPORTING[kind] = Reporting
+    return _REPORTING[kind]

@@ -1,0 +1,170 @@
+"""From rows in VeRL's TransferQueue to scored rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import transfer_queue as tq
+from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
+
+from prompt_coevo.adapters.common.late_texts import LateTexts
+from prompt_coevo.adapters.common.policy import aborted
+from prompt_coevo.adapters.common.success import Reported, scaled
+from prompt_coevo.adapters.verl.distill import COLUMN, ERROR, REWARD, STATUS
+from prompt_coevo.errors import HostError
+from prompt_coevo.settings.success import SuccessSettings
+from prompt_coevo.types import Assignment, PolicyVersion, Rollout
+
+_Row: TypeAlias = tuple[str, float, dict[str, Any]]
+"""Key, reward and extra fields."""
+
+BEGAN_WITH: Final = "min_global_steps"
+"""VeRL's extra field with the weights that a rollout began with: the global step that they came after."""
+
+_AT_ONCE: Final = 512
+"""Responses that are fetched in one call; of 8 000 tokens each they are 33 MB."""
+
+
+OVER: Final = ("finished", "failure")
+"""VeRL's status of a rollout that will not go on."""
+
+
+class Success:
+    """The reward that decides, by the settings: VeRL's own, or a key of the reward's dictionary.
+
+    `reward` is VeRL's own where the dictionary has no such key.
+    """
+
+    def __init__(self, settings: SuccessSettings) -> None:
+        self._settings = settings
+        name = settings.reward
+        self._reported = None if name is None else Reported(name, "the reward's dictionary")
+
+    def of(self, reward: float, extra: Mapping[str, Any] | None) -> float:
+        """Return a rollout's deciding reward, from 0 to 1. Raises HostError, see `Reported`."""
+        found = (
+            reward
+            if self._reported is None
+            else self._reported.read({"reward": reward, **(extra or {})})
+        )
+        return scaled(found, self._settings)
+
+
+OWN_REWARD: Final = Success(SuccessSettings())
+"""VeRL's reward as it is."""
+
+
+def tags_of(partition: str) -> dict[str, dict[str, Any]]:
+    """Of all rows and rollouts of a partition, by their keys."""
+    tags: dict[str, dict[str, Any]] = (tq.kv_list(partition) or {}).get(partition, {})
+    return tags
+
+
+def extras_of(rows: TensorDict) -> list[dict[str, Any]]:
+    """What VeRL's column `extra_fields` holds, row by row; it may be wrapped."""
+    return [getattr(extra, "data", extra) for extra in rows["extra_fields"]]
+
+
+def session(key: str) -> tuple[str, int]:
+    """Which rollout a row belongs to, by its group's uid and its number in it; keys are
+    `{uid}_{session}_{output}`."""
+    uid, number, _ = key.rsplit("_", 2)
+    return uid, int(number)
+
+
+def distilled(keys: Sequence[str], planned: Mapping[str, Sequence[Assignment]]) -> list[str]:
+    """Those of some rows that were sampled under a template and are trained on without it."""
+    sessions = {key: session(key) for key in keys}
+    return [key for key, (uid, member) in sessions.items() if planned[uid][member].distilled]
+
+
+def unpunished(
+    keys: Sequence[str], rollouts: Sequence[Rollout], planned: Mapping[str, Sequence[Assignment]]
+) -> list[str]:
+    """Those of some rows whose rollout gets no negative advantage; `rollouts` are in the order of
+    `planned`."""
+    sessions = [(uid, member) for uid, group in planned.items() for member in range(len(group))]
+    left = {
+        where
+        for where, one in zip(sessions, rollouts, strict=True)
+        if one.assignment.unpunished(one.reward)
+    }
+    return [key for key in keys if session(key) in left]
+
+
+def collect(
+    keys: Sequence[str],
+    partition: str,
+    planned: Mapping[str, Sequence[Assignment]],
+    texts: LateTexts,
+    sampled_by: Callable[[Mapping[str, Any]], PolicyVersion],
+    success: Success = OWN_REWARD,
+) -> list[Rollout]:
+    """The rollouts of whole groups, in the order of `planned`: uids and their assignments.
+
+    `keys` are the rows there are, in any order. The last output of a rollout holds its reward. A
+    rollout without a row was aborted. Completions stay where they are, until `texts` is asked for them.
+    `sampled_by` tells the weights from a row's extra fields, `success` which reward counts.
+    Raises HostError if a row did not run as planned, or has not that reward.
+    """
+    in_order = sorted(keys, key=lambda key: int(key.rsplit("_", 1)[1]))
+    last = {session(key): key for key in in_order}
+    found = dict(zip(last, _read(list(last.values()), partition), strict=True))
+    return [
+        _rollout(assignment, found.get((uid, member)), texts, sampled_by, success)
+        for uid, assignments in planned.items()
+        for member, assignment in enumerate(assignments)
+    ]
+
+
+def texts_of(keys: Sequence[str], partition: str, tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    """The completions in some rows."""
+    texts: list[str] = []
+    for some in (list(keys[start : start + _AT_ONCE]) for start in range(0, len(keys), _AT_ONCE)):
+        data = tq.kv_batch_get(keys=some, partition_id=partition, select_fields=["responses"])
+        texts += tokenizer.batch_decode(data["responses"].unbind(), skip_special_tokens=True)
+    return texts
+
+
+def _read(keys: list[str], partition: str) -> list[_Row]:
+    if not keys:
+        return []
+    data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=["extra_fields"])
+    extras = extras_of(data)
+    rewards: dict[str, Any] = {
+        key: extra.get(REWARD) for key, extra in zip(keys, extras, strict=True)
+    }
+    # A reward model that shares the rollout's devices gives its rewards later.
+    if later := [key for key, reward in rewards.items() if reward is None]:
+        data = tq.kv_batch_get(keys=later, partition_id=partition, select_fields=["rm_scores"])
+        scores = data["rm_scores"].unbind()
+        rewards |= {key: float(one.sum()) for key, one in zip(later, scores, strict=True)}
+    return [(key, rewards[key], extra) for key, extra in zip(keys, extras, strict=True)]
+
+
+def _rollout(
+    assignment: Assignment,
+    row: _Row | None,
+    texts: LateTexts,
+    sampled_by: Callable[[Mapping[str, Any]], PolicyVersion],
+    success: Success = OWN_REWARD,
+) -> Rollout:
+    if row is None:
+        return aborted(assignment, sampled_by({}))
+    key, reward, extra = row
+    if extra.get(ERROR):
+        raise HostError(extra[ERROR])
+    ran_as = list(extra.get(COLUMN) or ())
+    if ran_as != [assignment.round, assignment.group, assignment.member]:
+        raise HostError(
+            f"a rollout of question {assignment.question_id!r} did not run through the agent loop of "
+            f"+coevo (it reports {ran_as}); an agent loop manager that ignores agent_name cannot be "
+            "served"
+        )
+    version, status = sampled_by(extra), extra.get(STATUS)
+    decides = success.of(reward, extra.get("reward_extra_info"))
+    rollout = Rollout.scored(assignment, texts.late(key), decides, version, status)
+    texts.watch(rollout)
+    return rollout

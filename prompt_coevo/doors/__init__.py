@@ -1,1 +1,0 @@
-"""What the doors to the training frameworks share."""

@@ -1,0 +1,68 @@
+"""Before the first step: what is looked at, written down, warned of and refused."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict
+
+from prompt_coevo.engine.run_context import RunContext
+from prompt_coevo.errors import OutOfStep, PreflightError
+from prompt_coevo.markers import PROJECT
+from prompt_coevo.policy import Policy
+from prompt_coevo.preflight.checks import Looking
+from prompt_coevo.preflight.page import Line, Page
+from prompt_coevo.preflight.reflection_call import Answer
+from prompt_coevo.settings import Settings
+from prompt_coevo.settings.method import Workload
+
+logger = logging.getLogger(PROJECT)
+
+
+def look_before(
+    context: RunContext,
+    policy: Policy | None,
+    workload: Workload | None,
+    *,
+    roll_out: bool,
+    show: bool = False,
+) -> Page:
+    """Find and journal the page (event `preflight`, before it `reflection_probed`); print it if `show`.
+
+    Raises OutOfStep, after that, if rollouts end it all.
+    """
+    looking = Looking(context.settings, context.methods, context.model, context.encode)
+    lines: list[Line] = []
+    ended: OutOfStep | None = None
+    try:
+        for found in looking.lines(policy, workload, roll_out=roll_out):
+            if isinstance(found, Answer):
+                context.note(
+                    "reflection_probed",
+                    calls=found.calls,
+                    seconds=found.seconds,
+                    usage=asdict(found.usage),
+                    error=found.reply.error,
+                )
+            else:
+                lines.append(found)
+    except OutOfStep as error:  # its line is on the page
+        ended = error
+    page = Page(tuple(lines))
+    context.note("preflight", **page.to_json())
+    if show:
+        print(page.text(), flush=True)
+    if ended is not None:
+        raise ended
+    return page
+
+
+def clear_for_training(settings: Settings, page: Page) -> None:
+    """Log what a user should know. Raises PreflightError for a reflection model that does not answer, if
+    the settings want that."""
+    for line in (*page.of("problem"), *page.of("warning")):
+        dead = line.topic == "reflection" and line.status == "problem"
+        if dead and settings.preflight.reflection == "refuse":
+            raise PreflightError(
+                f'{line.text} (to train without it: preflight.reflection = "warn")'
+            )
+        logger.warning("%s", line.text)

@@ -1,0 +1,95 @@
+"""Everything that is looked at before the first step, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from prompt_coevo.errors import HostError, OutOfStep
+from prompt_coevo.policy import Policy
+from prompt_coevo.preflight.forecast import forecast
+from prompt_coevo.preflight.page import Line
+from prompt_coevo.preflight.prompts import Encode, look_at_prompts, mean_tokens, probe_of
+from prompt_coevo.preflight.reflection_call import Answer, look_at_reflection
+from prompt_coevo.reflection.paid_replies import PaidReplies
+from prompt_coevo.settings import Settings, may_distill
+from prompt_coevo.settings.method import Job, Method, Workload
+from prompt_coevo.types import Assignment, RolloutRequest, Sampling
+
+_ROLLED_OUT = 4
+
+
+@dataclass(frozen=True)
+class Looking:
+    """What there is to look at. `model` is None if nobody will ask one, `encode` without a tokenizer."""
+
+    settings: Settings
+    methods: Mapping[str, Method]
+    model: PaidReplies | None
+    encode: Encode | None
+
+    def lines(
+        self, policy: Policy | None, workload: Workload | None, *, roll_out: bool
+    ) -> Iterator[Line | Answer]:
+        """Line after line; the answer of the reflection model comes before its line."""
+        yield self._settings_line()
+        if policy is not None:
+            yield from look_at_prompts(
+                policy,
+                self._kinds,
+                self.settings.placement.build(),
+                self.encode,
+                distill=may_distill(self.settings),
+            )
+            for method in self.methods.values():
+                told = method.refuses(self.settings.section(method.section), policy)
+                if told is not None:
+                    yield Line("problem", "questions", f"{method.name}: {told}")
+        if self.settings.preflight.reflection == "off":
+            yield Line("note", "reflection", "not asked (preflight.reflection = off)")
+        else:
+            yield from look_at_reflection(self.settings.reflection, self.model)
+        if workload is not None:
+            price = self.model.usd if self.model is not None else None
+            tokens = None
+            if policy is not None and self.encode is not None:
+                tokens = mean_tokens(policy, self.encode)
+            yield from forecast(self.settings, self.methods, workload, price, tokens)
+        if policy is not None and roll_out:
+            yield from self._rollout_lines(policy, workload)
+
+    @property
+    def _kinds(self) -> set[Job]:
+        return {kind for method in self.methods.values() for kind in method.provides}
+
+    def _settings_line(self) -> Line:
+        names = ", ".join(self.methods) or "no method"
+        preset = f", preset {self.settings.preset}" if self.settings.preset else ""
+        return Line("ok", "settings", f"{names}{preset}, seed {self.settings.seed}")
+
+    def _rollout_lines(self, policy: Policy, workload: Workload | None) -> Iterator[Line]:
+        """A group of the first question, its last member under the probes. Raises OutOfStep after the
+        line that says so."""
+        size = workload.group_size if workload is not None else _ROLLED_OUT
+        question_id = policy.question_ids()[0]
+        placement = self.settings.placement.build()
+        bare = Assignment(question_id, placement=placement)
+        plan = [*[bare] * max(1, size - 1), probe_of(question_id, self._kinds, placement)]
+        try:
+            rollouts = list(policy.rollout([RolloutRequest(one, Sampling()) for one in plan]))
+            if len(rollouts) != len(plan):
+                raise HostError(
+                    f"policy.rollout gave {len(rollouts)} rollouts; give one for each request"
+                )
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}"
+            yield Line("problem", "rollout", f"a group of {len(plan)} rollouts failed: {told}")
+            if isinstance(error, OutOfStep):  # the other ranks hear no more of what is found
+                raise
+            return
+        rewards = [f"{one.reward:g}" if one.fit else one.status for one in rollouts]
+        told = f"question {question_id!r}: rewards {', '.join(rewards[:-1])}; under a probe {rewards[-1]}"
+        if not any(one.fit for one in rollouts):
+            yield Line("problem", "rollout", f"{told}: none can be judged by")
+        else:
+            yield Line("ok", "rollout", told)

@@ -1,0 +1,44 @@
+"""The laws of an adapter, as tests that its author's own test file calls.
+
+    from prompt_coevo.testing.adapter import adapter_laws
+
+    test_my_adapter = adapter_laws(MyAdapterUnderTest)
+
+`AdapterUnderTest` says what `MyAdapterUnderTest` must be able to do: run a `Job` and return the `Record` of
+what happened in it. The laws judge records; nothing here imports torch or a framework.
+"""
+
+from prompt_coevo.testing.adapter.host import AdapterUnderTest, Capability
+from prompt_coevo.testing.adapter.job import Job, Material, reward_of
+from prompt_coevo.testing.adapter.laboratory import Laboratory
+from prompt_coevo.testing.adapter.laws import LAWS, Law
+from prompt_coevo.testing.adapter.record import (
+    Evaluated,
+    LogProbs,
+    Record,
+    Sampled,
+    Scored,
+    Trained,
+    fingerprint,
+)
+from prompt_coevo.testing.adapter.suite import adapter_laws, judge
+
+__all__ = [
+    "LAWS",
+    "AdapterUnderTest",
+    "Capability",
+    "Evaluated",
+    "Job",
+    "Laboratory",
+    "Law",
+    "LogProbs",
+    "Material",
+    "Record",
+    "Sampled",
+    "Scored",
+    "Trained",
+    "adapter_laws",
+    "fingerprint",
+    "judge",
+    "reward_of",
+]
