@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import (
-    TYPE_CHECKING,
     Any,
     Final,
     Literal,
@@ -26,7 +25,6 @@ CandidateKind: TypeAlias = Literal["instruction", "template"]
 RolloutStatus: TypeAlias = Literal["ok", "tool_error", "aborted", "no_reward"]
 _STATUSES: Final[tuple[str, ...]] = get_args(RolloutStatus)
 _KINDS: Final[tuple[str, ...]] = get_args(CandidateKind)
-_LATE: Final = "_late"
 V = TypeVar("V")
 
 
@@ -209,12 +207,13 @@ class RolloutRequest:
 class Rollout:
     """One sampled completion with its reward and the version of the weights that wrote it.
 
-    A reward of another numeric type, such as numpy's, becomes a float: rewards end up in JSON. A completion
-    may be far away, and then comes when it is read; `bring_texts` brings many in one call.
+    A reward of another numeric type, such as numpy's, becomes a float: rewards end up in JSON.
     """
 
     assignment: Assignment
-    completion: str
+    text: str | LateText
+    """The completion, or a text that is fetched when `completion` is read; `bring_texts` fetches many."""
+
     reward: float
     status: RolloutStatus = "ok"
     policy_version: PolicyVersion = PolicyVersion()
@@ -227,13 +226,12 @@ class Rollout:
     def scored(
         cls,
         assignment: Assignment,
-        completion: str | LateText,
+        text: str | LateText,
         reward: float,
         version: PolicyVersion,
         reported: str | None = None,
     ) -> Rollout:
-        """A rollout as it came back. `reported` is what its agent says of it, such as `tool_error`;
-        `completion` its text, or where that is.
+        """A rollout as it came back. `reported` is what its agent says of it, such as `tool_error`.
 
         Without a report, a reward that is not finite means `no_reward`. Raises HostError for a report
         that is no status.
@@ -243,26 +241,12 @@ class Rollout:
             raise HostError(
                 f"an agent reports the unknown status {status!r}; known: {', '.join(_STATUSES)}"
             )
-        text = completion if isinstance(completion, str) else ""
-        rollout = cls(assignment, text, reward, cast(RolloutStatus, status), version)
-        if not isinstance(completion, str):
-            del rollout.__dict__["completion"]
-            rollout.__dict__[_LATE] = completion
-        return rollout
+        return cls(assignment, text, reward, cast(RolloutStatus, status), version)
 
-    if not TYPE_CHECKING:  # it would hide misspelt names from a type checker
-
-        def __getattr__(self, name: str) -> str:
-            """What is not there: of our fields only a completion that has not come yet."""
-            if name == "completion" and _LATE in self.__dict__:
-                bring_texts([self])
-                return self.__dict__[name]
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def __getstate__(self) -> dict[str, Any]:
-        """With its completion: who copies or pickles it may be far from where that comes from."""
-        bring_texts([self])
-        return self.__dict__
+    @property
+    def completion(self) -> str:
+        """The text as rewards see it. Raises what the source of a late one raises."""
+        return str(self.text)
 
     @property
     def fit(self) -> bool:
@@ -270,27 +254,49 @@ class Rollout:
         return self.status == "ok" and math.isfinite(self.reward)
 
 
-class LateText(NamedTuple):
-    """A completion that has not come yet: `source` gives those of some names, in their order."""
+class LateText:
+    """A text that `source` is asked for when it is read: it returns those of some names, in their order.
 
-    source: Callable[[Sequence[str]], Sequence[str]]
-    name: str
+    Equal to its text; a copy or a pickle is the text itself, since its reader may be far from the source.
+    """
+
+    def __init__(self, source: Callable[[Sequence[str]], Sequence[str]], name: str) -> None:
+        self._source = source
+        self._name = name
+        self._text: str | None = None
+
+    def __str__(self) -> str:
+        if self._text is None:
+            LateText.bring([self])
+        return str(self._text)
+
+    def __repr__(self) -> str:
+        return repr(str(self))
+
+    def __eq__(self, other: object) -> bool:
+        return str(self) == (str(other) if isinstance(other, LateText) else other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)
+
+    @staticmethod
+    def bring(texts: Iterable[LateText]) -> None:
+        """Fetch those that were not fetched yet: one call for each source. Raises what a source raises."""
+        missing: dict[Callable[[Sequence[str]], Sequence[str]], list[LateText]] = {}
+        for one in texts:
+            if one._text is None:
+                missing.setdefault(one._source, []).append(one)
+        for source, some in missing.items():
+            for one, text in zip(some, source([one._name for one in some]), strict=True):
+                one._text = text
 
 
 def bring_texts(rollouts: Iterable[Rollout]) -> None:
-    """Have the completions of these rollouts brought that have not come yet: one call for each source.
-
-    Raises what a source raises.
-    """
-    late: dict[Callable[[Sequence[str]], Sequence[str]], list[tuple[Rollout, str]]] = {}
-    for rollout in rollouts:
-        if (text := rollout.__dict__.get(_LATE)) is not None:
-            late.setdefault(text.source, []).append((rollout, text.name))
-    for source, some in late.items():
-        texts = source([name for _, name in some])
-        for (rollout, _), completion in zip(some, texts, strict=True):
-            rollout.__dict__["completion"] = completion
-            rollout.__dict__.pop(_LATE, None)
+    """Fetch the late completions of these rollouts in one call for each source. Raises what one raises."""
+    LateText.bring(one.text for one in rollouts if isinstance(one.text, LateText))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from prompt_coevo.types import LateText, Rollout, bring_texts
+from prompt_coevo.types import LateText
 
 _AHEAD: Final = 64
 
@@ -16,14 +16,14 @@ class LateTexts:
 
     `fetch` gives the texts in some rows, by the rows' names. A text that is read by itself comes with
     those of the rows behind it, for readers that go through all of them. When the host is about to let
-    go of its rows, `close` brings the texts of the rollouts that somebody still holds.
+    go of its rows, `close` fetches the texts that somebody still holds.
     """
 
     def __init__(self, fetch: Callable[[Sequence[str]], Sequence[str]]) -> None:
         self._fetch = fetch
         self._places: dict[str, int] = {}
         self._names: list[str] = []
-        self._rollouts: list[weakref.ref[Rollout]] = []
+        self._held: list[weakref.ref[LateText]] = []
         self._ahead: dict[str, str] = {}
         self._closes = False
 
@@ -31,20 +31,18 @@ class LateTexts:
         """In place of the text in a row."""
         self._places[name] = len(self._names)
         self._names.append(name)
-        return LateText(self._bring, name)
-
-    def watch(self, rollout: Rollout) -> None:
-        """Bring its text by `close`, should it not have been read and still be held."""
-        self._rollouts.append(weakref.ref(rollout))
+        late = LateText(self._bring, name)
+        self._held.append(weakref.ref(late))
+        return late
 
     def close(self) -> None:
         """The last moment at which texts can be brought; others may be put off afterwards."""
         self._closes = True  # nobody goes through the rest any more
         try:
-            bring_texts([held for one in self._rollouts if (held := one()) is not None])
+            LateText.bring([held for one in self._held if (held := one()) is not None])
         finally:
             self._closes = False
-        for kept in (self._ahead, self._places, self._names, self._rollouts):
+        for kept in (self._ahead, self._places, self._names, self._held):
             kept.clear()
 
     def _bring(self, names: Sequence[str]) -> list[str]:

@@ -223,7 +223,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
         assignment, trained, question = self._asked[number]
         if self._evaluates:  # OpenRLHF finds its data sources by the prompt
             return make({**response, "prompt": question}, **kwargs)
-        late = self._texts.late(number)
+        late = self._texts.late(number, response)
         rollout = self._observed[number] = self._policy.scored(assignment, response, late)
         if response.get("reward") is None:
             raise HostError(
@@ -235,7 +235,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
         if self._may_distill or assignment.distilled:
             train_on(response, trained, self._prompt_ids)
         experience = make(response, **kwargs)
-        self._texts.keep(number, rollout, response, experience)
+        self._texts.keep(number, response, experience)
         if assignment.distilled:
             _check_tokens(experience, response)
         if self._keeps_prompts:

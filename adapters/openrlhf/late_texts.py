@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from openrlhf.trainer.ppo_utils.experience import Experience
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from prompt_coevo.adapters.common.late_texts import LateTexts
 from prompt_coevo.adapters.openrlhf.host import Response
-from prompt_coevo.types import LateText, Rollout
+from prompt_coevo.types import LateText
 
 
 def begins(response: Response) -> int:
@@ -25,23 +24,18 @@ class BatchTexts:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
-        self._tokens: dict[str, tuple[Tensor, int]] = {}
+        self._tokens: dict[str, list[int] | Tensor] = {}
         self._texts = LateTexts(self._decoded)
 
-    def late(self, number: int) -> LateText:
-        """In place of the text of the response with this number, which `keep` has to follow."""
+    def late(self, number: int, response: Response) -> LateText:
+        """Return what stands for the text of the response with this number."""
+        self._tokens[str(number)] = response["observation_tokens"][begins(response) :]
         return self._texts.late(str(number))
 
-    def keep(self, number: int, rollout: Rollout, response: Response, made: Experience) -> None:
-        """Hold on to the tokens of a response that has become an Experience.
-
-        Those of the Experience are there anyway; where OpenRLHF has cut it off, the response's are taken.
-        """
-        tokens, start = response["observation_tokens"], begins(response)
-        whole = made.sequences.shape[1] == len(tokens)
-        sequences = made.sequences if whole else torch.tensor([tokens])
-        self._tokens[str(number)] = sequences, start
-        self._texts.watch(rollout)
+    def keep(self, number: int, response: Response, made: Experience) -> None:
+        """Share the tokens of the Experience that was made of a response, unless OpenRLHF cut it off."""
+        if made.sequences.shape[1] == len(response["observation_tokens"]):
+            self._tokens[str(number)] = made.sequences[0, begins(response) :]
 
     def close(self) -> None:
         """Decode what somebody still holds, and let go of the tokens."""
@@ -50,6 +44,6 @@ class BatchTexts:
 
     def _decoded(self, names: Sequence[str]) -> list[str]:
         found = [self._tokens[name] for name in names]
-        ids = [sequences[0, start:].tolist() for sequences, start in found]
+        ids = [one.tolist() if isinstance(one, Tensor) else one for one in found]
         texts: list[str] = self._tokenizer.batch_decode(ids, skip_special_tokens=True)
         return texts

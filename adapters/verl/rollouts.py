@@ -165,6 +165,4 @@ def _rollout(
         )
     version, status = sampled_by(extra), extra.get(STATUS)
     decides = success.of(reward, extra.get("reward_extra_info"))
-    rollout = Rollout.scored(assignment, texts.late(key), decides, version, status)
-    texts.watch(rollout)
-    return rollout
+    return Rollout.scored(assignment, texts.late(key), decides, version, status)

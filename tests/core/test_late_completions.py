@@ -51,9 +51,17 @@ def test_it_is_a_rollout_like_any_other() -> None:
 )
 def test_a_copy_takes_the_text_along(through: object) -> None:
     source = Source()
-    again = through(late(source, "a"))  # type: ignore[operator]
+    first = late(source, "a")
+    again = through(first)  # type: ignore[operator]
+    assert (again, first) == (here("a"), here("a"))
     assert source.asked == [["a"]]
-    assert (again, len(source.asked)) == (here("a"), 1)
+
+
+def test_what_goes_to_another_process_is_the_text_itself() -> None:
+    source = Source()
+    sent = pickle.dumps(late(source, "a"))
+    assert source.asked == [["a"]]
+    assert pickle.loads(sent).text == "text of a"
 
 
 def test_many_come_in_one_call_for_each_source() -> None:
@@ -66,6 +74,16 @@ def test_many_come_in_one_call_for_each_source() -> None:
     assert (len(one.asked), len(other.asked)) == (1, 1)
 
 
-def test_another_missing_attribute_is_missing() -> None:
-    with pytest.raises(AttributeError, match="'Rollout' object has no attribute 'text'"):
-        _ = late(Source(), "a").text  # type: ignore[attr-defined]
+def test_a_source_that_fails_is_asked_again() -> None:
+    source = Source()
+    failing = [True]
+
+    def unsteady(names: Sequence[str]) -> list[str]:
+        if failing.pop() if failing else False:
+            raise ConnectionError("gone")
+        return source(names)
+
+    text = LateText(unsteady, "a")
+    with pytest.raises(ConnectionError, match="gone"):
+        str(text)
+    assert str(text) == "text of a"

@@ -30,12 +30,9 @@ def test_only_responses_of_rollouts_that_somebody_holds_are_fetched(
 
     def collect(keys: Sequence[str], texts: LateTexts) -> list[Rollout]:
         version = PolicyVersion(0, 2)
-        rollouts = [
+        return [
             Rollout.scored(Assignment("q1"), texts.late(key), 1.0, version, None) for key in keys
         ]
-        for rollout in rollouts:
-            texts.watch(rollout)
-        return rollouts
 
     monkeypatch.setattr(trainer, "texts_of", texts_of)
     made = object.__new__(CoevoTrainer)

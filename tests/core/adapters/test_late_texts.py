@@ -23,7 +23,6 @@ class Rows:
         for number in range(count):
             late = self.texts.late(str(number))
             made.append(Rollout.scored(Assignment("q"), late, 0.0, PolicyVersion()))
-            self.texts.watch(made[-1])
         return made
 
 
@@ -68,7 +67,6 @@ def test_the_engine_holds_no_rollout_of_a_round_that_it_took_in() -> None:
         for number, assignment in enumerate(plan):
             late = rows.texts.late(str(number))
             rollouts.append(Rollout.scored(assignment, late, 0.0, PolicyVersion()))
-            rows.texts.watch(rollouts[-1])
         engine.observe(rollouts)
 
     taken_in()
@@ -83,6 +81,6 @@ def test_nothing_of_a_batch_is_kept_behind_the_next_ones() -> None:
         rollouts = rows.rollouts(4)
         rows.texts.close()
         assert [one.completion for one in rollouts] == [f"text of {n}" for n in range(4)]
-        kept = (rows.texts._names, rows.texts._places, rows.texts._rollouts, rows.texts._ahead)
+        kept = (rows.texts._names, rows.texts._places, rows.texts._held, rows.texts._ahead)
         assert [len(one) for one in kept] == [0, 0, 0, 0]
     assert rows.asked == [["0", "1", "2", "3"]] * 3
