@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -18,17 +19,29 @@ if TYPE_CHECKING:
     from verl.utils.dataset.rl_dataset import RLHFDataset
 
 
+def check_main(main: Callable[..., object]) -> None:
+    """Raise HostError if a command is not `verl.trainer.main_ppo`: others build trainers of their own.
+
+    They read the same configuration, so nothing else would tell that they train without the adapter.
+    """
+    known = find_spec("verl.trainer.main_ppo")
+    code = getattr(main, "__code__", None)
+    file = Path(code.co_filename).resolve() if code else main
+    if known is None or known.origin is None or file != Path(known.origin).resolve():
+        raise HostError(
+            f"+coevo works with python -m verl.trainer.main_ppo, and {file} may build another trainer, "
+            "which would ignore it; for DAPO's dynamic sampling set algorithm.filter_groups.enable=True "
+            "with main_ppo, for sampling ahead trainer.v1.trainer_mode=separate_async; if this command "
+            "calls main_ppo's run_ppo with its TaskRunner, add hydra.callbacks.coevo.own_main=True"
+        )
+
+
 def check_mode(config: DictConfig, ours: Mapping[str, str]) -> str:
     """VeRL's name of the trainer that a command asks for.
 
     `ours` are the values of `trainer_mode` that stand for our trainers, by VeRL's names. Raises HostError
     for a command or a trainer that this adapter does not open, before Ray starts.
     """
-    if "rollout" in config:
-        raise HostError(
-            "+coevo works with verl.trainer.main_ppo, and the commands in verl.experimental would ignore "
-            "it; its trainer.v1.trainer_mode=separate_async or colocate_async samples ahead, too"
-        )
     if not config.trainer.use_v1:
         raise HostError(
             "+coevo works with VeRL's V1 trainer, and trainer.use_v1=False asks for the deprecated "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Final
 
@@ -28,7 +29,13 @@ imported by a process that does not train."""
 
 
 class LaunchCheck(Callback):
-    """Runs in the launching process, once the whole configuration is known."""
+    """Runs in the launching process, once the whole configuration is known.
+
+    `own_main` says that a command other than VeRL's own builds the trainer which the configuration names.
+    """
+
+    def __init__(self, own_main: bool = False) -> None:
+        self._own_main = own_main
 
     def on_run_start(self, config: DictConfig, **_: object) -> None:
         """Put our trainer in the place of the one that the command asks for, or a file of the user's.
@@ -41,14 +48,18 @@ class LaunchCheck(Callback):
             with read_write(config), open_dict(config):
                 config.trainer.v1.trainer_mode = TRAINER_MODES[asked]
 
-    def on_job_start(self, config: DictConfig, **_: object) -> None:
+    def on_job_start(
+        self, config: DictConfig, *, task_function: Callable[..., object], **_: object
+    ) -> None:
         # Here, because VeRL loads this module in every process of every run.
         from prompt_coevo.adapters.common.dry_run import dry_run
         from prompt_coevo.adapters.common.refused import refused
-        from prompt_coevo.adapters.verl.checks import check_config, check_mode
+        from prompt_coevo.adapters.verl.checks import check_config, check_main, check_mode
         from prompt_coevo.engine.coevolution import Coevolution
 
         try:
+            if not self._own_main:
+                check_main(task_function)
             mode = check_mode(config, TRAINER_MODES)
             settings = read_settings(config.coevo)
             check_config(config, settings, mode)
@@ -65,7 +76,7 @@ class LaunchCheck(Callback):
 def store_group() -> None:
     """Offer `+coevo=METHOD` for every method, with all settings as keys `coevo.*`."""
     OmegaConf.register_new_resolver(_RESOLVER, _register_trainer, replace=True)
-    check = {"_target_": f"{__name__}.{LaunchCheck.__name__}"}
+    check = {"_target_": f"{__name__}.{LaunchCheck.__name__}", "own_main": False}
     offer_methods(hydra={"callbacks": {"coevo": check}})
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from inspect import unwrap
 from typing import Any
+
+from verl.trainer.main_ppo import main
 
 from prompt_coevo.adapters.verl.launch import LaunchCheck
 
@@ -11,4 +14,4 @@ def launch(config: Any) -> None:
     """Raises SystemExit where the run is refused, or was a dry one."""
     check = LaunchCheck()
     check.on_run_start(config)
-    check.on_job_start(config)
+    check.on_job_start(config, task_function=unwrap(main))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -248,14 +249,15 @@ def test_several_jobs_of_a_multirun_would_get_verls_own_trainer() -> None:
     with pytest.raises(
         SystemExit, match="in a run of several jobs; write .*coevo_trainer:sync"
     ) as caught:
-        LaunchCheck().on_job_start(composed())
+        LaunchCheck(own_main=True).on_job_start(composed(), task_function=print)
     value = str(caught.value).rpartition("; write ")[2].replace("'", "")
     config = composed(value)
-    LaunchCheck().on_job_start(config)
+    LaunchCheck(own_main=True).on_job_start(config, task_function=print)
     assert config.trainer.v1.trainer_mode == TRAINERS["sync"]
 
 
 def test_the_asynchronous_trainers_of_other_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are told by the file that their main is in."""
     packages = Path(str(files("verl"))).parent
     monkeypatch.chdir(packages)  # their configurations look for VeRL's from there
     for module in ("fully_async", "one_step_off"):
@@ -263,14 +265,18 @@ def test_the_asynchronous_trainers_of_other_commands(monkeypatch: pytest.MonkeyP
         folder = packages / "verl" / "experimental" / f"{module}_policy" / "config"
         with initialize_config_dir(str(folder), version_base=None):
             config = compose(f"{module}_ppo_trainer", overrides=["+coevo=stream", *MODEL])
+        file = str(folder.parent / "main_ppo.py")
+        main = eval(compile("lambda config: None", file, "eval"))
         with pytest.raises(
-            SystemExit, match="error: .coevo works with verl.trainer.main_ppo, and "
+            SystemExit, match="error: .coevo works with python -m verl.trainer.main_ppo, and "
         ):
-            LaunchCheck().on_job_start(config)
+            LaunchCheck().on_job_start(config, task_function=main)
 
 
 def test_a_missing_transfer_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "find_spec", lambda name: None)
+    monkeypatch.setattr(
+        checks, "find_spec", lambda name: None if name == "transfer_queue" else find_spec(name)
+    )
     assert "run: pip install TransferQueue" in refusal()
 
 
