@@ -12,6 +12,7 @@ from prompt_coevo.engine.coevolution import Coevolution
 from prompt_coevo.engine.state import read_state, write_json
 from prompt_coevo.errors import StateError
 from prompt_coevo.markers import PROJECT
+from prompt_coevo.reflection.ledger import CALLS
 
 logger = logging.getLogger(PROJECT)
 
@@ -52,7 +53,7 @@ def load_state(engine: Coevolution, folder: Path) -> bool:
         starts_anew(f"{folder} has no {STATE_FILE}")
         return False
     # The run that wrote it may have had another output directory: the one that the checkpoint is in.
-    ledgers = [parent / "coevo" / "calls.jsonl" for parent in folder.absolute().parents[:2]]
+    ledgers = [parent / "coevo" / CALLS for parent in folder.absolute().parents[:2]]
     engine.load_state_dict(read_state(path), where=f"the state file {path}", ledgers=ledgers)
     return True
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from prompt_coevo.engine.run_context import RunContext
+from prompt_coevo.errors import StateError
 from prompt_coevo.markers import PROJECT
-from prompt_coevo.reflection.ledger import Ledger
+from prompt_coevo.reflection.ledger import CALLS, Ledger
 
 logger = logging.getLogger(PROJECT)
 
@@ -43,26 +44,33 @@ def say_what_was_there(context: RunContext) -> None:
 
 
 def spent_before(
-    context: RunContext, known: Mapping[str, float], run: str, ledgers: Sequence[Path]
+    context: RunContext, known: Mapping[str, float], run: str, ledgers: Sequence[Path], where: str
 ) -> Mapping[str, float]:
-    """Count what a run had spent that goes on from a checkpoint, by the ledger that it wrote elsewhere.
+    """Count what a run had spent that resumes from a checkpoint, by the ledger that it wrote elsewhere.
 
     `known` is what the checkpoint knows; calls that were made after it, before the run was killed, are in
-    its ledger alone. `ledgers` are where that may be. Warns where there is none and a budget is set.
+    its ledger alone. `ledgers` are where that may be. Raises StateError where it is not found, or ends
+    before the checkpoint, and there is a budget; with `resume = "force"` that is a warning.
     """
-    if context.ledger.totals["calls"]:
+    if context.ledger.was_whole:
         return known  # the run's own file is here
+    own = context.folder and context.folder / CALLS
     for path in ledgers:
-        spent = Ledger.spent_in(path, run) if path.is_file() else None
+        is_another = path.is_file() and not (own and own.exists() and path.samefile(own))
+        spent = Ledger.spent_in(path, run) if is_another else None
         if spent is not None:
             return {name: max(value, known.get(name, 0.0)) for name, value in spent.items()}
-    budgets = [name for name in _BUDGETS if getattr(context.settings.reflection, name) is not None]
-    if context.folder and budgets and known.get("calls"):
-        logger.warning(
-            "the ledger of the run that wrote this checkpoint (coevo/calls.jsonl beside it) is not there: "
-            "what it spent after the checkpoint is not counted, and reflection.%s may be exceeded by that; "
-            "copy the file to %s to have it counted",
-            ", reflection.".join(budgets),
-            context.folder,
-        )
+    settings = context.settings
+    budgets = [name for name in _BUDGETS if getattr(settings.reflection, name) is not None]
+    if not (context.folder and budgets):
+        return known
+    told = (
+        f"the ledger of the run that wrote {where} ({CALLS}) is neither whole in {context.folder} nor "
+        "beside the checkpoint, so what it spent after the checkpoint is not counted, and "
+        f"reflection.{', reflection.'.join(budgets)} may be exceeded by that; copy the file to "
+        f"{context.folder} to have it counted"
+    )
+    if settings.resume != "force":
+        raise StateError(f'{told}, or set resume = "force" to go on without it')
+    logger.warning("%s", told)
     return known

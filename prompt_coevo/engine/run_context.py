@@ -20,7 +20,7 @@ from prompt_coevo.markers import PROJECT
 from prompt_coevo.preflight.prompts import Encode
 from prompt_coevo.proposals import Proposer
 from prompt_coevo.redact import secrets_in
-from prompt_coevo.reflection.ledger import Ledger
+from prompt_coevo.reflection.ledger import CALLS, Ledger
 from prompt_coevo.reflection.models import build_language_model
 from prompt_coevo.reflection.paid_replies import PaidReplies
 from prompt_coevo.reflection.spending import Spending
@@ -60,7 +60,7 @@ class RunContext:
         self.journal = Journal(folder, secrets=self._secrets)
         if folder is not None:
             run_lock.hold(folder)
-        self.ledger = Ledger(folder / "calls.jsonl" if folder else None)
+        self.ledger = Ledger(folder / CALLS if folder else None)
         self.policy_version = PolicyVersion()
         self.workload: Workload | None = None
         self.early_said: list[str] = []

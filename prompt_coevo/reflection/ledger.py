@@ -17,6 +17,8 @@ from prompt_coevo.lines import Lines
 from prompt_coevo.proposals import Reply, Usage
 from prompt_coevo.reflection.spending import NOTHING, plausible, plausible_number
 
+CALLS: Final = "calls.jsonl"
+"""The name of a run's ledger in its folder."""
 SCHEMA: Final = 1
 _ROUNDING: Final = 1e-6
 _MANY: Final = 1 << 53
@@ -69,6 +71,8 @@ class Ledger:
         self._has_ended = False
         self.after_another_run = False
         """Whether a run that began anew found the calls of another one."""
+        self.was_whole = False
+        """Whether `open` found the run that is continued, up to its checkpoint at least."""
         self.damaged = 0
         """Lines that `open` could not read."""
         self._account = _Account()
@@ -99,6 +103,7 @@ class Ledger:
             if continues is None and known is not None and (known.ended or run not in accounts):
                 known = None
             self._account = known or _Account()
+            self.was_whole = known is not None and self._position >= since
             if self._position < since:
                 # A new file: it counts on from the checkpoint's, so that later ones fit in, too.
                 self._position = since

@@ -5,17 +5,21 @@ from __future__ import annotations
 import itertools
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from helpers.families import Families, Teacher, epoch
 from prompt_coevo import Coevolution, Settings
 from prompt_coevo.adapters.common.checkpoint import load_state, save_state
+from prompt_coevo.errors import StateError
 
 CAP = 16
 
 
-def life(folder: Path, checkpoint: Path | None, teacher: Teacher, until: int) -> Path:
+def life(
+    folder: Path, checkpoint: Path | None, teacher: Teacher, until: int, **settings: Any
+) -> Path:
     """Go on from a checkpoint; write one after the first update, and be killed after `until`."""
     killed = False
 
@@ -24,10 +28,9 @@ def life(folder: Path, checkpoint: Path | None, teacher: Teacher, until: int) ->
             raise SystemExit
         return teacher(prompt)
 
-    settings = Settings(
-        reflection={"function": alive, "max_calls": CAP}, preflight={"reflection": "off"}
-    )
-    engine, policy = Coevolution.from_settings(settings, output_dir=folder), Families(count=64)
+    reflection = {"function": alive, "max_calls": CAP} | settings.pop("reflection", {})
+    given = Settings(reflection=reflection, preflight={"reflection": "off"}, **settings)
+    engine, policy = Coevolution.from_settings(given, output_dir=folder), Families(count=64)
     if checkpoint is not None:
         assert load_state(engine, checkpoint)
     engine.begin(policy)
@@ -58,16 +61,53 @@ def test_so_it_does_where_the_whole_folder_was_moved_or_copied(tmp_path: Path) -
     assert len(teacher.prompts) <= CAP
 
 
-def test_without_the_ledger_it_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_the_ledger_it_is_refused_unless_forced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     teacher = Teacher()
     checkpoint = life(tmp_path / "a", None, teacher, 3)
     life(tmp_path / "a", checkpoint, teacher, 1)
-    assert "is not there" not in caplog.text
     again = life(tmp_path / "b", checkpoint, teacher, 2)
-    assert "is not there" not in caplog.text
-    shutil.rmtree(tmp_path / "b" / "coevo")
-    life(tmp_path / "c", again, teacher, 1)
-    assert f"copy the file to {tmp_path / 'c' / 'coevo'}" in caplog.text
-    assert (
-        "what it spent after the checkpoint is not counted, and reflection.max_calls" in caplog.text
-    )
+    again = shutil.copytree(again, tmp_path / "copied" / "checkpoint-1")
+    asked = len(teacher.prompts)
+    with pytest.raises(StateError, match=r"reflection\.max_calls may be exceeded") as refused:
+        life(tmp_path / "c", again, teacher, 1)
+    assert f"copy the file to {tmp_path / 'c' / 'coevo'}" in str(refused.value)
+    assert len(teacher.prompts) == asked
+    assert "may be exceeded" not in caplog.text
+    life(tmp_path / "d", again, teacher, 1, resume="force")
+    assert "reflection.max_calls may be exceeded" in caplog.text
+
+
+def test_a_lost_ledger_in_the_same_folder_is_refused_too(tmp_path: Path) -> None:
+    teacher, checkpoint = Teacher(), None
+    for _ in range(2):
+        checkpoint = life(tmp_path / "a", checkpoint, teacher, 3)
+    (tmp_path / "a" / "coevo" / "calls.jsonl").unlink()
+    with pytest.raises(StateError, match=r"reflection\.max_calls may be exceeded"):
+        life(tmp_path / "a", checkpoint, teacher, 1)
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_so_is_an_emptied_or_cut_one(kept: int, tmp_path: Path) -> None:
+    teacher, checkpoint = Teacher(), None
+    for _ in range(2):
+        checkpoint = life(tmp_path / "a", checkpoint, teacher, 3)
+    calls = tmp_path / "a" / "coevo" / "calls.jsonl"
+    calls.write_text("".join(calls.read_text("utf-8").splitlines(keepends=True)[:kept]), "utf-8")
+    with pytest.raises(StateError, match="is neither whole in"):
+        life(tmp_path / "a", checkpoint, teacher, 1)
+
+
+def test_in_its_own_folder_a_run_goes_on(tmp_path: Path) -> None:
+    teacher, checkpoint = Teacher(), None
+    for updates in (1, 1, 2, 3):
+        checkpoint = life(tmp_path / "a", checkpoint, teacher, updates)
+    assert len(teacher.prompts) <= CAP
+
+
+def test_without_a_budget_nothing_is_refused(tmp_path: Path) -> None:
+    teacher = Teacher()
+    checkpoint = life(tmp_path / "a", None, teacher, 3, reflection={"max_calls": None})
+    copied = shutil.copytree(checkpoint, tmp_path / "copied" / "checkpoint-1")
+    life(tmp_path / "b", copied, teacher, 1, reflection={"max_calls": None})

@@ -98,9 +98,9 @@ def test_force_names_what_it_accepts(tmp_path: Path, caplog: pytest.LogCaptureFi
 
 def test_what_changes_no_meaning_is_noted(tmp_path: Path) -> None:
     state = engine().state_dict()
-    engine(tmp_path, reflection={"function": len, "max_calls": 9}).load_state_dict(state)
+    engine(tmp_path, reflection={"function": len, "max_example_tokens": 99}).load_state_dict(state)
     (resumed,) = events(tmp_path, "resumed")
-    assert "reflection.max_calls was None and is 9" in resumed["changed"]
+    assert "reflection.max_example_tokens was 2000 and is 99" in resumed["changed"]
     assert "reflection.function was 'builtins.str' and is 'builtins.len'" in resumed["changed"]
 
 

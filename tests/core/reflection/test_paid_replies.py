@@ -286,6 +286,7 @@ def test_evolution_stops_and_training_goes_on(
         engine.epoch_end(policy)
 
     engine = start()
+    engine.begin(keyed_policy(8))
     epoch(engine)
     epoch(engine)
     assert len(calls) == 3
@@ -293,6 +294,7 @@ def test_evolution_stops_and_training_goes_on(
     assert engine.metrics()["coevo/reflection_seconds"] > 0
     resumed = start()
     resumed.load_state_dict(engine.state_dict())
+    resumed.begin(keyed_policy(8))
     epoch(resumed)
     assert len(calls) == 3
     lines = (tmp_path / "coevo" / "events.jsonl").read_text().splitlines()
