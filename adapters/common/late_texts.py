@@ -1,4 +1,4 @@
-"""Completions that are brought when a method reads them: long responses are much, and few are read."""
+"""Completions that are fetched only when a method reads them: they may be long, and few are read."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _AHEAD: Final = 64
 
 
 class LateTexts:
-    """The texts of rows that a host holds until its step is over.
+    """The texts of rows that a trainer holds until its step is over.
 
-    `fetch` gives the texts in some rows, by the rows' names. A text that is read by itself comes with
-    those of the rows behind it, for readers that go through all of them. When the host is about to let
-    go of its rows, `close` brings the texts of the rollouts that somebody still holds.
+    `fetch` returns the texts of some rows, by the rows' names. Reading a single text also fetches those of
+    the rows after it, for readers that go through all of them. Before the trainer drops its rows, `close`
+    fetches the texts of the rollouts that are still referenced.
     """
 
     def __init__(self, fetch: Callable[[Sequence[str]], Sequence[str]]) -> None:
@@ -28,18 +28,18 @@ class LateTexts:
         self._closes = False
 
     def late(self, name: str) -> LateText:
-        """In place of the text in a row."""
+        """Return a placeholder for the text of this row."""
         self._places[name] = len(self._names)
         self._names.append(name)
         return LateText(self._bring, name)
 
     def watch(self, rollout: Rollout) -> None:
-        """Bring its text by `close`, should it not have been read and still be held."""
+        """Let `close` fetch this rollout's text if it is then unread and still referenced."""
         self._rollouts.append(weakref.ref(rollout))
 
     def close(self) -> None:
-        """The last moment at which texts can be brought; others may be put off afterwards."""
-        self._closes = True  # nobody goes through the rest any more
+        """Fetch the texts still needed, at the last moment possible. New rows may be added afterwards."""
+        self._closes = True  # no reading ahead: nobody goes through the rest any more
         try:
             bring_texts([held for one in self._rollouts if (held := one()) is not None])
         finally:
