@@ -28,7 +28,7 @@ def without_template(
 
     A distilled row gets `on_question`, so that a correction finds nothing to correct. With
     `on_rollout_prompt`, the difference between trainer and sampler under the same prompt is subtracted, so
-    that only this is corrected. Other rows are unchanged.
+    that only this difference is corrected. Other rows are unchanged.
     """
     clean = on_question
     if on_rollout_prompt is not None:

@@ -44,8 +44,8 @@ class CoevoCallback(TrainerCallback):
 
     >>> trainer.add_callback(CoevoCallback(trainer, reflection="openai/gpt-5"))  # doctest: +SKIP
 
-    Keywords are settings. `settings` adds more: a mapping or the path of a TOML or YAML file. A Settings
-    object replaces both. `plugins` are registered by name.
+    Keywords are settings. `settings` adds more: a mapping or the path of a TOML or YAML file. Or give a
+    Settings object and no keywords. `plugins` are registered by name.
 
     The constructor checks trainer, settings and dataset: raises SettingsError, DatasetError or HostError.
     When training begins, the reflection model gets a test call, which raises PreflightError if it fails;
@@ -170,8 +170,8 @@ class CoevoCallback(TrainerCallback):
     ) -> None:
         """Close the epoch before, now that another one follows.
 
-        So no epoch is closed after the last one, and a run resumed between two epochs makes up for the
-        search it missed. The last epoch of one `train()` is closed when the next `train()` begins.
+        So the last epoch is not closed here, and a run resumed between two epochs makes up for the search
+        it missed. The last epoch of one `train()` is closed when the next one begins an epoch.
         """
         self._epochs.begins(state.epoch)
         over = self._epochs.over

@@ -67,7 +67,7 @@ class DistillRatio:
         self._awaited = self._seen = None
 
     def begin(self, rollout_prompts: Ids, distilled: list[bool]) -> None:
-        """Begin, once its completions are there, a round that `apply` will be called for."""
+        """Begin a round that `apply` will be called for, once its completions are there."""
         if self._forward and self._corrects_sampler():
             self._awaited = rollout_prompts, distilled
 
@@ -87,9 +87,7 @@ class DistillRatio:
             self._looked = True
             check_batch(self._trainer, output, trained_prompts, distilled, self._logps)
         rows = torch.tensor(distilled, device=output["completion_ids"].device)
-        if (
-            "importance_sampling_ratio" in output and seen is None
-        ):  # it would weight these tokens by ~0
+        if "importance_sampling_ratio" in output and seen is None:  # it would scale them by ~0
             output["importance_sampling_ratio"][rows] = 1.0
         by_sampler = output.get(_SAMPLER)
         if by_sampler is None and not self._forward:
