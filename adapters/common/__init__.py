@@ -1,1 +1,1 @@
-"""What the adapters for the training frameworks share."""
+"""Code that the adapters for the training frameworks share."""

@@ -1,4 +1,4 @@
-"""The engine's state in the host's checkpoint, as a file of its own."""
+"""The engine's state as a separate file in the trainer's checkpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATE_FILE: Final = "coevo_state.json"
 
 @contextmanager
 def writing(what: str, path: Path) -> Iterator[None]:
-    """Write a file of a checkpoint inside, in a folder that may be new. Raises StateError if that fails."""
+    """Create the folder for a checkpoint's file, to be written inside. Raises StateError if that fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield
@@ -35,8 +35,8 @@ def writing(what: str, path: Path) -> Iterator[None]:
 def save_state(engine: Coevolution, folder: Path) -> None:
     """Write the state into a checkpoint's folder.
 
-    Call it before the host writes the file by which it recognises a whole checkpoint. Raises StateError
-    if it cannot be written.
+    Call it before the trainer writes the file that marks a checkpoint as complete. Raises StateError if it
+    cannot be written.
     """
     path, state = folder / STATE_FILE, engine.state_dict()
     with writing("the state", path):
@@ -44,7 +44,7 @@ def save_state(engine: Coevolution, folder: Path) -> None:
 
 
 def load_state(engine: Coevolution, folder: Path) -> bool:
-    """Go on from a checkpoint's folder; without a state in it, say so and return False.
+    """Load the state from a checkpoint's folder. If there is none, log a warning and return False.
 
     Raises StateError for a state that is damaged or does not fit.
     """
@@ -52,12 +52,12 @@ def load_state(engine: Coevolution, folder: Path) -> bool:
     if not path.exists():
         starts_anew(f"{folder} has no {STATE_FILE}")
         return False
-    # The run that wrote it may have had another output directory: the one that the checkpoint is in.
+    # The checkpoint may lie in the output directory of another run, whose ledger then counts too.
     ledgers = [parent / "coevo" / CALLS for parent in folder.absolute().parents[:2]]
     engine.load_state_dict(read_state(path), where=f"the state file {path}", ledgers=ledgers)
     return True
 
 
 def starts_anew(reason: str) -> None:
-    """Tell the user that the host resumes and the engine cannot."""
+    """Warn the user that the trainer resumes and the engine cannot."""
     logger.warning("%s: co-evolution starts anew", reason)

@@ -1,4 +1,4 @@
-"""Columns of the host's dataset, by the names that the settings give them."""
+"""Columns of the trainer's dataset, by the names that the settings give them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import columns_read
 
 USUAL_TRUTHS: Final = ("ground_truth", "answer", "solution", "target", "label")
-"""Columns that a right answer is looked for in, the first one first."""
+"""Columns searched for the right answer, in this order."""
 
 
 def index_columns(
@@ -34,17 +34,17 @@ def index_columns(
     read_chat: Callable[[Prompt], Prompt] = lambda prompt: prompt,
     streamed: bool = False,
 ) -> QuestionIndex:
-    """The questions of a dataset with the columns that the settings name.
+    """Index the questions of a dataset by the columns that the settings name.
 
-    `dataset` is a Dataset or a list of rows. `prompt` reads a row's prompt, which is otherwise in the
-    column `prompt`; `content` tells questions apart where the settings name no column with an id. By
-    default it is prompt and truth, or where there is no truth, prompt and all other columns that can be
-    written as JSON: a reward may read them. `no_prompt` stands where a dataset needs no column `prompt`,
-    because something else says what is asked. `read_chat` finds the parts of a prompt that is a rendered
-    chat (`rendered.ChatReader`). `streamed` is QuestionIndex's.
+    `dataset` is a Dataset or a list of rows. `prompt` reads a row's prompt, by default from the column
+    `prompt`. `content` tells questions apart where the settings name no id column: by default by prompt
+    and truth or, where there is no truth, by prompt and all other columns that can be written as JSON,
+    because a reward may read them. `no_prompt` is used where a dataset needs no column `prompt`, because
+    something else decides what is asked. `read_chat` finds the parts of a prompt that is a rendered chat
+    (`rendered.ChatReader`). `streamed` is passed to QuestionIndex.
 
-    Raises DatasetError if the dataset is empty, lacks a column,
-    has prompts that a template cannot be put into, or has one id for two different questions.
+    Raises DatasetError if the dataset is empty, lacks a column, has prompts that no template can be placed
+    in, or has one id for two different questions.
     """
     check_dataset(dataset)
     if isinstance(dataset, Mapping) or not isinstance(dataset[0], Mapping):
@@ -77,8 +77,8 @@ def index_columns(
     def check(row: Row, number: int) -> None:
         if not isinstance(row, Mapping) or not needed <= row.keys():
             raise DatasetError(
-                f"row {number} of the training dataset has not the columns {', '.join(sorted(needed))}, "
-                "which others have; give all rows the same"
+                f"row {number} of the training dataset lacks one of the columns "
+                f"{', '.join(sorted(needed))}, which other rows have; give all rows the same"
             )
         check_text_only(read(row), number)
 
@@ -103,10 +103,10 @@ def index_named(
     check: Callable[[Row, int], None] = lambda row, number: None,
     scan: Iterable[Row] | None = None,
 ) -> QuestionIndex:
-    """The questions of a dataset that has a place of its own for what the settings name.
+    """Index the questions of a dataset in which `look_up` finds the columns that the settings name.
 
-    `look_up(row, column, setting)` finds it, or raises DatasetError. `usual_truth` reads the right answer
-    with `ground_truth_column = "auto"`. The rest, `scan` too, and what is raised, is QuestionIndex's.
+    `look_up(row, column, setting)` returns a value or raises DatasetError. `usual_truth` reads the right
+    answer with `ground_truth_column = "auto"`. All else, with `scan` and the errors, is QuestionIndex's.
     """
     own_id, truth = settings.question_id_column, settings.ground_truth_column
     read_too = columns_read(settings)
@@ -130,7 +130,7 @@ def index_named(
 
 
 def _as_json(value: object) -> str | None:
-    """A value as JSON; None for one that cannot be written so, such as an image."""
+    """Write a value as JSON. Return None for one that JSON cannot hold, such as an image."""
     try:
         return json.dumps(value, sort_keys=True, default=lambda array: array.tolist())
     except (AttributeError, TypeError, ValueError):
@@ -145,7 +145,7 @@ def require_column(column: str, columns: Iterable[str], remark: str = "") -> Non
 
 
 def missing_column(column: str, columns: Iterable[str], remark: str = "") -> DatasetError:
-    """The error about a column that is not there; `remark` says who asked for it."""
+    """Build the error about a missing column; `remark` says who asked for it."""
     known = list(map(str, columns))
     near = difflib.get_close_matches(column, known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -155,9 +155,9 @@ def missing_column(column: str, columns: Iterable[str], remark: str = "") -> Dat
 
 
 def truth_column(setting: str | None, columns: Iterable[str], usual: Sequence[str]) -> str | None:
-    """The column with the right answer: the setting's, or with "auto" the first `usual` one there is.
+    """Return the column with the right answer: the setting's, or with "auto" the first of `usual` found.
 
-    None if the setting is, or if it is "auto" and no name is usual. Raises DatasetError.
+    Return None if the setting is None, or if it is "auto" and `usual` is empty. Raises DatasetError.
     """
     known = list(columns)
     if setting is None or (setting == "auto" and not usual):

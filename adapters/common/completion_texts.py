@@ -1,4 +1,4 @@
-"""Completions as texts: what the engine judges and shows to reflection models."""
+"""Completions as texts, as the engine judges them and shows them to reflection models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Completion: TypeAlias = str | Sequence[Message]
 
 
 def completion_text(completion: Completion) -> str:
-    """A completion as one text: the string, or the messages' contents."""
+    """Return a completion as one text: the string itself, or the messages' contents."""
     if isinstance(completion, str):
         return completion
     if len(completion) == 1:
@@ -21,7 +21,7 @@ def completion_text(completion: Completion) -> str:
 
 
 def _content(message: Message) -> str:
-    """A message's text. A list that a tool gave, such as rows of a table, is written as it prints."""
+    """Return a message's text. A list from a tool, such as table rows, is written as Python prints it."""
     content = message.get("content")
     if content is None or isinstance(content, str):
         return content or ""

@@ -1,8 +1,8 @@
 """Context distillation on token lists: P2O eq. 5, without torch.
 
-A templated rollout was sampled under `x~`; it is trained on as if it had been sampled under `x`. The
-prompt's tokens change, the completion's do not, and everything that counts from the start of the
-sequence moves by the difference of the prompts' lengths.
+A templated rollout was sampled under `x~` and is trained on as if it had been sampled under `x`. The
+prompt's tokens change, the completion's do not, and all positions counted from the start of the sequence
+shift by the difference of the prompts' lengths.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def swap_prompts(
     train_prompts: Sequence[TokenIds],
     distilled: Sequence[bool],
 ) -> list[list[int]]:
-    """The prompt ids to train on: those of `x` in distilled rows, the rollout's own elsewhere.
+    """Return the prompt ids to train on: those of `x` in distilled rows, the rollout's own elsewhere.
 
-    `rollout_prompts` and `distilled` have one entry per row; `train_prompts` one per distilled row, in
-    their order. Raises ValueError if the numbers do not fit.
+    `rollout_prompts` and `distilled` have one entry per row, `train_prompts` one per distilled row, in
+    their order. Raises ValueError if the lengths do not match.
     """
     if len(rollout_prompts) != len(distilled) or len(train_prompts) != sum(distilled):
         raise ValueError(
@@ -44,10 +44,10 @@ def swap_prompts(
 def shift_ranges(
     ranges: Sequence[TokenRange], rollout_prompt_length: int, train_prompt_length: int
 ) -> list[TokenRange]:
-    """Move `[start, end)` ranges of model tokens along when the prompt in front of them is swapped.
+    """Shift `[start, end)` ranges of model tokens when the prompt before them is swapped.
 
-    Positions count from the start of the whole sequence. Raises ValueError for a range that begins
-    inside the prompt, which holds no tokens of the model.
+    Positions count from the start of the whole sequence. Raises ValueError for a range that begins inside
+    the prompt, which holds no tokens of the model.
     """
     shift = train_prompt_length - rollout_prompt_length
     for start, _ in ranges:
@@ -60,9 +60,9 @@ def shift_ranges(
 
 
 class TokenRow(NamedTuple):
-    """One rollout as a host has it that keeps prompt and completion in one list.
+    """One rollout of a trainer that keeps prompt and completion in one list.
 
-    `ranges` are those of the model's own tokens; `log_probs` has one entry per id, 0 in the prompt.
+    `ranges` mark the model's own tokens; `log_probs` has one entry per id, 0 in the prompt.
     """
 
     ids: list[int]
@@ -70,12 +70,11 @@ class TokenRow(NamedTuple):
     log_probs: list[float] | None
 
     def exchanged(self, rolled_out: TokenIds, trained: TokenIds, advice: str) -> TokenRow:
-        """The row as if it had been sampled under the prompt `trained`.
+        """Return the row as if it had been sampled under the prompt `trained`.
 
-        Its lists are changed themselves, because they are long, and many. Raises HostError, with
-        `advice`, if the row does not begin with `rolled_out`, the prompt that it was asked for. That is
-        so for a prompt that was cut off, and for an agent that edits it. Where both prompts are the
-        same, it is the same row.
+        Changes the row's lists in place, because they are long and many. Raises HostError, with `advice`,
+        if the row does not begin with `rolled_out`, the prompt of its request: the prompt was cut off, or
+        an agent edited it. Returns the row itself if both prompts are equal.
         """
         start, length = len(rolled_out), len(trained)
         if list(self.ids[:start]) != list(rolled_out) or (
@@ -96,7 +95,7 @@ class TokenRow(NamedTuple):
 
 
 def _beginning_with(new: Sequence[T], values: list[T], start: int) -> list[T]:
-    """The list, or one of what is none, with something else before `start`."""
+    """Replace everything before `start`: in place in a list, in a copy of any other sequence."""
     changed = values if isinstance(values, list) else list(values)
     changed[:start] = new
     return changed

@@ -1,4 +1,4 @@
-"""A dry run in the process that launches, where model and dataset can be read and nothing samples yet."""
+"""A dry run in the launching process, where model and dataset can be read but nothing samples yet."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from prompt_coevo.visible import in_a_line
 
 @dataclass(frozen=True)
 class Prepared:
-    """What an adapter has read. The engine writes nowhere."""
+    """Everything an adapter reads for a dry run. The engine has no output directory."""
 
     engine: Coevolution
     questions: QuestionIndex
@@ -28,9 +28,10 @@ class Prepared:
 
 
 def dry_run(prepare: Callable[[], Prepared]) -> NoReturn:
-    """Print the page of what is found before training, and end the process: status 0, or 1 for a problem.
+    """Print the preflight page and exit with status 0, or 1 if it shows a problem.
 
-    `prepare` reads model and dataset. What it raises is one sentence and status 1, the host's errors too.
+    `prepare` reads model and dataset. Any error from it, the trainer's included, exits with one sentence
+    and status 1.
     """
     try:
         prepared = prepare()
@@ -38,7 +39,7 @@ def dry_run(prepare: Callable[[], Prepared]) -> NoReturn:
         page = prepared.engine.preflight(policy, prepared.workload)
     except CoevoError as error:
         raise refused(error) from None
-    except Exception as error:  # whatever a host raises for a path or a column that is not there
+    except Exception as error:  # whatever a trainer raises for a missing path or column
         told = in_a_line(redact(f"{type(error).__name__}: {error}"), 1_000)
         raise SystemExit(f"error: model or dataset cannot be read: {told}") from None
     none_made = Line("note", "rollout", "none was made: a dry run ends before the workers start")
@@ -48,7 +49,7 @@ def dry_run(prepare: Callable[[], Prepared]) -> NoReturn:
 
 
 class Unsampled(AdapterPolicy):
-    """Know the questions, but have no policy to roll out."""
+    """A policy that knows the questions and cannot roll out."""
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
         raise HostError("there are no rollouts in a dry run that ends before the workers start")

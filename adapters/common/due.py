@@ -1,4 +1,4 @@
-"""What the engine has not been told of yet, for hosts that lack the moment to tell it."""
+"""Ends of steps and epochs that the engine must still be told of, for trainers without a hook there."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from prompt_coevo.policy import Policy
 
 @dataclass
 class Due:
-    """The ends of a step and of an epoch that are still owed to the engine.
+    """The ends of a step and of an epoch that the engine has not been told of yet.
 
-    A host without a moment right after an update, with the new weights ready to sample, notes here
-    what is over and settles it at its next good moment. The value belongs into the host's checkpoint
-    next to the engine's state, or must follow from what is there: a resumed run settles it first.
+    A trainer without a hook right after an update, with the new weights ready to sample, notes here what
+    is over and settles it at its next chance. Save the value in the trainer's checkpoint next to the
+    engine's state, or derive it from what is there: a resumed run settles it first.
     """
 
     step_due: bool = False
     epoch_due: bool = False
 
     def settle(self, engine: Coevolution, policy: Policy, *, last: bool = False) -> None:
-        """Tell the engine. With `last` there is no epoch to come, so none is closed."""
+        """Tell the engine. With `last` no other epoch follows, so none is closed."""
         if self.step_due:
             engine.step_end(policy, last=last)
             self.step_due = False
@@ -30,5 +30,5 @@ class Due:
             self.epoch_due = False
 
     def to_json(self) -> dict[str, bool | int]:
-        """The fields, those of a subclass too."""
+        """Return the fields, including those of a subclass."""
         return asdict(self)

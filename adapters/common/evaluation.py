@@ -1,4 +1,4 @@
-"""What the host's own evaluation runs under."""
+"""The assignment that the trainer's own evaluation runs under."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from prompt_coevo.types import Assignment
 
 
 def evaluation_assignment(engine: Coevolution) -> Assignment | None:
-    """The best instruction, ready to be placed by `rollout_prompt`; None if there is none to use.
+    """Return the best instruction, ready to be placed by `rollout_prompt`, or None if there is none.
 
-    It belongs to no round: what comes back is not observed.
+    The assignment belongs to no round, so its results are not observed.
     """
     instruction = engine.evaluation_instruction()
     if instruction is None:

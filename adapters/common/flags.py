@@ -1,4 +1,4 @@
-"""`--coevo.*` flags: the settings of the engine on a host's command line, next to the host's own."""
+"""`--coevo.*` flags: the engine's settings on a trainer's command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEY: Final = "reflection.api_key"
 
 @dataclass(frozen=True)
 class Flags:
-    """A command line, taken apart. `settings` is None if none of our flags is in it."""
+    """A parsed command line. `settings` is None if it has no `--coevo.*` flag."""
 
     others: list[str]
     settings: dict[str, object] | None
@@ -25,10 +25,10 @@ class Flags:
 
     @classmethod
     def from_arguments(cls, arguments: Sequence[str]) -> Flags:
-        """`--coevo.x.y value` or `--coevo.x.y=value`; several values make a list, a later flag wins.
+        """Parse `--coevo.x.y value` or `--coevo.x.y=value`; several values make a list, a later flag wins.
 
         Raises SettingsError for a flag without a value, a secret, an unknown method, or a section with a
-        value; if there is one, with all that is wrong with the other flags.
+        value; the error then also lists what is wrong with the other flags.
         """
         others: list[str] = []
         ours: dict[str, list[str]] = {}
@@ -50,7 +50,7 @@ class Flags:
 
 
 def help_text() -> str:
-    """All our flags with their defaults and meanings, which are the settings'."""
+    """Return all `--coevo.*` flags with the defaults and descriptions of the settings."""
     lines = [
         f"{PREFIX}method {{{','.join(method_choices())}}}",
         "    Switches co-evolution on; short for --coevo.algorithms.",
@@ -84,14 +84,14 @@ def _nested(flags: dict[str, list[str]]) -> dict[str, Any]:
         except SettingsError as error:
             found += error.problems
     if found:
-        # What is wrong with the other values is told with it.
+        # Report the mistakes in the other values in the same error.
         raise SettingsError(*found, *_mistakes(nested))
     return nested
 
 
 def put(nested: dict[str, Any], name: str, value: object, prefix: str = PREFIX) -> None:
-    """Set `a.b` in nested values. Raises SettingsError, with the names as they were typed behind `prefix`,
-    where a value and a section would take each other's place."""
+    """Set `a.b` in nested values. Raises SettingsError if a value would replace a section, or a section a
+    value; the error shows the names as typed, after `prefix`."""
     *sections, last = name.split(".")
     place = nested
     for section in sections:
@@ -127,7 +127,7 @@ def _algorithms(texts: list[str]) -> list[str]:
 
 
 def _value(text: str) -> object:
-    """Numbers, booleans and null by their names; everything else is a text as it is."""
+    """Parse numbers, booleans and null; keep everything else as text."""
     try:
         value = read_yaml(text)
     except ValueError:

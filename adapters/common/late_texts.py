@@ -1,4 +1,4 @@
-"""Completions that are brought when a method reads them: long responses are much, and few are read."""
+"""Completions that are fetched only when a method reads them: they may be long, and few are read."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _AHEAD: Final = 64
 
 
 class LateTexts:
-    """The texts of rows that a host holds until its step is over.
+    """The texts of rows that a trainer holds until its step is over.
 
-    `fetch` gives the texts in some rows, by the rows' names. A text that is read by itself comes with
-    those of the rows behind it, for readers that go through all of them. When the host is about to let
-    go of its rows, `close` fetches the texts that somebody still holds.
+    `fetch` returns the texts of some rows, by the rows' names. Reading a single text also fetches those of
+    the rows after it, for readers that go through all of them. Before the trainer drops its rows, `close`
+    fetches the texts that are still referenced.
     """
 
     def __init__(self, fetch: Callable[[Sequence[str]], Sequence[str]]) -> None:
@@ -28,7 +28,7 @@ class LateTexts:
         self._closes = False
 
     def late(self, name: str) -> LateText:
-        """In place of the text in a row."""
+        """Return a placeholder for the text of this row."""
         self._places[name] = len(self._names)
         self._names.append(name)
         late = LateText(self._bring, name)
@@ -36,8 +36,8 @@ class LateTexts:
         return late
 
     def close(self) -> None:
-        """The last moment at which texts can be brought; others may be put off afterwards."""
-        self._closes = True  # nobody goes through the rest any more
+        """Fetch the texts still needed, at the last moment possible. New rows may be added afterwards."""
+        self._closes = True  # no reading ahead: nobody goes through the rest any more
         try:
             LateText.bring([held for one in self._held if (held := one()) is not None])
         finally:

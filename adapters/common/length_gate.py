@@ -1,4 +1,4 @@
-"""A gate for adapters: the placed prompt must fit into the host's limit."""
+"""A gate for adapters: the placed prompt must fit into the trainer's limit."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PromptLimit:
-    """How long the host lets a prompt be.
+    """The longest prompt that the trainer allows.
 
-    `needed` says how many tokens the longest of some placed prompts needs, `tokens` how many there are
-    (None: no limit), and `name` what they are called in a sentence, in front of the number.
+    `needed` returns how many tokens the longest of some placed prompts needs, `tokens` how many are
+    allowed (None: no limit), and `name` introduces that number in a sentence.
     """
 
     needed: Callable[[Sequence[Prompt]], int]
@@ -31,10 +31,10 @@ class PromptLimit:
 
 
 class PromptLengthGate:
-    """Refuses a candidate with which the longest question exceeds the host's limit.
+    """Refuses a candidate with which the longest question exceeds the trainer's limit.
 
-    It is placed as in a rollout: an instruction shares the prompt with templates and the other way
-    round, so the longest of the other kind is there as well.
+    The candidate is placed as in a rollout. There an instruction shares the prompt with a template, so the
+    longest one of the other kind is placed too.
     """
 
     def __init__(
@@ -94,9 +94,9 @@ class PromptLengthGate:
 
 
 def check_questions(questions: QuestionIndex, limit: PromptLimit) -> None:
-    """Raise HostError if the longest question is beyond the limit, with no candidate's text in it.
+    """Raise HostError if the longest question exceeds the limit even without a candidate's text.
 
-    For hosts that cut a long prompt off: it could not be exchanged for another one afterwards.
+    For trainers that cut off a long prompt: it could not be exchanged for another one afterwards.
     """
     needed, room = limit.needed(questions.longest_prompts()), limit.tokens()
     if room is not None and needed > room:
@@ -107,7 +107,7 @@ def check_questions(questions: QuestionIndex, limit: PromptLimit) -> None:
 
 
 def tokens_needed(processing_class: Any, prompts: Sequence[Prompt], **template: Any) -> int:
-    """How many tokens the longest of some prompts has, all texts or all chats.
+    """Return how many tokens the longest of some prompts has. They are all texts or all chats.
 
     `processing_class` is a tokenizer or processor of transformers; `template` are further arguments
     for its chat template, such as the tools.
@@ -123,7 +123,7 @@ def tokens_needed(processing_class: Any, prompts: Sequence[Prompt], **template: 
 def fixed_limit(
     processing_class: Any, template: Mapping[str, Any], tokens: int, name: str
 ) -> PromptLimit:
-    """A limit that is the same for the whole run, on what `tokens_needed` counts with `template`."""
+    """Build a limit that holds for the whole run, measured by `tokens_needed` with `template`."""
     return PromptLimit(
         lambda prompts: tokens_needed(processing_class, prompts, **template), lambda: tokens, name
     )

@@ -37,14 +37,14 @@ def open_engine(
     initial_policy: str,
     plugins: Mapping[str, object] | None = None,
 ) -> Coevolution:
-    """An engine for one run of a host; nothing is restored yet.
+    """Build the engine for one run of a trainer, with nothing restored yet.
 
-    `adapter` names the host's package, and the gates, and so their state in checkpoints. `tokenizer` (or a
-    processor) and `model_config` are those of transformers, `initial_policy` is the checkpoint that
-    training starts from. Without an `output_dir` nothing is written. `plugins` are registered by name,
-    after the gates. Raises SettingsError, PluginError or MissingExtraError.
+    `adapter` is the trainer's package; it also names the gates, and so their state in checkpoints.
+    `tokenizer` (or a processor) and `model_config` are those of transformers, `initial_policy` is the
+    checkpoint that training starts from. Without an `output_dir` nothing is written. `plugins` are
+    registered by name, after the gates. Raises SettingsError, PluginError or MissingExtraError.
     """
-    # A copy, because proposers count in the background while the host tokenises.
+    # A copy, because proposers count tokens in the background while the trainer tokenises.
     own_tokenizer, reading = copy.deepcopy(tokenizer), threading.Lock()
 
     def read(text: str) -> list[int]:
@@ -89,5 +89,5 @@ def open_engine(
 def _versioned(adapter: str) -> str:
     try:
         return f"{adapter} {version(adapter)}"
-    except PackageNotFoundError:  # a trainer that is no package
+    except PackageNotFoundError:  # a trainer that is not an installed package
         return adapter

@@ -1,4 +1,4 @@
-"""One object's methods wrapped, and its attributes exchanged for a while; classes stay as they are."""
+"""Wrap methods of one object and swap its attributes temporarily; its class stays untouched."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def wrap(
     around: Callable[Concatenate[Callable[..., T], P], T],
     advice: str = "install a version of it that this adapter supports",
 ) -> Callable[[], None]:
-    """Replace a method of one object by `around(original, ...)`; what is returned puts it back.
+    """Replace a method of one object by `around(original, ...)`. Return a function that restores it.
 
-    Putting it back raises HostError if something else has replaced the method since.
-    Raises HostError if there is no such method, with `advice` on what to do, or if it is wrapped already.
+    Restoring raises HostError if something else has replaced the method since.
+    Raises HostError if there is no such method, with `advice` on what to do, or if it is already wrapped.
     """
     original: Callable[..., T] | None = getattr(target, name, None)
     kind = type(target).__name__
     if original is None:
         raise HostError(f"{kind} has no method {name}, which prompt_coevo wraps; {advice}")
     if is_wrapped(target, name):
-        raise HostError(f"prompt_coevo is already in this {kind}; attach it once to each")
+        raise HostError(f"prompt_coevo is already attached to this {kind}; attach it only once")
 
     @functools.wraps(original)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -56,13 +56,13 @@ def wrap(
 
 
 def is_wrapped(target: object, name: str) -> bool:
-    """Whether `wrap` has replaced this method."""
+    """Check whether `wrap` has replaced this method."""
     return hasattr(getattr(target, name, None), _MARK)
 
 
 @contextmanager
 def swapped(target: object, name: str, value: object) -> Iterator[None]:
-    """An instance attribute with another value inside; outside it is as before, or not there at all."""
+    """Set an instance attribute to another value inside the block; restore or delete it afterwards."""
     missing = object()
     before = vars(target).get(name, missing)
     setattr(target, name, value)

@@ -1,4 +1,4 @@
-"""What the policies of all adapters answer alike."""
+"""Base class and helpers for the policies of all adapters."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _Sampled = TypeVar("_Sampled")
 
 
 class RolloutsFailed(Exception):
-    """Rollouts outside training cannot be had. It ends the search that asked for them, not the run."""
+    """Rollouts outside training failed. This ends the search that asked for them, not the run."""
 
 
 class AdapterPolicy:
-    """`prompt_coevo.policy.Policy` without its `rollout`, which only the host can give."""
+    """`prompt_coevo.policy.Policy` without its `rollout`, which each trainer does in its own way."""
 
     def __init__(self, questions: QuestionIndex, version: Callable[[], PolicyVersion]) -> None:
         self._questions = questions
         self._version = version
 
     def question(self, question_id: str) -> Question:
-        """The question with this id. Raises KeyError."""
+        """Return the question with this id. Raises KeyError."""
         return self._questions.question(question_id)
 
     def question_ids(self) -> list[str]:
-        """The ids of all training questions, each once."""
+        """Return the ids of all training questions, each once."""
         return self._questions.ids()
 
 
@@ -43,8 +43,8 @@ def sampled_alike(
     requests: Sequence[RolloutRequest],
     sample: Callable[[list[RolloutRequest], Sampling], Sequence[_Sampled]],
 ) -> list[_Sampled]:
-    """One rollout, or what will be one, per request, in their order: one call of `sample` for each way
-    of sampling."""
+    """Sample one rollout (or a pending one) per request, with one call of `sample` for each `Sampling`.
+    Return them in the order of the requests."""
     rollouts: dict[int, _Sampled] = {}
     for sampling in dict.fromkeys(request.sampling for request in requests):
         places = [n for n, request in enumerate(requests) if request.sampling == sampling]
@@ -54,15 +54,14 @@ def sampled_alike(
 
 
 def aborted(assignment: Assignment, version: PolicyVersion) -> Rollout:
-    """A rollout that never came back: nobody is judged by it."""
+    """Build a rollout that never came back: nobody is judged by it."""
     return Rollout(assignment, "", math.nan, "aborted", version)
 
 
 def not_all_aborted(rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """What one call of `Policy.rollout` brought, for hosts that score rollouts one by one and log what is
-    raised.
+    """Return the rollouts of one call of `Policy.rollout`. Raises RolloutsFailed if all were aborted.
 
-    Raises RolloutsFailed if every one of them was aborted.
+    For trainers that score rollouts one by one and log errors instead of raising them.
     """
     if rollouts and all(one.status == "aborted" for one in rollouts):
         raise RolloutsFailed(

@@ -1,4 +1,4 @@
-"""The host's dataset as questions with ids."""
+"""The trainer's dataset as questions with ids."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from prompt_coevo.placement import Placement, Prompt, system_message
 from prompt_coevo.types import Question
 
 LONGEST_KEPT: Final = 32
-"""By characters; among them is, as good as certainly, the longest in tokens."""
+"""Prompts kept, the longest by characters; almost certainly the longest in tokens is among them."""
 LATE_KEPT: Final = 16_384
-"""Late questions that are kept besides those in use: no method knows outcomes on more than so many."""
+"""Late questions kept besides those in use: no method knows outcomes on more questions than that."""
 
 
 class QuestionIndex:
-    """Finds a row's question id and an id's row.
+    """Maps rows to question ids and ids to rows.
 
-    `dataset` has a length and rows that can be looked up by number. `prompt` and `truth` read a row,
-    and so does `own_id`, if questions bring an id; without it the id is a hash of prompt and ground
-    truth. `columns` reads what else methods may see of a row. The rows are gone over once, as `scan`
-    gives them, where that costs less than to look each one up. Raises DatasetError if the dataset is
-    empty, cannot be looked up, or has one id for two different questions.
+    `dataset` has a length and rows that can be looked up by number. `prompt` and `truth` read a row, and
+    so does `own_id` if questions bring an id; without it the id is a hash of prompt and ground truth.
+    `columns` reads what else methods may see of a row. All rows are read once, through `scan` where that
+    costs less than single look-ups. Raises DatasetError if the dataset is empty, cannot be looked up by
+    number, or has one id for two different questions.
 
-    Questions that are not in the dataset may be learned when training meets them (`learn`); their rows are
-    kept here. `streamed`: the dataset is what a first look at a stream gave.
+    Questions that are not in the dataset can be learned when training meets them (`learn`); their rows are
+    kept here. `streamed`: the dataset holds only the first rows of a stream.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class QuestionIndex:
         self._longest: list[tuple[int, int, Prompt]] = []
         self._system_messages: set[str | None] = set()
         self.identity = self._go_over(rows_of(dataset) if scan is None else scan)
-        """What a run that goes on has to be given again."""
+        """The dataset that a resumed run must be given again."""
 
     def _go_over(self, rows: Iterable[Row]) -> Dataset:
         fingerprints: dict[str, str] = {}
@@ -84,13 +84,13 @@ class QuestionIndex:
         return Dataset.of(list(fingerprints.values()))
 
     def _checked(self, row: Row, number: int) -> tuple[Prompt, str]:
-        """A row's prompt, and how it is written. Raises DatasetError."""
+        """Return a row's prompt and the prompt as JSON. Raises DatasetError."""
         self._check(row, number)
         prompt = self._prompt(row)
         if (shape := _shape(prompt)) not in self._shapes:
             check_question(prompt, number)
             self._shapes.add(shape)
-        self._columns(row)  # one that is missing shows before training
+        self._columns(row)  # so a missing column shows before training
         return prompt, _written(prompt)
 
     def _note_prompt(self, prompt: Prompt, length: int, number: int) -> None:
@@ -100,10 +100,10 @@ class QuestionIndex:
             self._system_messages.add(system_message(prompt))
 
     def learn(self, row: Row) -> None:
-        """Keep the row of a question that the dataset has not; one that is known stays as it is.
+        """Keep the row of a question that is not in the dataset; a known question stays unchanged.
 
-        Raises DatasetError for a row that cannot be used, and for one of a stream whose id is another
-        question's.
+        Raises DatasetError for a row that cannot be used, and for a stream's row whose id belongs to
+        another question.
         """
         question_id = self.id_of(row)
         if question_id not in self:
@@ -125,25 +125,25 @@ class QuestionIndex:
 
     @property
     def overfull(self) -> bool:
-        """Whether to `forget`; now and then, because it looks at all late questions."""
+        """Check whether it is time to `forget`: now and then, because that scans all late questions."""
         return len(self._late) > self._forget_at
 
     def came(self, ids: Iterable[str]) -> None:
-        """These are in a round: of them, the late ones are the latest now."""
+        """Note that these questions are in a round, so that the late ones are forgotten last."""
         for question_id in ids:
             if question_id in self._late:
                 del self._met[question_id]
                 self._met[question_id] = None
 
     def to_forget(self, in_use: Collection[str], this_round: Collection[str]) -> list[str]:
-        """The late questions that are neither in use nor among the latest 16 384 others, by when they
-        last came; none that is about to be trained on."""
+        """Return the late questions to forget: not in use, not in this round (about to be trained on), and
+        not among the 16 384 others that came most recently."""
         others = [one for one in self._met if one not in in_use]
         gone = others[: max(0, len(others) - LATE_KEPT)]
         return [one for one in gone if one not in this_round]
 
     def forget(self, ids: Iterable[str]) -> None:
-        """Do not know these late questions any more."""
+        """Remove these late questions."""
         for question_id in ids:
             if self._late.pop(question_id, None) is not None:
                 del self._met[question_id]
@@ -151,7 +151,7 @@ class QuestionIndex:
 
     @property
     def late(self) -> Mapping[str, Row]:
-        """The rows that were learned, by question id, in the order in which they were."""
+        """Return the learned rows by question id, in the order in which they were learned."""
         return self._late
 
     def __len__(self) -> int:
@@ -162,59 +162,59 @@ class QuestionIndex:
 
     @property
     def rows(self) -> int:
-        """How many rows the dataset has, where several may be one question; without late ones."""
+        """Return the number of dataset rows, without late ones; several rows may be one question."""
         return len(self._id_at)
 
     def id_of(self, row: Row) -> str:
-        """The question id of a dataset row."""
+        """Return the question id of a dataset row."""
         return self._fingerprint(row) if self._own_id is None else str(self._own_id(row))
 
     def id_at(self, number: int) -> str:
-        """The question id of the dataset's row with this number."""
+        """Return the question id of the dataset's row with this number."""
         return self._id_at[number]
 
     def ids_of(self, rows: Sequence[Row]) -> list[str]:
-        """The ids of a batch's rows. Equal neighbours, as in a group, are looked at once."""
+        """Return the ids of a batch's rows. Equal neighbours, as in a group, are read once."""
         ids: list[str] = []
         for number, row in enumerate(rows):
             ids.append(ids[-1] if self._like_the_one_before(rows, number) else self.id_of(row))
         return ids
 
     def distinct(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows without those that are equal to the one before them."""
+        """Drop rows that equal the row before them."""
         return [row for n, row in enumerate(rows) if not self._like_the_one_before(rows, n)]
 
     def _like_the_one_before(self, rows: Sequence[Row], number: int) -> bool:
         return number > 0 and self._identity(rows[number]) == self._identity(rows[number - 1])
 
     def row(self, question_id: str) -> dict[str, Any]:
-        """The dataset row of a question, as the trainer gets it. Raises KeyError."""
+        """Return the dataset row of a question, as the trainer gets it. Raises KeyError."""
         late = self._late.get(question_id)
         return dict(self._dataset[self._rows[question_id]] if late is None else late)
 
     def question(self, question_id: str) -> Question:
-        """The question with this id. Raises KeyError."""
+        """Return the question with this id. Raises KeyError."""
         row = self.row(question_id)
         return Question(question_id, self._prompt(row), self._truth(row), self._columns(row))
 
     def ids(self) -> list[str]:
-        """All question ids, in the order of the dataset, then late ones in that of their coming."""
+        """Return all question ids in dataset order, then the late ones in the order they were learned."""
         return [*self._rows, *self._late]
 
     def first_prompt(self) -> Prompt:
-        """The prompt of the dataset's first row."""
+        """Return the prompt of the dataset's first row."""
         return self._prompt(self._dataset[0])
 
     def shared_system_message(self) -> str | None:
-        """The system message that the prompts of all questions have, None if they differ."""
+        """Return the system message that all questions share, or None if they differ."""
         return next(iter(self._system_messages)) if len(self._system_messages) == 1 else None
 
     def longest_prompts(self) -> list[Prompt]:
-        """The 32 prompts with the most characters, or all there are, the longest one last."""
+        """Return the 32 prompts with the most characters (all, if there are fewer), the longest last."""
         return [prompt for _, _, prompt in sorted(self._longest, key=lambda one: one[:2])]
 
     def become(self, other: QuestionIndex) -> None:
-        """Be the index of another dataset, for all who have this one."""
+        """Turn into the index of another dataset, for every holder of this one."""
         vars(self).update(vars(other))
 
     def _identity(self, row: Row) -> tuple[Any, ...]:
@@ -230,8 +230,7 @@ class QuestionIndex:
 
 
 def check_text_only(prompt: Prompt, number: int) -> None:
-    """Raise DatasetError for a prompt, in the row with this number, that is neither a text nor a chat, or
-    has images."""
+    """Raise DatasetError unless the prompt is a text or a chat without images; `number` is its row."""
     if isinstance(prompt, str):
         return
     if not isinstance(prompt, Sequence) or not all(map(_is_message, prompt)):
@@ -249,7 +248,7 @@ def check_text_only(prompt: Prompt, number: int) -> None:
 
 
 def check_question(prompt: Prompt, number: int) -> None:
-    """Raise DatasetError for a prompt, in the row with this number, that no template can be put into."""
+    """Raise DatasetError if no template can be placed in the prompt; `number` is its row."""
     try:
         Placement().place(prompt, None, "a template")
     except DatasetError as error:
@@ -257,7 +256,7 @@ def check_question(prompt: Prompt, number: int) -> None:
 
 
 def _is_message(message: object) -> bool:
-    """A message may have no content, as where an assistant calls a tool."""
+    """Check for a chat message. Its content may be missing, as where an assistant calls a tool."""
     if not isinstance(message, Mapping):
         return False
     content = message.get("content")
@@ -277,13 +276,13 @@ def is_parts(content: object) -> bool:
 
 
 def content_id(*parts: object) -> str:
-    """An id for what is told apart by its content alone: a hash of it as JSON."""
+    """Hash the parts, as JSON, into an id for something that only its content identifies."""
     return _hash_of(*map(_written, parts))
 
 
 def _plain(value: Any) -> str:
-    """What JSON has no form for, as a text: an image by its pixels, because how it prints tells where in
-    memory it lies, and bytes by their hash."""
+    """Write a value that JSON has no form for: bytes by their hash, and an image by its pixels, because
+    its repr holds a memory address."""
     if isinstance(value, bytes):
         return f"bytes {hashlib.sha256(value).hexdigest()}"
     if hasattr(value, "tobytes") and hasattr(value, "mode"):
@@ -295,12 +294,12 @@ _written = json.JSONEncoder(sort_keys=True, default=_plain).encode
 
 
 def _hash_of(*parts: str) -> str:
-    """Of parts as they are written in JSON: a list of them is hashed."""
+    """Hash parts that are already written as JSON, as one list."""
     return hashlib.sha256(f"[{', '.join(parts)}]".encode()).hexdigest()[:16]
 
 
 def _shape(prompt: Prompt) -> object:
-    """Prompts of one shape have room for a template, or have none, alike."""
+    """Return a key such that all prompts with it can hold a template, or none can."""
     if isinstance(prompt, str):
         return None
     return tuple(

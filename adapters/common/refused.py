@@ -1,4 +1,4 @@
-"""The end of a command that is refused before anything of it ran."""
+"""The exit of a command that is refused before any of it ran."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from prompt_coevo.visible import in_a_line
 
 
 def refused(error: CoevoError) -> SystemExit:
-    """To be raised: the error in one line, without keys, and exit status 1."""
+    """Build the SystemExit to raise: the error in one line, without keys, and exit status 1."""
     return SystemExit(f"error: {in_a_line(redact(str(error)))}")

@@ -1,4 +1,4 @@
-"""All rows of a dataset, one after the other."""
+"""Iterate over all rows of a dataset."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ _BATCH: Final = 1_000
 
 
 def rows_of(dataset: Any) -> Iterator[Row]:
-    """The rows in their order, as `dataset[number]` gives them.
+    """Yield the rows in order, as `dataset[number]` gives them.
 
-    Those of a `datasets.Dataset` are read in batches, which costs less (benchmarks/index.py); one with a
-    format or a transform of its own may make other values of a batch than of a row, and is asked row by
-    row.
+    A `datasets.Dataset` is read in batches, which costs less (benchmarks/index.py). One with a format or a
+    transform may return other values for a batch than for a row, so it is read row by row.
     """
     if _is_plain(dataset):
         for batch in dataset.iter(_BATCH):
@@ -27,7 +26,7 @@ def rows_of(dataset: Any) -> Iterator[Row]:
 
 
 def _is_plain(dataset: Any) -> bool:
-    # Exactly: rows of a subclass, or of what passes its calls on, may be others.
+    # The exact class: a subclass or a proxy may return other rows.
     kind = type(dataset)
     if (kind.__module__, kind.__name__) != ("datasets.arrow_dataset", "Dataset"):
         return False

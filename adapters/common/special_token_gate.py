@@ -14,17 +14,18 @@ _HARMLESS: Final = "Think."
 
 
 class SpecialTokenGate:
-    """Refuses a candidate with which a prompt has more special tokens than without it.
+    """Refuses a candidate that adds special tokens to a prompt.
 
-    Such a token ends a turn or begins another one, whatever characters it was made from, so what counts
-    are ids: of the text alone, and of a prompt that it is placed in, where it may form a token together
-    with what stands around it. `special` names the tokens by their ids, `encode` gives the ids of a text or
-    a chat. As many as a parent brings are allowed, and those of `required_tags`: these are the user's.
+    Such a token ends a turn or begins another one, whatever characters it was made from. So the gate
+    counts token ids: in the text alone, and in a prompt that holds the text, where it may form a token
+    together with its surroundings. `special` maps the ids of these tokens to their texts, `encode` returns
+    the ids of a text or a chat. A candidate may have as many as a parent has, and those of
+    `required_tags`, because the user chose these.
 
-    Any odd word gives the id `unknown`, so of these as many count as the text spells out.
+    Any unusual word gets the id `unknown`, so at most as many of these count as the text spells out.
 
-    Whether the text forms a token with a candidate of the other kind, or with the beginning of
-    another question than `prompt`, is not looked at.
+    Not checked: tokens that the text forms with a candidate of the other kind, or with the beginning of a
+    question other than `prompt`.
     """
 
     def __init__(

@@ -16,19 +16,19 @@ from prompt_coevo.settings.success import SuccessSettings
 logger = logging.getLogger(PROJECT)
 
 SUM: Final = "sum"
-"""In place of a reward function's name: the trainer's weighted sum of all."""
+"""Given in place of a reward function's name: the trainer's weighted sum of all."""
 _ENOUGH: Final = 64
-"""So many rollouts in a row without the deciding reward end a run that has had none with it."""
+"""A run ends if none of its first 64 rollouts has the deciding reward."""
 _OBVIOUS: Final = re.compile(
     r"(?!.*(format|tag|length))(.*_)?(acc|accuracy|correct|correctness|solved|exact_match)(_.*)?"
 )
 
 
 def deciding_function(names: Sequence[str], settings: SuccessSettings) -> int | None:
-    """Return which of a trainer's reward functions decides; None stands for their weighted sum.
+    """Return the index of the reward function that decides on success; None means their weighted sum.
 
-    Of several, with none named by `success.reward`, the one with an obvious name (`tell_choice`). Raises
-    SettingsError, with the names that there are, where none or several are it.
+    If `success.reward` names none of several, the one with an obvious name decides (`tell_choice` logs
+    it). Raises SettingsError, listing the names, if none or several qualify.
     """
     wanted = settings.reward
     if wanted == SUM and SUM not in names:
@@ -67,7 +67,7 @@ def deciding_function(names: Sequence[str], settings: SuccessSettings) -> int | 
 def tell_choice(
     names: Sequence[str], decides: int | None, settings: SuccessSettings, note: Callable[..., None]
 ) -> None:
-    """Log which of several reward functions `deciding_function` chose by its name, and journal it."""
+    """Log and journal which of several reward functions `deciding_function` chose by its name."""
     if settings.reward is not None or decides is None or len(names) == 1:
         return
     note("reward_chosen", reward=names[decides], among=list(names))
@@ -87,7 +87,7 @@ def _in_words(name: str) -> str:
 def scaled(reward: float, settings: SuccessSettings) -> float:
     """Put a deciding reward on the scale from 0 (`success.low`) to 1 (`success.high`).
 
-    Trainers keep rewards in single precision, where .9 is a little less: so digits beyond it are cut off.
+    Trainers keep rewards in single precision, where .9 becomes slightly less; hence the six digits.
     """
     if settings.low == 0 and settings.high == 1:
         return reward
@@ -95,7 +95,7 @@ def scaled(reward: float, settings: SuccessSettings) -> float:
 
 
 class Reported:
-    """Reads the deciding reward among what came with a rollout's reward.
+    """Reads the deciding reward from the values that came with a rollout's reward.
 
     `where` names the place, for the error.
     """
@@ -107,9 +107,9 @@ class Reported:
         self._known: dict[str, None] = {}
 
     def read(self, values: Mapping[str, Any] | None) -> float:
-        """Return the reward, NaN for a rollout without it.
+        """Return the reward, or NaN for a rollout without it.
 
-        Raises HostError if what stands there is no number, or if the first rollouts all lack it.
+        Raises HostError if the value is not a number, or if the first 64 rollouts all lack it.
         """
         found = (values or {}).get(self._name)
         if found is not None:
@@ -121,8 +121,8 @@ class Reported:
             if self._missing == _ENOUGH:
                 known = ", ".join(self._known) or "nothing"
                 raise HostError(
-                    f"success.reward = {self._name!r} is in {self._where} of none of the first {_ENOUGH} "
-                    f"rollouts, which have {known}; name one of these, or leave it out"
+                    f"none of the first {_ENOUGH} rollouts has success.reward = {self._name!r} in "
+                    f"{self._where}; they have {known}; name one of these, or leave it out"
                 )
         return math.nan
 

@@ -1,4 +1,4 @@
-"""A gate for adapters: the policy must be able to read a candidate."""
+"""A gate for adapters: all tokens of a candidate must be in the policy's vocabulary."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from prompt_coevo.types import Candidate
 
 
 class VocabularyGate:
-    """Refuses a candidate whose tokens the policy has no embedding for.
+    """Refuses a candidate with tokens that the policy has no embedding for.
 
-    `encode` gives the token ids of a text; an id from `size` on (a tokenizer may have more than the
-    model) would be an error deep inside the model, on a GPU one that ends the run. Proposers
-    may be counting in other threads with the same tokenizer; `encode` has to bear that.
+    `encode` returns the token ids of a text. An id of `size` or more (a tokenizer may have more than the
+    model) fails deep inside the model; on a GPU it ends the run. `encode` must be thread-safe, because
+    proposers may be counting tokens in other threads with the same tokenizer.
     """
 
     def __init__(self, encode: Callable[[str], Sequence[int]], size: int | None) -> None:

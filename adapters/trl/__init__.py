@@ -1,6 +1,6 @@
 """The adapter for TRL: `trainer.add_callback(CoevoCallback(trainer, settings))`.
 
-Nothing of it is imported before one of its two names is used.
+TRL and torch are imported only when one of the two names is used.
 """
 
 from __future__ import annotations

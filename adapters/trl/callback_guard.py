@@ -1,4 +1,4 @@
-"""The place of a CoevoCallback in its trainer, kept from the moment it is built."""
+"""A guard in the trainer for its CoevoCallback, from the moment the callback is built."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from prompt_coevo.errors import HostError
 
 
 class CallbackGuard(TrainerCallback):
-    """Refuses to train without the callback that was built for the trainer, or with it twice.
+    """Refuses to train if the callback that was built for the trainer is missing or was added twice.
 
-    `leave` is called when another callback takes the place.
+    `leave` is called when another CoevoCallback replaces it.
     """
 
     def __init__(self, trainer: Trainer, owner: TrainerCallback, leave: Callable[[], None]) -> None:
@@ -23,7 +23,7 @@ class CallbackGuard(TrainerCallback):
 
     @classmethod
     def taken(cls, trainer: Trainer) -> CallbackGuard | None:
-        """That of the callback which the trainer has, None if it has none."""
+        """Return the guard that the trainer has, or None."""
         there = trainer.callback_handler.callbacks
         return next((one for one in there if isinstance(one, cls)), None)
 

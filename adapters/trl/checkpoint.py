@@ -23,15 +23,14 @@ def carry_state(
     epochs: Epochs,
     before_load: Callable[[], None],
 ) -> list[Callable[[], None]]:
-    """Save and load the engine, late questions, and the count of epochs, where the trainer saves and loads
-    its optimizer.
+    """Save and load the engine, late questions and the count of epochs where the trainer saves and loads
+    its optimizer. Return functions that restore the trainer's methods.
 
     `before_load` is called on every rank when a checkpoint is about to be loaded.
-    What is returned puts the trainer's methods back.
     """
 
     def around_save(original: Callable[[str], None], output_dir: str) -> None:
-        # Before trainer_state.json, without which the host does not resume from a checkpoint.
+        # This is before trainer_state.json, without which the trainer does not resume from a checkpoint.
         original(output_dir)
         if engine is not None:
             save_state(engine, Path(output_dir))

@@ -1,4 +1,4 @@
-"""What cannot work, refused before training with one sentence, and how long a prompt may be."""
+"""Refuse what cannot work, before training and with one sentence, and limit the length of prompts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(PROJECT)
 
 def check_trainer(trainer: Trainer) -> None:
     """Raise HostError for a trainer, or a configuration of one, that the adapter cannot serve."""
-    # Unsloth puts classes of its own into `trl`, perhaps after this file was imported.
+    # Unsloth puts its own classes into `trl`, perhaps after this file was imported.
     if not isinstance(trainer, (GRPOTrainer, RLOOTrainer, trl.GRPOTrainer, trl.RLOOTrainer)):
         name = type(trainer).__name__
         if "Async" in name:
@@ -49,10 +49,10 @@ def check_trainer(trainer: Trainer) -> None:
     hidden = sorted(set(columns) - {"prompt", "image", "images"})
     if args.remove_unused_columns and hidden:
         raise HostError(
-            f"remove_unused_columns=True takes {', '.join(hidden)} out of the batches, so that no question "
-            "in them would be known again; leave it out, as TRL does"
+            f"remove_unused_columns=True takes {', '.join(hidden)} out of the batches, so no question in "
+            "them could be recognised; leave it out, as TRL does"
         )
-    # TRL 1.0 has no name for it: there a processor, with a tokenizer in it, makes the model one.
+    # TRL 1.0 has no `_is_vlm`; there a processor with a tokenizer in it means a vision-language model.
     sees = getattr(trainer, "_is_vlm", hasattr(trainer.processing_class, "tokenizer"))
     if sees and {"image", "images"} & set(columns):
         raise HostError(
@@ -62,7 +62,7 @@ def check_trainer(trainer: Trainer) -> None:
 
 
 def check_prompts(trainer: Trainer, questions: QuestionIndex) -> None:
-    """Raise HostError for prompts that this model and its tokenizer cannot answer."""
+    """Raise HostError for prompts that this model and its tokenizer cannot take."""
     prompts = questions.longest_prompts()
     own_rollouts = getattr(trainer, "rollout_func", None) is not None
     templates = (getattr(one, "chat_template", None) for one in (trainer, trainer.processing_class))
@@ -76,13 +76,13 @@ def check_prompts(trainer: Trainer, questions: QuestionIndex) -> None:
     longest, room = tokens_needed(trainer.processing_class, prompts), prompt_limit(trainer).tokens()
     if room is not None and longest >= room:
         raise HostError(
-            f"the longest question has {longest} tokens and the model has room for {room}, so nothing "
-            "could follow it; leave such questions out of the training dataset"
+            f"the longest question has {longest} tokens and the model has room for {room}, so no answer "
+            "could follow; leave such questions out of the training dataset"
         )
 
 
 def warn_of_cut_rounds(trainer: Trainer, save_steps: float) -> None:
-    """Warn if checkpoints stand between weight updates that one generation round serves."""
+    """Warn if a checkpoint may fall between the weight updates of one generation round."""
     args = trainer.args
     updates = args.steps_per_generation * trainer.num_iterations / args.gradient_accumulation_steps
     if args.save_strategy == "steps" and updates > 1 and save_steps % updates:
@@ -95,9 +95,9 @@ def warn_of_cut_rounds(trainer: Trainer, save_steps: float) -> None:
 
 
 def prompt_limit(trainer: Trainer) -> PromptLimit:
-    """The placed prompt and a completion must fit into the model.
+    """Build the limit on a placed prompt: it must fit into the model together with a completion.
 
-    Nothing in TRL truncates a prompt; an overlong one fails in vLLM or runs out of positions.
+    TRL never truncates a prompt; an overlong one fails in vLLM or runs out of positions.
     """
 
     def needed(prompts: Sequence[Prompt]) -> int:
@@ -105,7 +105,7 @@ def prompt_limit(trainer: Trainer) -> PromptLimit:
         return tokens_needed(trainer.processing_class, prompts) + completion
 
     def room() -> int | None:
-        # Of a model for vision and language, its part for language.
+        # For a vision-language model, this is the configuration of its language part.
         text = trainer.model.config.get_text_config()
         limits = [getattr(text, "max_position_embeddings", None)]
         if trainer.use_vllm:

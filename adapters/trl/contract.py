@@ -1,7 +1,7 @@
-"""What this adapter rests on in TRL and would not notice by itself, looked at in every run.
+"""Check, in every run, the TRL internals that this adapter relies on and whose change it would not notice.
 
-Names when training begins, and a batch in the first round with templates. So a TRL in which one of them is
-another one ends the run with a sentence, in place of training on something else.
+Names are checked when training begins, a batch in the first round with templates. If TRL has changed one
+of them, the run ends with one sentence instead of training on something else.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _NAMES: Final = (
 _GRPO_NAMES: Final = ("rollout_func", "tools", "vllm_importance_sampling_correction")
 _ROWS: Final = 2
 _FAR: Final = 0.2
-"""Mean difference of log-probs, by token, above what precision and padding make, and far below what another
+"""Mean difference of log-probs per token: more than precision and padding cause, far less than another
 prompt does."""
 
 Logs: TypeAlias = Callable[[torch.Tensor, torch.Tensor, Batch], torch.Tensor]
-"""Log-probs of the batch's completions after prompts (ids and mask), (B, T)."""
+"""Computes log-probs of the batch's completions after prompts (ids and mask), (B, T)."""
 
 
 def check_names(trainer: Trainer) -> None:
@@ -54,10 +54,10 @@ def check_names(trainer: Trainer) -> None:
 def check_batch(
     trainer: Trainer, output: Batch, trained: Ids, distilled: Sequence[bool], logps: Logs
 ) -> None:
-    """Raise HostError if a generation round's batch is not what distillation rests on.
+    """Raise HostError if a generation round's batch is not what distillation relies on.
 
     `trained` are the prompt ids that `_generate` returned, `distilled` says which rows ran under a
-    template. Called on all ranks of a round with distilled rows on any rank, before the batch is changed.
+    template. Call it on all ranks of a round with distilled rows on any rank, before the batch is changed.
     """
     missing = sorted(_expected(trainer) - output.keys())
     if missing:
@@ -73,7 +73,7 @@ def check_batch(
 
 
 def _expected(trainer: Trainer) -> set[str]:
-    """The fields of a batch that are there with these options."""
+    """Return the fields that a batch has with the trainer's options."""
     names = {"prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "advantages"}
     if not _is_grpo(trainer):
         return names | {"old_logps"}
@@ -91,10 +91,10 @@ def _expected(trainer: Trainer) -> set[str]:
 
 
 def _check_old(trainer: Trainer, output: Batch, distilled: Sequence[bool], logps: Logs) -> None:
-    """Old log-probs are those after the questions, of a few rows, distilled ones first.
+    """Raise HostError unless the old log-probs of a few rows, distilled ones first, are those after the
+    question.
 
-    Unsloth's are as wide as the completions and the longest left padding together, which says nothing of
-    the question.
+    Unsloth's are as wide as the completions plus the longest left padding, and cannot be compared.
     """
     old = output.get("old_per_token_logps", output.get("old_logps"))
     if old is None:
@@ -113,18 +113,18 @@ def _check_old(trainer: Trainer, output: Batch, distilled: Sequence[bool], logps
 
 
 def check_width(trainer: Trainer, logps: torch.Tensor, width: int) -> torch.Tensor:
-    """Return log-probs, (B, T). Raise HostError unless there is one for each of so many tokens, T."""
+    """Return log-probs, (B, T). Raise HostError unless there is one for each of T = `width` tokens."""
     if logps.shape[1] != width:
         raise HostError(
-            f"{type(trainer).__name__} has {logps.shape[1]} log-probs for {width} tokens, which distilled "
-            "rollouts cannot be compared by; leave out distill_forward, and set "
+            f"{type(trainer).__name__} has {logps.shape[1]} log-probs for {width} tokens, so those of "
+            "distilled rollouts cannot be compared; leave out distill_forward, and set "
             "vllm_importance_sampling_correction=False"
         )
     return logps
 
 
 def _draws_at_random(model: torch.nn.Module) -> bool:
-    """With dropout two passes differ."""
+    """Check for dropout, with which two passes differ."""
     return any(isinstance(one, torch.nn.Dropout) and one.p > 0 for one in model.modules())
 
 
@@ -135,6 +135,6 @@ def _is_grpo(trainer: Trainer) -> bool:
 
 def _drifted(trainer: Trainer, what: str) -> HostError:
     return HostError(
-        f"{type(trainer).__name__} {what}, which prompt_coevo rests on: this is another TRL, or a "
+        f"{type(trainer).__name__} {what}, which prompt_coevo relies on: this is another TRL, or a "
         f"subclass or a patch has changed it; {VERSIONS}"
     )

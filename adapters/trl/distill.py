@@ -1,7 +1,7 @@
-"""Context distillation: the template leaves the prompt ids that the trainer's generation returns.
+"""Context distillation: take the template out of the prompt ids that the trainer's generation returns.
 
-Everything that the trainer computes afterwards (old, reference and new log-probs, the loss) is then
-on `x`, which is the whole of it here.
+This suffices: everything that the trainer computes afterwards (old, reference and new log-probs, the loss)
+is then on `x`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class PromptExchange:
     def apply(
         self, assignments: Sequence[Assignment], prompts: Sequence[Prompt], rolled_out: Ids
     ) -> Ids:
-        """The prompt ids to train on.
+        """Return the prompt ids to train on.
 
-        `prompts` are the questions', `rolled_out` the ids that the sampler saw. Raises HostError if it
-        saw others than the trainer's own tokenisation.
+        `prompts` are those of the questions, `rolled_out` the ids that the sampler saw. Raises HostError if
+        these differ from the trainer's own tokenisation.
         """
         distilled = [assignment.distilled for assignment in assignments]
         if not any(distilled):
@@ -46,7 +46,7 @@ class PromptExchange:
         return swap_prompts(rolled_out, self.tokenize(trained, distilled), distilled)
 
     def tokenize(self, prompts: list[Prompt], distilled: list[bool]) -> Ids:
-        """The token ids of the distilled rows' prompts, as the trainer tokenises them."""
+        """Return the token ids of the distilled rows' prompts, as the trainer tokenises them."""
         # Environments bring a tool schema for every row, so all rows have to go in together.
         if getattr(self._trainer, "environment_factories", None) is not None:
             return _chosen(self._trainer._tokenize_prompts(prompts)[0], distilled)

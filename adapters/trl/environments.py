@@ -1,7 +1,7 @@
-"""Environments (`environment_factory`): a question is what `reset()` asks, whatever the dataset's row says.
+"""Environments (`environment_factory`): `reset()` decides what is asked, whatever the dataset's row says.
 
-An environment may name it: by its attribute `question_id`, which is there from the beginning and says after
-each `reset()` what was asked. Questions are then learned as those of a stream are, each with the prompt
+An environment may name its question in an attribute `question_id`, which exists from the beginning and says
+after each `reset()` what was asked. Questions are then learned like those of a stream, each with the prompt
 that `reset()` made and the row that led to it.
 """
 
@@ -30,11 +30,11 @@ _ID: Final = "coevo_question_id"
 _ROW: Final = "coevo_row"
 _NOT_ASKED: Final = "not asked yet"
 _NO_PROMPT: Final = [{"role": "user", "content": ""}]
-"""What TRL has in place of a prompt that only the environment knows."""
+"""TRL's placeholder for a prompt that only the environment knows."""
 
 
 class Environments:
-    """The environments of a trainer; none, if it has none."""
+    """The environments of a trainer, which may have none."""
 
     def __init__(self, trainer: Trainer, settings: Settings) -> None:
         self._trainer = trainer
@@ -42,20 +42,20 @@ class Environments:
         self._by_question = [
             name for name, method in methods_of(settings).items() if "template" in method.provides
         ]
-        """The methods that need to know questions again."""
+        """The methods that need to recognise questions."""
         first = _first_of_each(trainer)
         self._there = bool(first)
         needed = bool(self._by_question) and settings.question_id_column is None
         self.name_questions = needed and self._there and all(map(_may_name, first))
-        """Whether a round's questions are known after `reset()` alone."""
+        """True if a round's questions are known only after `reset()`, which names them."""
 
     def index(
         self, dataset: Any, ranks: Ranks, read_chat: Callable[[Prompt], Prompt]
     ) -> QuestionIndex:
-        """Index what the trainer's dataset says of questions.
+        """Index the questions of the trainer's dataset.
 
-        Where environments name them, that is its first row, as what is looked at before training. Raises
-        DatasetError, or HostError where a method needs more than is said.
+        Where environments name the questions, only the first row is indexed, for the checks before
+        training. Raises DatasetError, or HostError if a method could not recognise questions.
         """
         if self.name_questions:
             return self._first_look(dataset, ranks, read_chat)
@@ -75,12 +75,13 @@ class Environments:
         return questions
 
     def named(self, rows: Sequence[Row], prompts: Sequence[Prompt]) -> list[Row]:
-        """Rows of the questions that were asked of these rows, with their prompts. Raises HostError."""
+        """Return rows of the questions that were asked for these rows, with their prompts. Raises
+        HostError."""
         triples = zip(rows, prompts, self._asked(), strict=True)
         return [_named(row, prompt, asked) for row, prompt, asked in triples]
 
     def check_asked(self, question_ids: Sequence[str]) -> None:
-        """Raise RolloutsFailed unless these were asked again. Raises HostError."""
+        """Raise RolloutsFailed unless these questions were asked again, HostError if one has no name."""
         if not self.name_questions:
             return
         for wanted, asked in zip(question_ids, self._asked(), strict=True):
@@ -95,7 +96,8 @@ class Environments:
         return [_name_of(one) for one in environments]
 
     def _usual_truths(self, dataset: Any) -> Sequence[str]:
-        """Columns to look for the right answer in: an environment may be all that knows it."""
+        """Return the columns that may hold the right answer. None is needed with an environment, which may
+        be all that knows the answer."""
         if not self._there:
             return USUAL_TRUTHS
         columns = getattr(dataset, "column_names", None) or ()
@@ -120,22 +122,22 @@ class Environments:
         few = few_questions(questions.rows, len(questions), None) is not None
         if few or (len(questions) == 1 and questions.first_prompt() == _NO_PROMPT):
             raise HostError(
-                "what an environment asks is known after its reset() alone, and to tell apart are "
-                f"{plural(len(questions), 'question')} in {plural(questions.rows, 'row')} of the training "
-                f"dataset, so {', '.join(self._by_question)} cannot know which are hard; give each "
+                "what an environment asks is known after its reset() alone, and the training dataset has "
+                f"{plural(len(questions), 'question')} in {plural(questions.rows, 'row')}, so "
+                f"{', '.join(self._by_question)} cannot know which are hard; give each "
                 f"environment an attribute {OWN_ID} (None in __init__, named by reset()), or the dataset a "
                 "column of ids (question_id_column)"
             )
 
 
 def row_of(row: Row) -> Row:
-    """The row that the trainer is given for a question: the dataset's own."""
+    """Return the dataset's own row of a question, which the trainer is given."""
     own: Row = row.get(_ROW, row)
     return own
 
 
 def _first_of_each(trainer: Trainer) -> list[object]:
-    """An instance of each environment: TRL makes one when the trainer is built."""
+    """Return an instance of each environment. TRL makes one when the trainer is built."""
     pool = getattr(trainer, "_environment_pool", None)
     if pool is not None:
         return [instances[0] for instances in pool.values()]
@@ -143,7 +145,7 @@ def _first_of_each(trainer: Trainer) -> list[object]:
 
 
 def _may_name(environment: object) -> bool:
-    """Look at the class first: a property may raise before `reset()`."""
+    """Check for the attribute, on the class first: a property may raise before `reset()`."""
     return hasattr(type(environment), OWN_ID) or hasattr(environment, OWN_ID)
 
 

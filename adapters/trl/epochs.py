@@ -1,4 +1,4 @@
-"""Epochs over all calls of `trainer.train()`, because the trainer counts anew in each of them."""
+"""Count epochs over all calls of `trainer.train()`, because the trainer starts from 0 in each of them."""
 
 from __future__ import annotations
 
@@ -16,46 +16,46 @@ _BEFORE: Final = "epochs_before"
 
 
 class Epochs:
-    """How many epochs are over, those of earlier calls of `train()` included.
+    """The number of completed epochs, including those of earlier calls of `train()`.
 
-    A call that was interrupted, or ended in the middle of an epoch, counts as far as it came. What earlier
-    calls did travels in checkpoints: a run that is resumed within its second call needs it.
+    A call that was interrupted, or ended within an epoch, counts as far as it got. Checkpoints hold the
+    count of earlier calls: a run that is resumed within its second call needs it.
 
-    A stream has no length, so the trainer takes `max_steps` for an epoch; there an epoch is a pass through
-    the stream that has ended, and those of this call travel, too. A call that has stepped ends a pass: the
-    next one begins the stream anew.
+    A stream has no length, so the trainer takes `max_steps` for an epoch. Here an epoch is then a completed
+    pass through the stream, and checkpoints hold this call's passes too. A call that has made a step ends a
+    pass: the next call starts the stream again.
     """
 
     def __init__(self, questions: QuestionIndex) -> None:
         self._questions = questions
         self._stepped = False
-        """Whether a pass through a stream has begun."""
+        """True once a pass through a stream has begun."""
         self._before = 0.0
         self._here = 0.0
         self._resumed = False
 
     def begin(self) -> None:
-        """`train()` was called, and has loaded a checkpoint if it resumes from one."""
+        """Begin a call of `train()`, after it has loaded the checkpoint that it resumes from, if any."""
         if not self._resumed:
             self._before += self._here + self._stepped
         self._resumed, self._here, self._stepped = False, 0.0, False
 
     def begins(self, epoch: float | None) -> None:
-        """An epoch begins at this `state.epoch` of the trainer."""
+        """Note that an epoch begins at this `state.epoch` of the trainer."""
         if not self._questions.streamed:
             self._here = epoch or 0.0
         elif self._stepped:
             self._here, self._stepped = self._here + 1.0, False
 
     def reached(self, epoch: float | None) -> None:
-        """A step has ended at this `state.epoch`."""
+        """Note that a step has ended at this `state.epoch`."""
         self._stepped = self._questions.streamed
         if not self._stepped:
             self._here = epoch or 0.0
 
     @property
     def over(self) -> int:
-        """How many epochs are over."""
+        """Return the number of completed epochs."""
         return int(self._before + self._here + _ROUNDING)
 
     def save(self, folder: Path) -> None:
@@ -66,7 +66,7 @@ class Epochs:
             write_json(path, {_BEFORE: self._before + here})
 
     def load(self, folder: Path) -> None:
-        """Go on from a checkpoint. Raises StateError for a file that is missing or damaged."""
+        """Load the count from a checkpoint. Raises StateError for a file that is missing or damaged."""
         path = folder / EPOCHS_FILE
         before = read_state(path).get(_BEFORE)
         if not isinstance(before, (int, float)) or not 0 <= before < float("inf"):

@@ -1,4 +1,4 @@
-"""The trainer's generation round, with our plan in it.
+"""Apply the engine's plan in the trainer's generation round.
 
 Four methods of the trainer *instance* are wrapped. `_generate` gets prompts with instruction and
 template and returns the prompt ids of the question alone (`distill.py`). Rewards, environments and logs
@@ -35,7 +35,7 @@ from prompt_coevo.settings import Settings
 from prompt_coevo.types import Assignment, Candidate
 
 STATUS: Final = "coevo_status"
-"""The key under which a `rollout_func` may return what happened to each rollout, such as `tool_error`."""
+"""Under this key a `rollout_func` may return what happened to each rollout, such as `tool_error`."""
 
 
 class GenerationAdapter:
@@ -52,7 +52,7 @@ class GenerationAdapter:
         decides: int | None,
         environments: Environments,
     ) -> None:
-        """`decides` is the number of the reward function that decides on success, None for their sum."""
+        """Take `decides` as the index of the reward function that decides on success, None for the sum."""
         self._trainer = trainer
         self._engine = engine
         self._questions = questions
@@ -65,21 +65,21 @@ class GenerationAdapter:
         self._decides = decides
         self._environments = environments
         self._rows: Sequence[Row] = []
-        """The rows of the round that the trainer is in."""
+        """The rows of the trainer's current round."""
         self._round: RankedPlan | None = None
         self._assigned: Sequence[Assignment] = []
-        """What the rows run under that the trainer is generating for right now."""
+        """The assignments of the rows that the trainer is generating for right now."""
         self._unpunished: list[bool] = []
-        """Which of this round's rows get no negative advantage."""
+        """True for the rows of this round that get no negative advantage."""
         self._rolled_out: Ids = []
         self._trained: Ids = []
         self._reached: set[str] = set()
-        """The wrapped methods that this round went through."""
+        """The wrapped methods that this round has called."""
         self.rounds = 0
-        """Generation rounds that came through here."""
+        """Number of generation rounds that came through here."""
 
     def open(self) -> list[Callable[[], None]]:
-        """Wrap the trainer's methods, only once; what is returned puts them back. Raises HostError."""
+        """Wrap the trainer's methods, once. Return functions that restore them. Raises HostError."""
         check_names(self._trainer)
         return [
             wrap(self._trainer, "_generate_and_score_completions", self._around_round, VERSIONS),
@@ -96,7 +96,7 @@ class GenerationAdapter:
             with swapped(self, "_assigned", [one.assignment for one in self._policy.active]):
                 return original(inputs)
         if not self._trainer.model.training:
-            # The host's own evaluation: under the best instruction, if there is one to use.
+            # The trainer's own evaluation runs under the best instruction, if there is one.
             best = self._engine.evaluation() or Assignment("validation")
             with swapped(self, "_assigned", [best] * len(inputs)):
                 return original(inputs)
@@ -121,7 +121,7 @@ class GenerationAdapter:
         return output
 
     def _plan(self, rows: Sequence[Row]) -> None:
-        """Plan what this round's rows run under."""
+        """Plan the assignments of this round's rows."""
         ids, size = self._questions.ids_of(rows), self._trainer.num_generations
         self._late_rows.meet(rows)
         self._round = self._engine.plan(ids, size, "num_generations")
@@ -130,10 +130,10 @@ class GenerationAdapter:
     def _around_generate(
         self, original: Callable[[list[Prompt]], Generated], prompts: list[Prompt]
     ) -> Generated:
-        if self._rows and self._round is None:  # until here nobody knew what is asked
+        if self._rows and self._round is None:  # the questions are known only after reset()
             self._plan(self._environments.named(self._rows, prompts))
         if not self._assigned:
-            return original(prompts)  # somebody's own call, outside a round
+            return original(prompts)  # a user's own call, outside a round
         read = [
             self._read_chat(prompt) if one.instruction or one.templated else prompt
             for one, prompt in zip(self._assigned, prompts, strict=True)
@@ -160,14 +160,14 @@ class GenerationAdapter:
     def _around_single_turn(
         self, original: Callable[..., Generated], /, *args: object, **kwargs: object
     ) -> Generated:
-        """A vLLM server samples every `num_generations`-th prompt that many times: right only if the
-        prompts of a group are equal, which they need not be under a plan."""
+        """Make a vLLM server sample each prompt once if the prompts of a group may differ. By itself it
+        samples every `num_generations`-th prompt that many times."""
         self._reached.add("_generate_single_turn")
         trainer = self._trainer
         mixed = self._round is not None and self._round.mixed_somewhere
         if not trainer.use_vllm or not (mixed or self._policy.active is not None):
             return original(*args, **kwargs)
-        # The class's signature, because somebody else may have wrapped the method without keeping it.
+        # The class's signature: another wrapper of the instance's method may hide it.
         signature = inspect.signature(type(trainer)._generate_single_turn)
         if "num_generations" in signature.parameters:
             bound = signature.bind(trainer, *args, **kwargs)
@@ -209,11 +209,11 @@ class GenerationAdapter:
         self._log_candidates()
         return per_function
 
-    # Their parts
+    # Helpers
 
     def _round_gone_through(self) -> RankedPlan:
-        """Return the round's plan. Raise HostError if the round went past a wrapped method: nothing of
-        ours was in it then."""
+        """Return the round's plan. Raise HostError if the round bypassed a wrapped method, and so the
+        plan."""
         needed, current = {"_generate", "_calculate_rewards"}, self._round
         mixed = current is not None and current.mixed_somewhere
         if self._trainer.use_vllm and mixed and not _own_rollouts(self._trainer):
@@ -227,7 +227,7 @@ class GenerationAdapter:
         return current
 
     def _deciding(self, per_function: torch.Tensor) -> list[float]:
-        """The rewards that decide on success, of all ranks' rows; NaN where there is none."""
+        """Return the rewards that decide on success, of all ranks' rows, NaN where there is none."""
         if self._decides is not None:
             found = per_function[:, self._decides]
         else:
@@ -237,7 +237,7 @@ class GenerationAdapter:
         return [scaled(reward, self._success) for reward in found.tolist()]
 
     def _log_candidates(self) -> None:
-        """Columns in the completions table; rows without one get None, so that columns line up."""
+        """Add columns to the completions table. Rows without a candidate get None, so columns line up."""
         if getattr(self._trainer, "log_completions", False):
             log = self._trainer._log_completion_extra
             log("coevo_instruction", [_text(one.instruction) for one in self._assigned])
@@ -245,7 +245,7 @@ class GenerationAdapter:
 
 
 def _own_rollouts(trainer: Trainer) -> bool:
-    """A user's `rollout_func` samples as it likes."""
+    """Check for a user's `rollout_func`, which samples as it likes."""
     return getattr(trainer, "rollout_func", None) is not None
 
 

@@ -1,4 +1,4 @@
-"""Settings as a user hands them to an adapter."""
+"""Settings as a user passes them to an adapter."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ GivenSettings: TypeAlias = Settings | Mapping[str, object] | str | Path | None
 
 
 def settings_of(given: GivenSettings, values: Mapping[str, object]) -> Settings:
-    """Make Settings of what is given and of keywords.
+    """Build Settings from what is given and from keywords.
 
-    `given` is the path of a TOML or YAML file, which keywords overrule; a mapping without the names of
-    keywords; a Settings object without keywords; or None. Raises SettingsError.
+    `given` is the path of a TOML or YAML file, which keywords override; a mapping that shares no name with
+    the keywords; a Settings object, without keywords; or None. Raises SettingsError.
     """
     if isinstance(given, Settings):
         if values:
@@ -30,8 +30,8 @@ def settings_of(given: GivenSettings, values: Mapping[str, object]) -> Settings:
     if isinstance(given, str) and Path(given).suffix not in SUFFIXES and not Path(given).exists():
         name = given if is_model_name(given) else "openai/gpt-5"
         raise SettingsError(
-            f"the settings are a text that is no file of them ({', '.join(SUFFIXES)}); to name the "
-            f'reflection model, write reflection="{name}"'
+            f"the settings are a text, but not the path of a settings file ({', '.join(SUFFIXES)}); to "
+            f'name the reflection model, write reflection="{name}"'
         )
     if isinstance(given, str | Path):
         return Settings(**{"config_file": given, **values})

@@ -1,4 +1,4 @@
-"""What this adapter leans on in a trainer of TRL."""
+"""Types for the parts of a TRL trainer that this adapter uses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VERSIONS: Final = "use TRL 1.0 or newer (below 2), without 1.15.0"
 Ids: TypeAlias = list[list[int]]
 """Token ids, row after row."""
 Batch: TypeAlias = dict[str, torch.Tensor]
-"""What a generation round hands on: fields of B rows."""
+"""The batch of a generation round: fields of B rows."""
 Generated: TypeAlias = tuple[Ids, *tuple[object, ...]]
 """What `_generate` returns: prompt ids, and more that differs from version to version."""
 Logps: TypeAlias = tuple[torch.Tensor, *tuple[object, ...]]
@@ -37,7 +37,7 @@ Logps: TypeAlias = tuple[torch.Tensor, *tuple[object, ...]]
 
 
 class Trainer(Protocol):
-    """What we use of a GRPOTrainer or RLOOTrainer; TRL may change what has an underscore."""
+    """The parts of a GRPOTrainer or RLOOTrainer that we use. TRL may change names with an underscore."""
 
     args: GRPOConfig | RLOOConfig
     model: PreTrainedModel
@@ -83,7 +83,7 @@ class Trainer(Protocol):
 
 
 def tokenizer_of(trainer: Trainer) -> PreTrainedTokenizerBase:
-    """A model laid out for vision and language has a processor, with the tokenizer in it."""
+    """Return the trainer's tokenizer. A vision-language model has a processor with the tokenizer in it."""
     found: PreTrainedTokenizerBase = getattr(
         trainer.processing_class, "tokenizer", trainer.processing_class
     )

@@ -1,4 +1,4 @@
-"""Questions that training meets and nobody knew: learned, and forgotten again, on all ranks alike."""
+"""Learn questions when training first meets them, and forget them again, alike on all ranks."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from prompt_coevo.policy import Policy
 
 
 class _Part(NamedTuple):
-    """What one rank tells the others."""
+    """One rank's message to the others."""
 
     refused: str | None = None
-    """Why a row cannot be used. Raised by all ranks together: alone, the others would wait."""
+    """Why a row cannot be used. All ranks raise it together; if one did alone, the others would wait."""
     back: Sequence[str] = ()
-    """Late questions that come again."""
+    """Ids of late questions that come again."""
     new: Sequence[Row] = ()
-    """Rows of questions that nobody knows, two of one id too: `learn` tells them apart."""
+    """Rows of unknown questions. Two may have one id; `learn` sorts that out."""
 
 
 class LateRows:
-    """Every rank calls `meet` with its rows of a round, before the round is planned."""
+    """Keeps late questions. Every rank calls `meet` with its rows before a round is planned."""
 
     def __init__(self, questions: QuestionIndex, engine: RankedEngine, policy: Policy) -> None:
         self._questions = questions
@@ -32,10 +32,10 @@ class LateRows:
         self._policy = policy
 
     def meet(self, rows: Sequence[Row]) -> None:
-        """Learn the questions of these rows, this rank's, and of the other ranks' rows.
+        """Learn the questions of all ranks' rows; `rows` are this rank's.
 
-        No question of this round is forgotten, because it is about to be trained on. Raises DatasetError
-        for a row that cannot be used, on every rank.
+        Questions of this round are not forgotten, because they are about to be trained on. Raises
+        DatasetError for a row that cannot be used, on every rank.
         """
         questions, ranks = self._questions, self._engine.ranks
         parts = ranks.gather([self._part(rows)])
@@ -73,7 +73,7 @@ class LateRows:
                 continue
             if questions.streamed:
                 try:
-                    questions.learn(row)  # raises for an id that is another question's
+                    questions.learn(row)  # raises if the id belongs to another question
                 except DatasetError as error:
                     return _Part(str(error))
             if question_id in questions.late:

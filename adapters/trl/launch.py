@@ -1,4 +1,4 @@
-"""All that a user adds: one callback."""
+"""The callback that a user adds to a trainer."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class CoevoCallback(TrainerCallback):
 
     >>> trainer.add_callback(CoevoCallback(trainer, reflection="openai/gpt-5"))  # doctest: +SKIP
 
-    Keywords are settings. `settings` are more of them: a mapping, the path of a TOML or YAML file, or in
-    place of both a Settings object. `plugins` are registered by name.
+    Keywords are settings. `settings` adds more: a mapping or the path of a TOML or YAML file. Or give a
+    Settings object and no keywords. `plugins` are registered by name.
 
-    Trainer, settings and dataset are checked here, before training: raises SettingsError, DatasetError or
-    HostError. The reflection model is asked for a sign of life when training begins, which raises
-    PreflightError; so does `preflight.dry_run` end there, by SystemExit.
+    The constructor checks trainer, settings and dataset: raises SettingsError, DatasetError or HostError.
+    When training begins, the reflection model gets a test call, which raises PreflightError if it fails;
+    with `preflight.dry_run` the run ends there by SystemExit.
 
-    A trainer has one: another one that is built for it takes this one's place.
+    A trainer has one CoevoCallback: building another one for it replaces this one.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class CoevoCallback(TrainerCallback):
         questions = self._questions = self._index()
         self._dataset = trainer.train_dataset
         self.engine: Coevolution | None = None
-        """The engine, on rank 0; None on the other ranks."""
+        """The engine on rank 0; None on the other ranks."""
         if ranks.is_main:
             self.engine = open_engine(
                 "trl",
@@ -124,11 +124,11 @@ class CoevoCallback(TrainerCallback):
         trainer.add_callback(self._seat)
 
     def detach(self) -> None:
-        """Take everything of ours out of the trainer, which then trains as if this had never been built.
+        """Undo all changes to the trainer, which then trains as if this had never been built.
 
-        Of a run that was interrupted the reflection model is asked nothing more; calls under way are
-        waited for, some seconds at most. Raises HostError if something else has replaced a method of the
-        trainer since.
+        After an interrupted run, no more requests go to the reflection model; calls under way are waited
+        for, some seconds at most. Raises HostError if something else has replaced a method of the trainer
+        since.
         """
         while self._undo:
             self._undo[-1]()
@@ -139,7 +139,7 @@ class CoevoCallback(TrainerCallback):
         if self.engine is not None:
             self.engine.context.abandon()
 
-    # Moments of the training loop
+    # Hooks of the training loop
 
     def on_train_begin(
         self,
@@ -168,10 +168,10 @@ class CoevoCallback(TrainerCallback):
     def on_epoch_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        """The epoch before is over and another one follows: so it is never called after the last one,
-        and a run resumed between two epochs makes up for the search it missed.
+        """Close the epoch before, now that another one follows.
 
-        The last epoch of one `train()` is over when another one begins.
+        So the last epoch is not closed here, and a run resumed between two epochs makes up for the search
+        it missed. The last epoch of one `train()` is closed when the next one begins an epoch.
         """
         self._epochs.begins(state.epoch)
         over = self._epochs.over
@@ -206,14 +206,14 @@ class CoevoCallback(TrainerCallback):
         self._show(state.global_step, last=True)
 
     def _show(self, step: int, *, last: bool) -> None:
-        """In the trackers that have a run: most close theirs before `on_train_end` comes to us."""
+        """Write to trackers with an open run. Most close theirs before `on_train_end` reaches us."""
         if self._texts is not None and (tables := self._texts.due(step, last=last)):
             self._writing.write(tables, step, open_trackers(self._trainer))
 
-    # Inside
+    # Helpers
 
     def _look_at_dataset(self) -> None:
-        """Learn the trainer's questions anew if it has been given another dataset. Raises DatasetError."""
+        """Index the trainer's questions again if it was given another dataset. Raises DatasetError."""
         dataset = self._trainer.train_dataset
         if dataset is self._dataset:
             return
@@ -232,8 +232,8 @@ class CoevoCallback(TrainerCallback):
         return questions
 
     def _workload(self, state: TrainerState, loader: object) -> Workload:
-        """What the trainer trains on, in this `train()` and those before it. A stream has no length, and so
-        says nothing of epochs."""
+        """Describe what the trainer trains on, in this `train()` and those before it. A stream has no
+        length, so the number of epochs is then None."""
         args = self._trainer.args
         before = (self.engine.policy_version.step if self.engine else 0) - state.global_step
         steps = before + state.max_steps
@@ -252,7 +252,7 @@ class CoevoCallback(TrainerCallback):
         )
 
     def _end_dry(self, workload: Workload) -> NoReturn:
-        """Look, print, and end all ranks with the same exit status."""
+        """Do the dry run on rank 0, and end all ranks with its exit status."""
         found: list[int] = []
         self.policy.lead(lambda engine: found.append(engine.dry_run(self.policy, workload)))
         raise SystemExit(self._ranks.broadcast(found[0] if found else None))

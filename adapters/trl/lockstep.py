@@ -1,8 +1,8 @@
-"""Policy rollouts that fail on one process: it takes part in what the others wait for all the same.
+"""Keep all processes in step when policy rollouts fail on one of them.
 
-In a round of generation TRL gathers numbers of the completions, then the rewards. A process that cannot
-sample goes through the first with completions that end at once, one that has no rewards through the
-second with NaN; what it raised it brings to where the ranks share their rollouts.
+In a round of generation TRL gathers statistics of the completions, then the rewards. A process that cannot
+sample takes part in the first with completions that end at once; one that has no rewards takes part in the
+second with NaN. Its error is raised afterwards, where the ranks share their rollouts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Lockstep:
-    """Around the parts of policy rollouts, on every process; with a single one nothing is caught."""
+    """Wraps the parts of policy rollouts on every process; with a single process nothing is caught."""
 
     def __init__(self, trainer: Trainer) -> None:
         self._trainer = trainer
@@ -31,9 +31,9 @@ class Lockstep:
 
     @contextmanager
     def round(self) -> Iterator[None]:
-        """Policy rollouts are made inside, with one call of the trainer or several.
+        """Make policy rollouts inside, with one call of the trainer or several.
 
-        Raises at the end what failed in them, or OutOfStep at once.
+        Raises their first error at the end, but OutOfStep at once.
         """
         self._error = None
         yield
@@ -46,7 +46,7 @@ class Lockstep:
         prompts: list[Prompt],
         place: Callable[[], list[Prompt]],
     ) -> Generated:
-        """The trainer's generation for placed prompts; `prompts` are the questions'."""
+        """Run the trainer's generation on placed prompts; `prompts` are those of the questions alone."""
         try:
             return generate(place())
         except Exception as error:
@@ -57,7 +57,7 @@ class Lockstep:
                 return generate(prompts)
 
     def rewards(self, calculate: Callable[[], torch.Tensor], rows: int) -> torch.Tensor:
-        """All processes' rewards, of which there are as many `rows` on this one. TRL gathers them last."""
+        """Return the rewards of all processes; this one has `rows` of them. TRL gathers them last."""
         if self._error is None:
             try:
                 return calculate()
@@ -71,7 +71,7 @@ class Lockstep:
         return of_all
 
     def elsewhere(self, error: Exception) -> Exception:
-        """What to raise for an error that went through the trainer."""
+        """Return what to raise for an error that passed through the trainer."""
         if self._alone or isinstance(error, OutOfStep):
             return error
         return OutOfStep(
@@ -84,7 +84,7 @@ class Lockstep:
 
     @property
     def _samples_alone(self) -> bool:
-        """Whether this process samples without the others."""
+        """Check whether this process samples without the others."""
         trainer = self._trainer
         return not (
             trainer.use_vllm
@@ -95,7 +95,7 @@ class Lockstep:
 
     @contextmanager
     def _ends_at_once(self, rows: int) -> Iterator[None]:
-        """Instead of sampling; RLOOTrainer has no `rollout_func`."""
+        """Replace sampling by completions that end at once. RLOOTrainer has no `rollout_func`."""
         trainer = self._trainer
         ended = [[tokenizer_of(trainer).eos_token_id]] * rows
         if not hasattr(trainer, "rollout_func"):

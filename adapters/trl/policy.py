@@ -21,7 +21,7 @@ from prompt_coevo.types import PolicyVersion, RolloutRequest, Sampling
 
 
 class Answered(Exception):
-    """Ends a call of the trainer's generation once its completions are scored: all that is wanted.
+    """Ends a call of the trainer's generation once its completions are scored; the rest is not needed.
 
     `rows` are this rank's.
     """
@@ -35,7 +35,7 @@ class TrlPolicy(RankedPolicy):
     """`prompt_coevo.policy.Policy` over a GRPOTrainer or RLOOTrainer.
 
     Every call goes through the trainer's own generation, so tools, environments and reward functions
-    behave as in training; the training state is as before afterwards.
+    behave as in training. The training state is restored afterwards.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class TrlPolicy(RankedPolicy):
         super().__init__(questions, engine, seed, "trl/rollouts")
         self._trainer = trainer
         self.active: list[RolloutRequest] | None = None
-        """The requests whose rows the trainer is generating for right now."""
+        """The requests that the trainer is generating for right now."""
         self.in_step = Lockstep(trainer)
 
     def sample(
@@ -59,7 +59,8 @@ class TrlPolicy(RankedPolicy):
         return scored
 
     def _rows_per_call(self, share: int) -> int:
-        """vLLM and continuous batching schedule any number of rows; plain generation must fit in memory."""
+        """Return how many rows fit into one call: vLLM and continuous batching schedule any number, but
+        plain generation must fit in memory."""
         trainer = self._trainer
         names = ("use_vllm", "use_transformers_continuous_batching", "use_transformers_paged")
         if any(getattr(trainer, name, False) for name in names):
@@ -85,7 +86,7 @@ class TrlPolicy(RankedPolicy):
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
-        """Evaluation mode inside; metrics and pending logs as before outside."""
+        """Switch to evaluation mode inside; restore mode, metrics and pending logs afterwards."""
         trainer = self._trainer
         was_training = trainer.model.training
         kept = {
@@ -102,7 +103,7 @@ class TrlPolicy(RankedPolicy):
                     setattr(trainer, name, value)
 
     def _no_logps(self) -> Callable[..., Logps]:
-        """Log-probs are not needed: zeros, in a tuple as long as this version of TRL makes it."""
+        """Return zeros for log-probs, which are not needed, in a tuple as long as this TRL's."""
         original = self._trainer._get_per_token_logps_and_entropies
         others: list[None] | None = None
 
@@ -127,13 +128,13 @@ class TrlPolicy(RankedPolicy):
 
     @contextmanager
     def _sampled_with(self, sampling: Sampling) -> Iterator[None]:
-        """The trainer's sampling with another temperature; 0 is greedy."""
+        """Change the temperature of the trainer's sampling inside; 0 is greedy."""
         trainer, temperature = self._trainer, sampling.temperature
         if temperature is None:
             yield
         elif trainer.use_vllm:
             engine = trainer.vllm_generation
-            # These are laid over all else, a temperature too.
+            # These override everything else, including the temperature.
             kwargs = dict(getattr(engine, "generation_kwargs", None) or {})
             if "temperature" in kwargs:
                 kwargs["temperature"] = temperature
@@ -146,7 +147,7 @@ class TrlPolicy(RankedPolicy):
             changes = {"do_sample": temperature > 0, "temperature": temperature or 1.0}
             config = copy.deepcopy(trainer.generation_config)
             config.update(**changes)
-            # TRL also lays these over the model's own configuration, which fills unset values.
+            # TRL also applies these over the model's own configuration, which fills unset values.
             kwargs = {**getattr(trainer, "generation_kwargs", {}), **changes}
             swap = partial(swapped, trainer)
             with swap("generation_config", config), swap("generation_kwargs", kwargs):

@@ -1,4 +1,4 @@
-"""One engine for hosts that train and sample in the same processes, one per rank."""
+"""One engine for trainers that train and sample in the same processes, one per rank."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ class RankedPlan:
 
     @property
     def distilled_somewhere(self) -> bool:
-        """Whether a row of any rank is trained on with another prompt."""
+        """Check whether a row of any rank is trained on with another prompt."""
         return any(assignment.distilled for assignment in self.whole)
 
     @property
     def mixed_somewhere(self) -> bool:
-        """Whether the prompts of a group differ, on any rank."""
+        """Check whether the prompts of a group differ, on any rank."""
         prompts = {(one.group, one.instruction, one.template, one.placement) for one in self.whole}
         return len(prompts) > len({one.group for one in self.whole})
 
 
 class RankedEngine:
-    """Every rank makes the same calls in the same order; `engine` is None on all but rank 0.
+    """Shares one engine among ranks that make the same calls in the same order.
 
-    A batch's rows are rank after rank, and group after group, where a group may span ranks.
+    `engine` is None on all ranks but 0. A batch's rows come rank after rank, and group after group; a group
+    may span ranks.
     """
 
     def __init__(self, engine: Coevolution | None, ranks: Ranks) -> None:
@@ -43,13 +44,13 @@ class RankedEngine:
 
     @property
     def policy_version(self) -> PolicyVersion:
-        """The version on rank 0; elsewhere the first, because nobody asks there."""
+        """Return the version on rank 0; elsewhere the first one, because it is not used there."""
         return self.engine.policy_version if self.engine else PolicyVersion()
 
     def plan(self, question_ids: Sequence[str], group_size: int, size_name: str) -> RankedPlan:
-        """What a round's rows run under; `question_ids` has one entry per row of this rank.
+        """Plan a round; `question_ids` has one entry per row of this rank.
 
-        Raises HostError if the rows do not come in groups; `size_name` is the host's word for
+        Raises HostError if the rows do not come in groups; `size_name` is the trainer's name for
         `group_size`.
         """
         ids = self.ranks.gather(list(question_ids))
@@ -61,7 +62,7 @@ class RankedEngine:
     def observe(
         self, mine: list[tuple[Assignment, str, str | None]], rewards: Sequence[float]
     ) -> None:
-        """This rank's rows (assignment, completion, what its agent reported), all ranks' rewards."""
+        """Observe this rank's rows (assignment, completion, its agent's report), all ranks' rewards."""
         rows = self.ranks.gather(mine)
         if self.engine is not None:
             version = self.engine.policy_version
@@ -73,7 +74,7 @@ class RankedEngine:
             )
 
     def evaluation(self) -> Assignment | None:
-        """What the host's evaluation runs under, on every rank."""
+        """Return what the trainer's evaluation runs under, on every rank."""
         best = evaluation_assignment(self.engine) if self.engine else None
         return self.ranks.broadcast(best)
 

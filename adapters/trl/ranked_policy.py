@@ -1,4 +1,4 @@
-"""A policy for hosts that train and sample in the same processes, one per rank."""
+"""A policy for trainers that train and sample in the same processes, one per rank."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from prompt_coevo.types import PolicyVersion, Rollout, RolloutRequest, Sampling
 
 
 class Scored(NamedTuple):
-    """A completion outside training, its reward, and what its agent reported of it."""
+    """A completion outside training, its reward, and what its agent reported about it."""
 
     text: str
     reward: float
@@ -29,7 +29,7 @@ class Scored(NamedTuple):
 
 
 class _Share(NamedTuple):
-    """What a rank brings of the rollouts: all of its own, or what went wrong."""
+    """One rank's share of the rollouts: all of them, or what went wrong."""
 
     scored: list[Scored]
     error: str | None = None
@@ -40,10 +40,10 @@ _Order: TypeAlias = tuple[list[RolloutRequest], Sampling, PolicyVersion]
 
 
 class RankedPolicy(AdapterPolicy, ABC):
-    """Shares the rollouts that the engine asks for among the ranks.
+    """Distributes the rollouts that the engine asks for over the ranks.
 
-    The engine, on rank 0, calls `rollout` within `lead`, where the other ranks serve it meanwhile.
-    `stream` names the random numbers of `next_seed`.
+    The engine, on rank 0, calls `rollout` within `lead`; the other ranks serve it meanwhile. `stream`
+    names the random numbers of `next_seed`.
     """
 
     def __init__(
@@ -60,20 +60,21 @@ class RankedPolicy(AdapterPolicy, ABC):
     def sample(
         self, requests: list[RolloutRequest], sampling: Sampling, version: PolicyVersion
     ) -> list[Scored]:
-        """This rank's completions by the current weights, one per request.
+        """Return this rank's completions by the current weights, one per request.
 
-        Random states are restored afterwards, so that every call of the sampler needs a `next_seed`;
-        everything else of the host's training state is left as it was found.
+        The caller restores random states afterwards, so every call of the sampler needs a `next_seed`. All
+        other training state of the trainer must be left as it was found.
 
-        What it raises ends the search that asked, on all ranks, and not the run; a CoevoError ends the
-        run. Either way this rank has to have taken part in all that the others wait for in the host. If
-        it cannot, it raises OutOfStep.
+        An error ends the search that asked, on all ranks, but not the run; a CoevoError ends the run.
+        Either way this rank must first have taken part in all that the other ranks wait for in the
+        trainer. If it cannot, raise OutOfStep.
         """
 
     def lead(self, action: Callable[[Coevolution], None]) -> None:
-        """Rank 0 acts, and may ask for rollouts; the others take part in these until it is done.
+        """Run `action` on rank 0, where it may ask for rollouts; the others serve these until it is done.
 
-        Every rank calls this. An error on rank 0 ends all: HostError on the others. Raises OutOfStep.
+        Every rank calls this. An error on rank 0 ends all ranks, the others with HostError. Raises
+        OutOfStep.
         """
         if self._engine is None:
             self._serve()
@@ -82,17 +83,17 @@ class RankedPolicy(AdapterPolicy, ABC):
             with self._ranks.waited_for():
                 action(self._engine)
         except OutOfStep:
-            raise  # nobody listens any more
+            raise  # no rank listens any more
         except BaseException as error:
             self._release(f"{type(error).__name__}: {error}")
             raise
         self._release()
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
-        """One scored completion per request, by the current weights. For rank 0.
+        """Return one scored completion per request, by the current weights. For rank 0.
 
-        Raises RolloutsFailed if a rank could not do its part, the error itself if there is one rank, and
-        KeyError for a question that is not there.
+        Raises RolloutsFailed if a rank failed (with a single rank, its error itself), HostError if a rank
+        met an error that ends the run, and KeyError for an unknown question.
         """
         for request in requests:  # before the other ranks begin
             if request.assignment.question_id not in self._questions:
@@ -110,7 +111,7 @@ class RankedPolicy(AdapterPolicy, ABC):
         return sampled_alike(requests, on_all_ranks)
 
     def next_seed(self, version: PolicyVersion) -> int:
-        """For one call of the sampler; without it all would sample alike."""
+        """Return a seed for one call of the sampler; without it all calls would sample alike."""
         rng = counter_rng(self._seed, self._stream, version.step, self._calls, self._ranks.rank)
         self._calls += 1
         return int(rng.integers(1 << 62))
@@ -133,9 +134,10 @@ class RankedPolicy(AdapterPolicy, ABC):
     def _share(
         self, requests: list[RolloutRequest], sampling: Sampling, version: PolicyVersion
     ) -> list[_Share]:
-        """All ranks: an equal share of the requests each (the last one repeated to fill up).
+        """Sample an equal share of the requests on each rank, and gather the shares of all ranks.
 
-        What a rank raises is its part of the answer, so that all of them go on together.
+        The last request is repeated to fill up. What a rank raises becomes its share, so that all ranks
+        continue together.
         """
         size = math.ceil(len(requests) / self._ranks.count)
         start = self._ranks.rank * size
@@ -153,7 +155,7 @@ class RankedPolicy(AdapterPolicy, ABC):
 
 
 def _all_of(shares: list[_Share]) -> list[Scored]:
-    """What all ranks have scored. Raises RolloutsFailed or HostError if one of them could not."""
+    """Return what all ranks have scored. Raises RolloutsFailed or HostError if one of them failed."""
     failed = [(rank, share) for rank, share in enumerate(shares) if share.error is not None]
     for rank, share in sorted(failed, key=lambda one: not one[1].ends_the_run):
         kind = HostError if share.ends_the_run else RolloutsFailed

@@ -1,4 +1,4 @@
-"""Talking between the processes of a torch.distributed run. Alone, every call is plain Python."""
+"""Communication between the processes of a torch.distributed run; with one process, plain Python."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _STILL_THERE: Final = "prompt_coevo: rank 0 is still there"
 class Ranks:
     """The processes of one training run; rank 0 holds the engine.
 
-    They talk in a process group of their own, in which nobody waits longer than `patience` for a word
-    of another one. `patience_name` is what the host calls it.
+    They communicate in a process group of their own, where no rank waits longer than `patience` for
+    another one. `patience_name` is the trainer's name for it.
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class Ranks:
         self._group: ProcessGroup | None = None
         self._speaking = threading.Lock()
         self._awaited = False
-        """Whether the others wait for rank 0's next word."""
+        """True while the other ranks wait for rank 0's next message."""
 
     @property
     def is_main(self) -> bool:
         return self.rank == 0
 
     def gather(self, items: list[T]) -> list[T]:
-        """The items of all ranks, rank after rank, on every rank. Raises OutOfStep."""
+        """Return the items of all ranks, rank after rank, on every rank. Raises OutOfStep."""
         if self.count == 1:
             return items
         import torch.distributed as dist
@@ -57,7 +57,7 @@ class Ranks:
         return list(chain.from_iterable(gathered))
 
     def broadcast(self, value: T | None) -> T:
-        """Rank 0's value, on every rank. Raises OutOfStep."""
+        """Return rank 0's value, on every rank. Raises OutOfStep."""
         if self.count == 1:
             return value  # type: ignore[return-value]
         group = self._control_group()
@@ -69,12 +69,12 @@ class Ranks:
 
     @contextmanager
     def waited_for(self) -> Iterator[None]:
-        """Rank 0 may take any time inside, for a reflection model say: the others, who wait in
-        `broadcast`, hear from time to time that it is there."""
+        """Let rank 0 take any time inside, for a reflection model for example. The other ranks wait in
+        `broadcast` and hear from time to time that it is alive."""
         if self.count == 1:
             yield
             return
-        self._control_group()  # the others make theirs before they wait
+        self._control_group()  # the other ranks create theirs before they wait
         over = threading.Event()
         self._awaited = True
         threading.Thread(target=self._keep_in_touch, args=(over,), daemon=True).start()
@@ -90,12 +90,12 @@ class Ranks:
         group = self._control_group()
         while not over.wait(silence):
             with self._speaking:
-                # While all ranks sample nobody listens, and all may be expected in time.
+                # While all ranks sample, no rank listens, and each must answer within `patience`.
                 if self._awaited and not over.is_set():
                     try:
                         self._said(_STILL_THERE, group)
                     except OutOfStep:
-                        return  # the next word of rank 0 finds it out, too
+                        return  # rank 0's next message raises it too
 
     def _said(self, value: T | None, group: ProcessGroup) -> T:
         import torch.distributed as dist
@@ -112,11 +112,11 @@ class Ranks:
             raise OutOfStep(
                 f"rank {self.rank} has lost {others}, which died, or hangs: "
                 f"{self._patience_name} = {self._patience.total_seconds():g} s is how long a rank is "
-                f"waited for; look for what its log says last ({error})"
+                f"waited for; see the last lines of its log ({error})"
             ) from error
 
     def _control_group(self) -> ProcessGroup:
-        # Made at the first call, which all ranks reach together.
+        # Created at the first call, which all ranks reach together.
         if self._group is None:
             import torch.distributed as dist
 
@@ -125,4 +125,4 @@ class Ranks:
 
 
 ALONE: Final = Ranks(0, 1, timedelta(0))
-"""The only process there is."""
+"""The ranks of a run with a single process."""

@@ -1,11 +1,11 @@
-"""Log-probs of distilled rows: the sampler's must not show their template to TRL's correction.
+"""Keep the template's effect on the sampler's log-probs out of TRL's correction in distilled rows.
 
-The trainer has already computed everything from the question's own prompt `x`, because that is what
-its generation returned (`distill.py`). Here the fields that the sampler filled under `x~` are put right.
+The trainer has already computed everything from the question's own prompt `x`, because its generation
+returned that (`distill.py`). Here the fields that the sampler filled under `x~` are corrected.
 
-With `distill_forward` the trainer's correction for the sampler compares both under `x~`: when it asks for
-old log-probs of a round with distilled rows, these rows get those after `x~`, and after the correction is
-computed those after `x` take their place.
+With `distill_forward` TRL's correction for the sampler compares both under `x~`. When the trainer asks for
+old log-probs of a round with distilled rows, these rows get those after `x~`; after the correction is
+computed, they get those after `x`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _OLD: Final = "old_per_token_logps"
-"""GRPO's field; the trainer leaves it out where it would be the first loss's own log-probs."""
+"""GRPO's field. The trainer omits it where it would equal the log-probs of the first loss."""
 _SAMPLER: Final = "sampling_per_token_logps"
 
 
 def punish_nothing(output: Batch, rows: list[bool]) -> None:
-    """Set the negative advantages of these rows of a generation round's batch to 0. The loss divides by
-    their tokens as before, and a KL penalty in the loss counts them."""
+    """Set negative advantages to 0 in these rows of a generation round's batch. The loss still divides by
+    their tokens, and a KL penalty in the loss still counts them."""
     advantages = output["advantages"]
     chosen = torch.tensor(rows, device=advantages.device)
     chosen = chosen.view(-1, *[1] * (advantages.dim() - 1))
@@ -44,41 +44,41 @@ def punish_nothing(output: Batch, rows: list[bool]) -> None:
 
 
 class DistillRatio:
-    """Puts right the log-probs of one generation round after another."""
+    """Corrects the log-probs of generation rounds with distilled rows."""
 
     def __init__(self, trainer: Trainer, settings: Settings) -> None:
         self._trainer = trainer
         self._forward = settings.distill_forward
         self._awaited: tuple[Ids, list[bool]] | None = None
-        """What rows ran under and which are distilled, until the trainer asks for old log-probs."""
+        """The rollout prompts and which rows are distilled, until the trainer asks for old log-probs."""
         self._seen: tuple[torch.Tensor, torch.Tensor] | None = None
-        """These, after `x` and after `x~`."""
+        """The old log-probs after `x` and after `x~`."""
         self._looked = False
 
     def open(self) -> list[Callable[[], None]]:
-        """Wrap what computes log-probs, with `distill_forward`; what is returned puts it back."""
+        """Wrap the trainer's log-probs if `distill_forward` is set. Return functions that restore them."""
         if not self._forward:
             return []
         name = "_get_per_token_logps_and_entropies"
         return [wrap(self._trainer, name, self._around_logps, VERSIONS)]
 
     def forget(self) -> None:
-        """A round is over, however it ended."""
+        """Drop what is kept of a round, however it ended."""
         self._awaited = self._seen = None
 
     def begin(self, rollout_prompts: Ids, distilled: list[bool]) -> None:
-        """The completions of a round that `apply` will be called for are there."""
+        """Begin a round that `apply` will be called for, once its completions are there."""
         if self._forward and self._corrects_sampler():
             self._awaited = rollout_prompts, distilled
 
     def apply(
         self, output: Batch, rollout_prompts: Ids, trained_prompts: Ids, distilled: list[bool]
     ) -> None:
-        """Change `output` in place. Called on all ranks of a round with distilled rows on any rank.
+        """Correct `output` in place. Call it on all ranks of a round with distilled rows on any rank.
 
         `rollout_prompts` are the prompt ids that the sampler saw, `trained_prompts` those to train on;
         `distilled` says which rows were sampled under a template. All are of this rank's rows. The first
-        batch is looked at (`contract.py`), which raises HostError.
+        batch is checked (`contract.py`), which may raise HostError.
         """
         seen = self._seen
         if seen is not None:
@@ -87,11 +87,11 @@ class DistillRatio:
             self._looked = True
             check_batch(self._trainer, output, trained_prompts, distilled, self._logps)
         rows = torch.tensor(distilled, device=output["completion_ids"].device)
-        if "importance_sampling_ratio" in output and seen is None:  # it would weigh these tokens ~0
+        if "importance_sampling_ratio" in output and seen is None:  # it would scale them by ~0
             output["importance_sampling_ratio"][rows] = 1.0
         by_sampler = output.get(_SAMPLER)
         if by_sampler is None and not self._forward:
-            return  # nothing of the sampler's can reach the loss
+            return  # no log-probs of the sampler can reach the loss
         on_question = output.get(_OLD)
         if on_question is None:
             on_question = self._logps(output["prompt_ids"], output["prompt_mask"], output)
@@ -105,7 +105,7 @@ class DistillRatio:
             output[_SAMPLER] = clean.to(by_sampler.dtype)
 
     def _corrects_sampler(self) -> bool:
-        """Whether TRL weighs tokens by the trainer's log-probs over the sampler's; RLOO never does."""
+        """Check whether TRL weights tokens by trainer over sampler probabilities; RLOO never does."""
         trainer = self._trainer
         return trainer.use_vllm and getattr(trainer, "vllm_importance_sampling_correction", False)
 
@@ -116,7 +116,7 @@ class DistillRatio:
         on_rollout_prompt: torch.Tensor,
         rows: torch.Tensor,
     ) -> None:
-        """Log what the templates do to the policy, over all ranks' distilled rows."""
+        """Log how far the templates move the policy, over all ranks' distilled rows."""
         counted = output["completion_mask"] * output.get("tool_mask", 1) * rows[:, None]
         here = torch.tensor(
             template_effect(on_question, on_rollout_prompt, counted), device=rows.device
@@ -144,7 +144,7 @@ class DistillRatio:
         *_: object,
         **__: object,
     ) -> torch.Tensor:
-        """Log-probs that the trainer compares the sampler's with: of distilled rows those after `x~`."""
+        """Return the log-probs to compare with the sampler's: in distilled rows those after `x~`."""
         completions = {
             "completion_ids": input_ids[:, -logits_to_keep:],
             "completion_mask": attention_mask[:, -logits_to_keep:],
@@ -164,7 +164,7 @@ class DistillRatio:
     def _logps(
         self, prompt_ids: torch.Tensor, prompt_mask: torch.Tensor, output: Batch
     ) -> torch.Tensor:
-        """Log-probs of the completions after these prompts, (B, T), by the current weights."""
+        """Return log-probs of the completions after these prompts, (B, T), by the current weights."""
         trainer = self._trainer
         completion = output["completion_ids"]
         with torch.no_grad():

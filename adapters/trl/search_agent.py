@@ -3,8 +3,8 @@
     trainer = GRPOTrainer(..., rollout_func=search_agent(url="http://127.0.0.1:8000"),
                           reward_funcs=exact_match("golden_answers"))
 
-All episodes of a batch take their turns together, with one request to the server per turn. Ids are kept
-as they were sampled; what the search found is masked out of the loss. TRL 1.10 or newer is needed: before,
+All episodes of a batch take their turns together, with one request to the server per turn. Token ids are
+kept as sampled, and search results are masked out of the loss. Needs TRL 1.10 or newer: before,
 `_generate_single_turn` takes another number of arguments.
 """
 
@@ -27,15 +27,15 @@ from prompt_coevo.retrieval.agent.settings import SearchAgentSettings, tool_of
 
 _OLDEST: Final = (1, 10)
 ANSWER: Final = "search_answer"
-"""The argument of reward functions that has the policy's own answers, None where there is none."""
+"""The argument that gives reward functions the policy's own answers, None where there is none."""
 
 
 def search_agent(**settings: Any) -> Callable[[list[Any], Any], dict[str, Any]]:
-    """A `rollout_func` for GRPOTrainer; the settings are those of `SearchAgentSettings`.
+    """Build a `rollout_func` for GRPOTrainer; the settings are those of `SearchAgentSettings`.
 
-    Raises SettingsError, and HostError for a TRL that is too old. With vLLM, set
-    `generation_kwargs={"stop": ["</search>", "</answer>"], "include_stop_str_in_output": True}`, else
-    every turn is sampled to its end and cut.
+    Raises SettingsError, and HostError if TRL is too old. With vLLM, set
+    `generation_kwargs={"stop": ["</search>", "</answer>"], "include_stop_str_in_output": True}`, or every
+    turn is sampled to its full length and then cut.
     """
     if Version(trl.__version__).release < _OLDEST:
         raise HostError(
@@ -51,7 +51,7 @@ def search_agent(**settings: Any) -> Callable[[list[Any], Any], dict[str, Any]]:
 
 
 def exact_match(column: str, metric: Metric = "em") -> Callable[..., list[float]]:
-    """A reward function: the policy's own answer against the gold answers in a column of the dataset."""
+    """Build a reward function that scores the policy's answer by the gold answers in a dataset column."""
     score = METRICS[metric]
 
     def reward(completions: Sequence[Any], **columns: Any) -> list[float]:
@@ -67,8 +67,8 @@ def exact_match(column: str, metric: Metric = "em") -> Callable[..., list[float]
 def _play(prompts: list[Any], trainer: Any, settings: SearchAgentSettings) -> dict[str, Any]:
     prompt_ids = trainer._tokenize_prompts(prompts)[0]
     tokenizer = tokenizer_of(trainer)
-    # TRL takes a completion for truncated that does not end with one of its end tokens; one that ends with
-    # an answer is whole, so an end token follows it, of which the loss sees nothing.
+    # TRL counts a completion as truncated unless it ends with an end token. One that ends with an answer
+    # is complete, so an end token is appended, which the loss does not see.
     masks_truncated = trainer.mask_truncated_completions
     room = trainer.max_completion_length - masks_truncated
     rollouts = [SearchRollout(ids, tokenizer, settings, room) for ids in prompt_ids]
@@ -91,9 +91,8 @@ def _play(prompts: list[Any], trainer: Any, settings: SearchAgentSettings) -> di
 
 
 def _in_loss(rollout: SearchRollout, masks_truncated: bool) -> list[int]:
-    """Which tokens the loss sees: the policy's own, but none of an episode that was cut short, if asked so.
-
-    TRL would see one whose last turn, of too many, ended with an end token.
+    """Mask the tokens for the loss: it sees the policy's own, but none of an episode without an answer if
+    `masks_truncated`. TRL alone would see an episode that used up its turns but ends with an end token.
     """
     mask = rollout.trajectory.mask
     return mask if rollout.episode.ended == "answer" or not masks_truncated else [0] * len(mask)
@@ -102,13 +101,13 @@ def _in_loss(rollout: SearchRollout, masks_truncated: bool) -> list[int]:
 def _take_turns(
     trainer: Any, rollouts: list[SearchRollout], count: int, settings: SearchAgentSettings
 ) -> None:
-    """One turn of every episode that is not over; some process has `count` of them."""
+    """Play one turn of every unfinished episode; `count` is the largest number of these on a process."""
     active = [one for one in rollouts if not one.over]
-    # Generation is a collective call, in which all processes bring as many prompts and mean one length.
+    # Generation is a collective call: all processes must bring equally many prompts and one length.
     idle = [rollouts[0].trajectory.prompt_ids] * (count - len(active))
     prompts = [one.trajectory.ids for one in active] + idle
     most = _largest(trainer, max((one.turn_tokens for one in active), default=1))
-    # Sample no more than a turn may have, whichever backend generates.
+    # Sample no more tokens than a turn may have, whichever backend generates.
     config, name = (
         (trainer.vllm_generation, "max_completion_length")
         if trainer.use_vllm
@@ -127,6 +126,6 @@ def _take_turns(
 
 
 def _largest(trainer: Any, number: int) -> int:
-    """The largest of the processes' numbers."""
+    """Return the largest of the processes' numbers."""
     accelerator = trainer.accelerator
     return int(accelerator.gather(torch.tensor([number], device=accelerator.device)).max())

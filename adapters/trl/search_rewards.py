@@ -1,4 +1,4 @@
-"""Rewards of rollouts outside training: a reward function that accepts `coevo_search` is told so."""
+"""Tell reward functions that accept `coevo_search` that they score rollouts outside training."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, Final
 from torch import nn
 
 TOLD: Final = "coevo_search"
-"""The keyword that a reward function gets as True, in search and verification alone."""
+"""The keyword that a reward function gets as True, only in search and verification."""
 
 
 def told_of_search(functions: Sequence[object]) -> list[object]:
-    """Return a trainer's reward functions, with the keyword for those that accept it."""
+    """Return a trainer's reward functions, with the keyword bound in those that accept it."""
     return [_told(one) if callable(one) and _accepts(one) else one for one in functions]
 
 
 def _told(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Stay what TRL looks at: a function that is awaited, or one that is not."""
+    """Bind the keyword. Keep an async function async and a plain one plain, because TRL checks that."""
 
     async def awaited(**arguments: Any) -> Any:
         return await function(**arguments, **{TOLD: True})

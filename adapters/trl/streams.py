@@ -1,4 +1,4 @@
-"""A dataset that comes as a stream: a first look at it, and its rows in checkpoints."""
+"""Streamed datasets: a first look at their rows, and the rows learned later in checkpoints."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from prompt_coevo.settings import Settings
 logger = logging.getLogger(PROJECT)
 
 LOOKED_AT: Final = 1_000
-"""Rows of a first look: what `datasets` reads at once, and of every kind of prompt there are some."""
+"""Rows of a first look: what `datasets` reads at once, and enough to see every kind of prompt."""
 ROWS_FILE: Final = "coevo_rows.jsonl"
 _UNREADABLE: Final = (OSError, ValueError, KeyError, TypeError, DatasetError, RecursionError)
 
 
 def is_stream(dataset: Any) -> bool:
-    """Whether rows come one after the other and cannot be looked up, as those of an IterableDataset."""
-    # By name: torch's gives its heirs a `__getitem__` that raises, and is not imported here.
+    """Check for a dataset whose rows can only be iterated over, such as an IterableDataset."""
+    # By name: torch is not imported here, and its class gives subclasses a `__getitem__` that raises.
     return any(kind.__name__ == "IterableDataset" for kind in type(dataset).__mro__)
 
 
@@ -40,12 +40,12 @@ def index_stream(
     ranks: Ranks = ALONE,
     read_chat: Callable[[Prompt], Prompt] = lambda prompt: prompt,
 ) -> QuestionIndex:
-    """The questions of a stream's first 1 000 rows; others are learned when training meets them.
+    """Index the questions of a stream's first 1 000 rows; others are learned when training meets them.
 
-    Rank 0 looks, and all ranks know the same rows. A stream that begins otherwise when it is begun again
-    gives its first row alone: what was read of it may be lost for training, and a resumed run cannot be
-    told from one on another stream. Both are said in the log. Raises DatasetError, as `index_columns`
-    does.
+    Rank 0 reads, and all ranks know the same rows. If the stream starts with another row when it is
+    iterated again, only its first row is indexed: rows read here may be missing in training, and a resumed
+    run cannot tell whether it has the same stream. The log warns of both. Raises DatasetError, as
+    `index_columns` does.
     """
     rows, same = ranks.broadcast(_looked_at(dataset) if ranks.is_main else None)
     if not rows:
@@ -53,27 +53,28 @@ def index_stream(
     questions = index_columns(rows, settings, read_chat=read_chat, streamed=True)
     if same:
         logger.info(
-            "the training dataset is a stream: %d questions of its first %d rows are known, and what a "
-            "run needs from the start (the longest prompts, a shared system message, what a resumed run "
-            "must be given again) is theirs; others are learned when training meets them",
+            "the training dataset is a stream: %d questions of its first %d rows are known, and the "
+            "longest prompts, a shared system message and the dataset's identity for a resumed run are "
+            "taken from these; others are learned when training meets them",
             len(questions),
             len(rows),
         )
     else:
         questions.identity = Dataset(0, "a stream that begins otherwise each time")
         logger.warning(
-            "the training dataset is a stream that begins otherwise when it is begun again: up to %d "
-            "rows that were read to look at it may not come in training, and a resumed run cannot see "
-            "whether it goes on with the same dataset",
-            LOOKED_AT + 2,  # the first one is looked at by the adapters, and again here
+            "the training dataset is a stream that starts with another row when it is read again: up to %d "
+            "rows that were read for a first look may be missing in training, and a resumed run cannot "
+            "tell whether it has the same dataset",
+            LOOKED_AT + 2,  # `check_trainer` reads the first row, and `_looked_at` once more
         )
     return questions
 
 
 def save_late_rows(questions: QuestionIndex, folder: Path) -> None:
-    """Write the rows that were learned into a checkpoint's folder, or remove those of an earlier run that
-    are there, if none was. One that cannot be written as JSON is left out, with a line in the log: a
-    resumed run learns it when it comes again. Raises StateError."""
+    """Write the learned rows into a checkpoint's folder; if there are none, remove an earlier run's file.
+
+    Rows that cannot be written as JSON are left out, with a warning: a resumed run learns them when they
+    come again. Raises StateError."""
     path, left_out = folder / ROWS_FILE, 0
     with writing("the stream's rows", path):
         if not questions.late:
@@ -97,10 +98,10 @@ def save_late_rows(questions: QuestionIndex, folder: Path) -> None:
 
 
 def load_late_rows(questions: QuestionIndex, folder: Path, ranks: Ranks = ALONE) -> None:
-    """Learn the rows of a checkpoint's folder; there are none if no row was late.
+    """Learn the rows in a checkpoint's folder; there is no file if none were learned late.
 
-    Rank 0, which has written them, reads them: another machine may have no such folder. Raises StateError
-    for a file that is damaged, on every rank.
+    Rank 0, which wrote them, reads them: another machine may not have the folder. Raises StateError for a
+    damaged file, on every rank.
     """
     path = folder / ROWS_FILE
     path, (rows, damage) = ranks.broadcast((path, _read(path)) if ranks.is_main else None)
@@ -116,7 +117,7 @@ def load_late_rows(questions: QuestionIndex, folder: Path, ranks: Ranks = ALONE)
 
 
 def _looked_at(dataset: Any) -> tuple[list[Row], bool]:
-    """The first rows, and whether the stream begins with them again; if not, its first row alone."""
+    """Return the first rows, and True if the stream starts with the same row again; else one row, False."""
     first = next(iter(dataset), None)
     if first is None:
         return [], True
@@ -126,7 +127,7 @@ def _looked_at(dataset: Any) -> tuple[list[Row], bool]:
 
 
 def _read(path: Path) -> tuple[list[Row], str | None]:
-    """Rows of a file, and what is wrong with it."""
+    """Return the rows of a file, or what is wrong with it."""
     if not path.exists():
         return [], None
     try:

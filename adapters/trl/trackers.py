@@ -1,4 +1,4 @@
-"""The trackers that a trainer reports to, found among its callbacks."""
+"""Find the trackers that a trainer reports to among its callbacks."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from prompt_coevo.adapters.common.trackers.texts import Tracker
 from prompt_coevo.adapters.trl.host import Trainer
 
 _AXIS = "train/global_step"
-"""What transformers' own callbacks log next to their metrics."""
+"""The step that transformers' own callbacks log with their metrics."""
 
 
 def open_trackers(trainer: Trainer) -> Iterator[Tracker]:
-    """Those with a run that is open now. What the trainer has not imported is not imported here."""
+    """Yield the trackers with an open run. Import nothing that the trainer has not imported."""
     for callback in trainer.callback_handler.callbacks:
         if isinstance(callback, TensorBoardCallback) and callback.tb_writer is not None:
             yield TensorBoard(callback.tb_writer)

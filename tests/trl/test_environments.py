@@ -129,7 +129,9 @@ def last(trainer: Any, name: str) -> float:
     return found[-1]
 
 
-CANNOT = r"known after its reset\(\) alone, and to tell apart are 1 question in \d+ rows? of the .*"
+CANNOT = (
+    r"known after its reset\(\) alone, and the training dataset has 1 question in \d+ rows?, so .*"
+)
 ROUTES = [{"environment": name} for name in ("one", "two") * 12]
 
 

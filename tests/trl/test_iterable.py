@@ -159,7 +159,7 @@ def test_a_stream_that_begins_otherwise_each_time_trains_with_a_warning(
 
     trainer = make_trainer(dataset=IterableDataset.from_generator(generate))
     callback = attach(trainer, settings())
-    assert "begins otherwise when it is begun again" in caplog.text
+    assert "starts with another row when it is read again" in caplog.text
     trainer.train()
     assert trainer.state.global_step == 2
     assert len(callback.policy.question_ids()) >= 4

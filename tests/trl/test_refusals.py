@@ -92,7 +92,7 @@ def test_a_question_that_is_longer_than_the_models_context(make_trainer: Any) ->
 
 def test_columns_that_are_hidden(make_trainer: Any) -> None:
     trainer = make_trainer(remove_unused_columns=True)
-    with pytest.raises(HostError, match="takes answer, id out of the batches, so that no question"):
+    with pytest.raises(HostError, match="takes answer, id out of the batches, so no question"):
         CoevoCallback(trainer, NOTHING)
     trainer.train_dataset = trainer.train_dataset.select_columns(["prompt"])
     CoevoCallback(trainer, NOTHING | {"ground_truth_column": None})

@@ -1,1 +1,1 @@
-"""What co-evolution came to, as texts in the host's own experiment trackers."""
+"""Instructions, templates and their lineage as texts in the trainer's experiment trackers."""

@@ -29,11 +29,11 @@ class Row:
     fate: str
     reason: str = ""
     evidence: str = ""
-    """What it is worth, in words: a weight, a score, or how many of its trials it solved."""
+    """Its worth in words: a weight, a score, or how many of its trials it solved."""
 
 
 def rows_of(run: Run) -> list[Row]:
-    """The rows, in the order of their birth, without candidates that a resume has undone."""
+    """Return the rows in order of birth, without candidates that a resume has undone."""
     weights = {
         name: weight
         for _, step in sorted(run.steps.items())
@@ -74,7 +74,7 @@ def _fate(one: CandidateRecord) -> str:
 
 
 def _reason(one: CandidateRecord) -> str:
-    """The means of its trial, or what a gate says against it."""
+    """Return the mean rewards of its trial, or the reason of the gate that refused it."""
     if not one.trials:
         return one.why if one.fate == "refused" else ""
     trial = one.trials[-1]

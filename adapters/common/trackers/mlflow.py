@@ -1,4 +1,4 @@
-"""MLflow, through the module that the host has imported and the run that it has opened."""
+"""MLflow, through the module that the trainer has imported and the run that it has opened."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from prompt_coevo.adapters.common.trackers.tables import IN_USE, LINEAGE, Tables
 
 
 class MLflow:
-    """Artifacts of the active run: a page for each time, and the newest tables as JSON."""
+    """Writes artifacts of the active run: one page per call, and the newest tables as JSON."""
 
     name = "MLflow"
 
@@ -31,6 +31,6 @@ class MLflow:
 
 
 def open_run(mlflow: Any) -> Iterator[MLflow]:
-    """The tracker, if the host has a run; without one, MLflow would open its own."""
+    """Yield the tracker if the trainer has a run; without one, MLflow would open its own."""
     if mlflow.active_run() is not None:
         yield MLflow(mlflow)

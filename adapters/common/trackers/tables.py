@@ -1,4 +1,4 @@
-"""What a tracker is given: two tables of plain values, and the same as Markdown."""
+"""The two tables that a tracker is given, as plain values and as Markdown."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ _PUNCTUATION: Final = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$])")
 @dataclass(frozen=True)
 class Tables:
     """`in_use`: the instructions of the population and the templates that rollouts run under.
-    `lineage`: every candidate, those in use first, then the latest. All texts are cut and visible."""
+    `lineage`: every candidate, those in use first, then the latest. All texts are cut to a length, with
+    control characters made visible."""
 
     in_use: list[Cells]
     lineage: list[Cells]
     left_out: int = 0
-    """Candidates beyond those of `lineage`."""
+    """Number of candidates that are not in `lineage`."""
 
     @classmethod
     def of(cls, rows: Sequence[Row], best: str | None) -> Tables:
-        """`best` is the id of the best instruction, if there is one."""
+        """Build the tables; `best` is the id of the best instruction, if there is one."""
         used = [row for row in rows if row.fate == USED]
         used.sort(key=lambda row: row.id != best)
         others = [row for row in reversed(rows) if row.fate != USED]
@@ -51,7 +52,7 @@ class Tables:
         return cls(**data)
 
     def in_use_markdown(self) -> str:
-        """Every text in a fence of its own, so that nothing in it is markup."""
+        """Return `in_use` with every text in its own fence, so that nothing in it is markup."""
         parts = []
         for kind, best, name, evidence, text in self.in_use:
             head = " · ".join(escaped(str(part)) for part in (best, kind, name, evidence) if part)
@@ -59,7 +60,7 @@ class Tables:
         return "\n".join(parts) or "Nothing is in use.\n"
 
     def lineage_markdown(self) -> str:
-        """A table whose cells hold no markup."""
+        """Return `lineage` as a table whose cells hold no markup."""
         lines = [f"| {' | '.join(LINEAGE)} |", "|---" * len(LINEAGE) + "|"]
         lines += ["| " + " | ".join(map(escaped, map(str, row))) + " |" for row in self.lineage]
         if self.left_out:
@@ -68,14 +69,14 @@ class Tables:
 
 
 def fenced(text: str) -> str:
-    """As a Markdown code block that the text cannot end."""
+    """Return a Markdown code block that the text cannot end."""
     longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text}\n{fence}"
 
 
 def escaped(text: str) -> str:
-    """As one line of Markdown without markup, links or HTML."""
+    """Return one line of Markdown without markup, links or HTML."""
     line = " ".join(text.split())
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _PUNCTUATION.sub(r"\\\1", line)

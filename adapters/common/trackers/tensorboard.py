@@ -1,4 +1,4 @@
-"""TensorBoard, through the host's own SummaryWriter."""
+"""TensorBoard, through the trainer's own SummaryWriter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from prompt_coevo.adapters.common.trackers.tables import Tables
 
 
 class TensorBoard:
-    """`writer` is a SummaryWriter of torch or of tensorboardX."""
+    """Logs Markdown. `writer` is a SummaryWriter of torch or of tensorboardX."""
 
     name = "TensorBoard"
 

@@ -1,4 +1,4 @@
-"""When texts go to the host's trackers, and what happens if one of them fails."""
+"""Decide when texts go to the trainer's trackers, and leave out trackers that fail."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ logger = logging.getLogger(PROJECT)
 _CHANGES: Final = ("population_changed", "templates_assigned", "search_skipped", "search_failed")
 _SMALL_CHANGES: Final = ("template_joined", "template_dropped")
 _PAUSE: Final = 10
-"""Steps between two tables of a search that changes a little all the time."""
+"""Least number of steps between two tables while single templates come and go all the time."""
 
 
 class Tracker(Protocol):
-    """A run of the host's own that is open; it is neither opened nor closed here."""
+    """An open run of the trainer's own tracker; it is neither opened nor closed here."""
 
     name: str
 
@@ -36,7 +36,7 @@ class Tracker(Protocol):
 
 
 class Texts:
-    """Follows an engine's journal and says when there is something new to show."""
+    """Follows an engine's journal and returns tables when there is something new to show."""
 
     def __init__(self, engine: Coevolution) -> None:
         self._engine = engine
@@ -50,8 +50,8 @@ class Texts:
             engine.context.journal.listener = self._take
 
     def due(self, step: int, *, last: bool = False) -> Tables | None:
-        """The tables if they changed since the last ones: at once after a search or an evolution, and
-        `last` in any case; a change of single templates may wait some steps."""
+        """Return the tables if they have changed since they were last returned: at once after a search or
+        an evolution, or with `last`; changes of single templates may wait some steps."""
         since = _PAUSE if self._last is None else abs(step - self._last)
         soon = last or since >= _PAUSE
         if not (self._changed or (self._changed_a_little and soon)):
@@ -63,7 +63,7 @@ class Texts:
             return Tables.of(rows_of(self._lineage.run), best.id if best else None)
 
     def _take(self, event: Mapping[str, Any]) -> None:
-        """From whatever thread writes to the journal; must not raise."""
+        """Record a journal event. Runs in any thread that writes to the journal; must not raise."""
         name = event.get("event")
         with self._lock:
             try:
@@ -73,26 +73,26 @@ class Texts:
                         self._lineage.take(earlier)
                     self._changed = bool(self._lineage.run.candidates)
                 if not self._lineage.take(event):
-                    logger.warning("an event %s cannot be shown in a tracker", name)
+                    logger.warning("the journal's event %s cannot be shown in a tracker", name)
                     return
             except RunError as error:
-                logger.warning("what came before cannot be shown in a tracker: %s", error)
+                logger.warning("earlier events cannot be shown in a tracker: %s", error)
                 return
             self._changed |= name in _CHANGES
             self._changed_a_little |= name in _SMALL_CHANGES
 
 
 class Writing:
-    """Hands tables to trackers. One that fails is told of once and left alone from then on."""
+    """Hands tables to trackers. A tracker that fails is logged once and left alone from then on."""
 
     def __init__(self) -> None:
         self._failed: set[str] = set()
 
     def write(self, tables: Tables, step: int, trackers: Iterable[Tracker]) -> None:
-        """To each tracker that has not failed before. Never raises."""
+        """Write to each tracker that has not failed before. Never raises."""
         try:
             found = list(trackers)
-        except Exception as error:  # of another version than the one that we know
+        except Exception as error:  # a tracker of another version than we know
             self._give_up("a tracker", error)
             return
         for tracker in found:
@@ -100,14 +100,14 @@ class Writing:
                 continue
             try:
                 tracker.write(tables, step)
-            except Exception as error:  # it may raise anything, and is not what a run is for
+            except Exception as error:  # it may raise anything, and must not end the run
                 self._give_up(tracker.name, error)
 
     def _give_up(self, name: str, error: Exception) -> None:
         if name not in self._failed:
             self._failed.add(name)
             logger.warning(
-                "%s takes no texts (%s: %s); training goes on, and its metrics are not concerned",
+                "%s takes no texts (%s: %s); training continues, and its metrics are not affected",
                 name,
                 type(error).__name__,
                 in_a_line(redact(str(error)), 1_000),

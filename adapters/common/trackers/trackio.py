@@ -1,4 +1,4 @@
-"""Trackio, through the module that the host has imported and the run that it has opened."""
+"""Trackio, through the module that the trainer has imported and the run that it has opened."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from prompt_coevo.adapters.common.trackers.tables import LINEAGE, Tables, escape
 
 
 class Trackio:
-    """`axis` as with wandb. Trackio reads texts in tables as Markdown, so they are escaped."""
+    """Logs a page and a table; `axis` as with wandb. Trackio reads texts in tables as Markdown, so they
+    are escaped."""
 
     name = "trackio"
 
@@ -32,6 +33,6 @@ class Trackio:
 
 
 def open_run(trackio: Any, axis: str | None) -> Iterator[Trackio]:
-    """The tracker, if the host has a run."""
+    """Yield the tracker if the trainer has a run."""
     if trackio.context_vars.current_run.get() is not None:
         yield Trackio(trackio, axis)

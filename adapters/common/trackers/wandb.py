@@ -1,4 +1,4 @@
-"""Weights & Biases, through the module that the host has imported and the run that it has opened."""
+"""Weights & Biases, through the module that the trainer has imported and the run that it has opened."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from prompt_coevo.adapters.common.trackers.tables import IN_USE, LINEAGE, Tables
 
 
 class Wandb:
-    """`axis` is the metric that the host uses for its steps; without one it numbers its logs by step."""
+    """Logs tables. `axis` is the trainer's metric for its steps; without one it logs with `step=`."""
 
     name = "wandb"
 
@@ -30,6 +30,6 @@ class Wandb:
 
 
 def open_run(wandb: Any, axis: str | None) -> Iterator[Wandb]:
-    """The tracker, if the host has a run."""
+    """Yield the tracker if the trainer has a run."""
     if getattr(wandb, "run", None) is not None:
         yield Wandb(wandb, axis)

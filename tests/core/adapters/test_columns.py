@@ -141,8 +141,11 @@ def test_an_adapter_is_told_which_setting_it_was(setting: str) -> None:
     [
         ({"prompt": ["a", "b"]}, "must have columns by name"),
         (["a", "b"], "must have columns by name"),
-        ([ROWS[0], "b"], "row 1 of the training dataset has not the columns prompt"),
-        ([ROWS[0], {"answer": "1"}], "row 1 of the training dataset has not the columns prompt"),
+        ([ROWS[0], "b"], "row 1 of the training dataset lacks one of the columns prompt"),
+        (
+            [ROWS[0], {"answer": "1"}],
+            "row 1 of the training dataset lacks one of the columns prompt",
+        ),
     ],
 )
 def test_rows_of_another_form_are_refused(dataset: Any, problem: str) -> None:

@@ -31,7 +31,7 @@ def test_one_object_is_wrapped_and_its_class_is_not() -> None:
 def test_wrapping_twice_is_refused() -> None:
     host = Host()
     wrap(host, "double", one_more)
-    with pytest.raises(HostError, match="prompt_coevo is already in this Host"):
+    with pytest.raises(HostError, match="prompt_coevo is already attached to this Host"):
         wrap(host, "double", one_more)
     assert host.double(4) == 9
 

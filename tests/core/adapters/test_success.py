@@ -146,8 +146,8 @@ def test_a_name_that_no_rollout_has_ends_the_run_with_those_that_there_are() -> 
         reader.read({"score": 1.0, "format": 0.0})
     with pytest.raises(HostError) as refused:
         reader.read({"score": 1.0, "format": 0.0})
-    assert "in extra_logs of none of the first 64 rollouts, which have score, format;" in str(
-        refused.value
+    assert str(refused.value).startswith(
+        "none of the first 64 rollouts has success.reward = 'acc' in extra_logs; they have score, format;"
     )
 
 

@@ -42,7 +42,7 @@ def test_a_late_question_is_known_like_any_other() -> None:
     assert len(questions) == 3
     assert questions.question("q2").prompt == questions.longest_prompts()[-1]
     assert questions.row("q1") == row(1)
-    with pytest.raises(DatasetError, match="has not the columns"):
+    with pytest.raises(DatasetError, match="lacks one of the columns"):
         questions.learn({"id": "q3"})
 
 
@@ -210,7 +210,7 @@ def test_all_ranks_know_what_rank_0_has_looked_at(caplog: pytest.LogCaptureFixtu
         return index_stream(iter([row(ranks.rank), row(2)]), SETTINGS, ranks).ids()
 
     assert ThreadRanks.run(2, act) == [["q0"], ["q0"]]
-    assert "begins otherwise when it is begun again" in caplog.text
+    assert "starts with another row when it is read again" in caplog.text
 
     def empty_here(ranks: ThreadRanks) -> list[str]:
         return index_stream([row(7)] if ranks.is_main else [], SETTINGS, ranks).ids()
