@@ -31,7 +31,7 @@ a process that does not train imports nothing heavy."""
 class LaunchCheck(Callback):
     """A hydra callback in the launching process, called once the whole configuration is known.
 
-    `own_main` declares that a command other than VeRL's own builds the trainer that the configuration names.
+    `own_main` declares that a command other than main_ppo builds the trainer that the configuration names.
     """
 
     def __init__(self, own_main: bool = False) -> None:
