@@ -1,4 +1,4 @@
-"""OpenRLHF's command with `--coevo.*` flags; without any of them it is OpenRLHF's command and no more."""
+"""OpenRLHF's command with `--coevo.*` flags; without any of them it runs OpenRLHF unchanged."""
 
 from __future__ import annotations
 

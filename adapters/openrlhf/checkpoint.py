@@ -1,4 +1,4 @@
-"""When OpenRLHF may write a checkpoint. The engine's state is in that of the prompt dataloader."""
+"""Tell when OpenRLHF may write a checkpoint. The engine's state travels in the prompt dataloader's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from prompt_coevo.adapters.openrlhf.progress import Progress
 
 
 def may_be_saved(args: Arguments, progress: Progress, *, evaluates: bool) -> bool:
-    """After saving steps, after evaluations, and after any batch if these may be later than it."""
+    """Return True after saving steps and evaluations, and always if evaluations may lag behind."""
     if evaluates and args.train.async_enable and math.isfinite(args.eval.steps):
         return True
     steps = [args.ckpt.save_steps, *([args.eval.steps] if evaluates else [])]

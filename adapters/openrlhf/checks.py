@@ -1,4 +1,4 @@
-"""What cannot work, refused with one sentence."""
+"""Refusals of arguments that cannot work, in one sentence each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_arguments(args: Arguments) -> None:
         raise HostError("--coevo needs rollouts by vLLM; set --vllm.num_engines to at least 1")
     if getattr(args.ckpt, "disable_ds", False) and args.ckpt.save_steps > 0:
         raise HostError(
-            "--ckpt.disable_ds leaves out the checkpoints that the state travels in; leave it out, or "
+            "--ckpt.disable_ds skips the checkpoints that hold the engine's state; leave it out, or "
             "set --ckpt.save_steps -1"
         )
     if getattr(args.train, "partial_rollout_enable", False):
@@ -45,7 +45,7 @@ def check_arguments(args: Arguments) -> None:
 
 
 def workload(args: Arguments, prompts: int, questions: int) -> Workload:
-    """What a run trains on, with so many prompts in its dataset. A step is one batch of rollouts."""
+    """Return the size of a run with so many prompts in its dataset. A step is one batch of rollouts."""
     steps = prompts // args.rollout.batch_size * args.train.num_episodes
     return Workload(
         questions=questions,

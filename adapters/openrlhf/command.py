@@ -1,4 +1,4 @@
-"""A host's own command, with `--coevo.*` flags next to its own."""
+"""Run the trainer's own command, with `--coevo.*` flags next to its own."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from prompt_coevo.extras import require
 
 
 def run_command(module: str, install: Callable[[Mapping[str, object]], None]) -> None:
-    """Run `python -m module` in this process, with this process's arguments less ours.
+    """Run `python -m module` in this process, with this process's arguments minus ours.
 
-    The module's package is also the name of our extra. Before it, `install` gets what our flags set;
-    without any of them it is not called, and this is the host's command and no more. An error of ours
-    ends the process with one sentence.
+    The module's package is also the name of our extra. `install` is called first, with the settings from
+    our flags; without any of our flags it is not called, and the trainer's command runs unchanged. An
+    error of ours ends the process with one sentence.
     """
     host = module.partition(".")[0]
     try:

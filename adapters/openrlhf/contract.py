@@ -1,7 +1,6 @@
-"""The names of OpenRLHF that this adapter is built on, looked up before training.
+"""The OpenRLHF names that this adapter relies on, checked before training.
 
-Most are replaced or overridden, so with one of them renamed training would go on without a part of ours,
-and without a word.
+Most are replaced or overridden. If OpenRLHF renamed one, training would silently go without a part of ours.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ _NAMES: Final[Mapping[str, Iterable[str]]] = {
 
 
 def check_names() -> None:
-    """Raise HostError for the first name that this OpenRLHF does not have."""
+    """Raise HostError for the first name that this OpenRLHF lacks."""
     for module, names in _NAMES.items():
         try:
             found: Any = importlib.import_module(module)
@@ -79,7 +78,7 @@ def check_names() -> None:
 
 
 def check_part(owner: object, name: str, kind: type | None = None) -> None:
-    """Raise HostError if an object of OpenRLHF has no such attribute, or one that is not our `kind`."""
+    """Raise HostError if an OpenRLHF object lacks an attribute, or if that is not of our class `kind`."""
     part = getattr(owner, name, None)
     if part is None:
         raise HostError(_missing(f"{type(owner).__name__}.{name}"))
@@ -91,16 +90,16 @@ def check_part(owner: object, name: str, kind: type | None = None) -> None:
 
 
 def check_keys(response: Mapping[str, object], *names: str) -> None:
-    """Raise HostError if a response lacks one of these."""
+    """Raise HostError if a response lacks one of these keys."""
     if missing := [name for name in names if name not in response]:
         raise HostError(
-            f"a response of OpenRLHF has no {missing[0]!r}, which this adapter reads; an AgentExecutor of "
-            f"yours must give it, else {ADVICE}"
+            f"a response of OpenRLHF has no {missing[0]!r}, which this adapter reads; if you have your own "
+            f"AgentExecutor, let it return that key, else {ADVICE}"
         )
 
 
 def _has(module: Any, name: str) -> bool:
-    """Ray's actor classes are looked into; a dataclass's field may be without a default."""
+    """Check for a name, also inside Ray's actor classes and among dataclass fields without a default."""
     first, _, member = name.partition(".")
     found = getattr(module, first, None)
     found = getattr(getattr(found, "__ray_metadata__", None), "modified_class", found)

@@ -1,4 +1,4 @@
-"""Context distillation of one response: its prompt's tokens change, everything after them moves along."""
+"""Context distillation of one response: its prompt's tokens change, everything after them shifts along."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from prompt_coevo.adapters.openrlhf.prompt_ids import PromptIds
 
 
 def train_on(response: Response, trained: str, prompts: PromptIds) -> None:
-    """Give a response the prompt that it is trained on, which differs if it was sampled under a template.
+    """Give a response the prompt to train on, which differs if it was sampled under a template.
 
-    Raises HostError if its prompt cannot be exchanged, also for the same: that shows in the first batch.
+    Raises HostError if its prompt cannot be exchanged, even where both prompts are the same, so that the
+    first batch shows the problem.
     """
     exchange_prompt(response, prompts.of(response["prompt"]), trained, prompts.of(trained))
 
@@ -20,9 +21,9 @@ def train_on(response: Response, trained: str, prompts: PromptIds) -> None:
 def exchange_prompt(
     response: Response, rolled_out: Sequence[int], prompt: str, prompt_ids: Sequence[int]
 ) -> None:
-    """Make a response one that was sampled under `prompt`, and not under the ids `rolled_out`.
+    """Rewrite a response as if it had been sampled under `prompt` instead of the ids `rolled_out`.
 
-    The response and its lists are changed themselves. Raises HostError if it does not begin with these ids.
+    Changes the response and its lists in place. Raises HostError if it does not begin with these ids.
     """
     tokens, ranges = response["observation_tokens"], response["action_ranges"]
     row = TokenRow(tokens, ranges, response["rollout_log_probs"]).exchanged(

@@ -1,4 +1,4 @@
-"""What `--coevo.preflight.dry_run` reads, in the process that would launch Ray."""
+"""The dry run (`--coevo.preflight.dry_run`), in the process that would launch Ray."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from prompt_coevo.settings import Settings
 
 
 def prepare(args: Arguments, settings: Settings) -> Prepared:
-    """Read model and training dataset as the trainer does. Raises what these raise."""
+    """Read model and training dataset as the trainer does. Raises whatever reading them raises."""
     path = args.actor.model_name_or_path
-    # Of OpenRLHF's strategy, which needs Ray and DeepSpeed, what reading data asks for.
+    # OpenRLHF's strategy needs Ray and DeepSpeed; these are the parts of it that reading data uses.
     strategy = SimpleNamespace(
         args=args,
         print=lambda *_: None,
-        is_rank_0=lambda: False,  # no progress bar in the page
+        is_rank_0=lambda: False,  # no progress bar in the printed page
         setup_dataloader=lambda dataset, *_, **__: dataset,
     )
     fast = not args.data.disable_fast_tokenizer

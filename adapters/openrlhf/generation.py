@@ -1,4 +1,4 @@
-"""OpenRLHF's sample generator with the engine in it; both trainers generate everything through it."""
+"""OpenRLHF's sample generator with the engine built in; both trainers generate everything through it."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Rollout
 
 STALENESS: Final = "coevo/staleness"
-"""The entry of an Experience's info, which OpenRLHF logs, with how many updates older than those that it is
-trained on the weights are that sampled it. Until its batch is handed over: the version of these."""
+"""The entry of an Experience's info, logged by OpenRLHF, for how many updates the sampling weights are
+behind the trained ones. Until the batch is handed over it holds the version of the sampling weights."""
 
 
 class CoevoSamplesGenerator(SamplesGenerator):
-    """Plans where prompts are dispatched, distils and observes where responses come back."""
+    """Plans where prompts are dispatched; distils and observes where responses come back."""
 
     def __init__(
         self, strategy: object, prompts_dataloader: StatefulDataLoader, *args: Any, **kwargs: Any
@@ -86,34 +86,34 @@ class CoevoSamplesGenerator(SamplesGenerator):
         self._has_begun = self._evaluates = False
         self._keeps_prompts = settings.distill_forward
         self._asked: list[tuple[Assignment, str, str]] = []
-        """Of each rollout under way: what it runs under, the prompt that it is trained on, and its row's
-        own, as OpenRLHF renders them."""
+        """For each rollout in flight: its assignment, the prompt it is trained on, and its row's own
+        prompt, both as OpenRLHF renders them."""
         self._observed: dict[int, Rollout] = {}
         self._texts = BatchTexts(self.tokenizer)
         self._prompt_ids = PromptIds(self.tokenizer)
 
     def share(self, lock: Any) -> None:
-        """With a trainer that broadcasts at any time, but for when `lock` is held, as it is when our
-        methods for samples are called."""
+        """Share the engines with a trainer that broadcasts weights whenever `lock` is free. The caller of
+        our methods for samples holds it."""
         self._policy.weights = LockedWeights(self.engine, lock)
 
-    # Moments
+    # Hooks
 
     def generate_samples(self, **generate_kwargs: Any) -> tuple[Any, ...]:
-        """A batch to train on; before it, what is due since the last one.
+        """Settle what is due since the last batch, then return a batch to train on.
 
-        The last generation of a run may be empty. Nothing is due then: `finish` comes next.
+        The last generation of a run may be empty. It settles nothing, because `finish` comes next.
         """
         self._policy.generate_kwargs = generate_kwargs
         if self._has_batch_left():
             self._between_steps()
         result: tuple[Any, ...] = super().generate_samples(**generate_kwargs)
-        for name in ("_sample_buffer", "_dataloader_iter"):  # which `_has_batch_left` reads
+        for name in ("_sample_buffer", "_dataloader_iter"):  # read by `_has_batch_left`
             if not hasattr(self, name):
                 check_part(self, name)
         samples, _, prompts, exhausted = result
         if samples and self.prompts_dataloader.progress.step_due:
-            # A batch of what was left over, which shows only when the dataset has no prompt more.
+            # A batch of leftovers, which shows only once the dataset has no more prompts.
             self._between_steps()
         for sample in samples:
             sampled_by = sample.info[STALENESS].item()
@@ -124,20 +124,20 @@ class CoevoSamplesGenerator(SamplesGenerator):
         return result
 
     def _has_batch_left(self) -> bool:
-        """Whether samples of an earlier generation will do, so that nothing is dispatched."""
+        """Check whether leftover samples of an earlier generation suffice, so nothing is dispatched."""
         left = getattr(self, "_sample_buffer", None) or []
         size = self.args.rollout.batch_size * self.args.rollout.n_samples_per_prompt
         return bool(left) and (len(left) >= size or self._dataloader_iter is None)
 
     def generate_eval_samples(self, **generate_kwargs: Any) -> list[Experience]:
-        """OpenRLHF's evaluation, under the best instruction if there is one."""
+        """Run OpenRLHF's evaluation, under the best instruction if there is one."""
         with swapped(self, "_evaluates", True):
             experiences: list[Experience] = super().generate_eval_samples(**generate_kwargs)
         return experiences
 
     def finish(self, **generate_kwargs: Any) -> None:
-        """Training is over, even where a run is started again that had no step left, and so has not
-        generated; a method may ask for rollouts yet."""
+        """End the run; a method may still ask for rollouts. A restarted run that had no step left comes
+        here without having generated."""
         self._policy.generate_kwargs = generate_kwargs
         self._begin()
         self.prompts_dataloader.progress.settle(self.engine, self._policy, last=True)
@@ -155,17 +155,17 @@ class CoevoSamplesGenerator(SamplesGenerator):
             self._begin()
             self.prompts_dataloader.progress.settle(self.engine, self._policy)
 
-    # The wrapped parts of a generation
+    # Wrapped parts of a generation
 
     def _generate_vllm(self, *args: Any, **kwargs: Any) -> tuple[list[Experience], int, bool]:
-        # OpenRLHF has woken the engines.
+        # OpenRLHF has already woken the engines.
         with while_engines_live(), swapped(self._policy, "asleep", False):
             result: tuple[list[Experience], int, bool] = super()._generate_vllm(*args, **kwargs)
         # Responses come back in any order, and decisions must not depend on it.
         rollouts = [self._observed[number] for number in sorted(self._observed)]
         self.engine.observe(rollouts)
         self._asked, self._observed = [], {}
-        del rollouts  # else all of them were held, and their texts decoded
+        del rollouts  # close() decodes the texts of all rollouts that are still held
         self._texts.close()
         self._prompt_ids.clear()
         return result
@@ -180,7 +180,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
         rows = [dataset.raw(*pair) for pair in zip(prompts, labels, strict=True)]
         size = kwargs.get("n_samples_per_prompt", self.args.rollout.n_samples_per_prompt)
         if best is None:
-            if not self._asked:  # later ones replace groups of a batch that is being sampled
+            if not self._asked:  # later calls replace groups of the batch being sampled
                 self._between_steps()
             plan = self.engine.plan(self._questions.ids_of(rows), size)
         else:
@@ -221,7 +221,7 @@ class CoevoSamplesGenerator(SamplesGenerator):
             )
         check_keys(response, "prompt", "observation_tokens", "action_ranges", "rollout_log_probs")
         assignment, trained, question = self._asked[number]
-        if self._evaluates:  # OpenRLHF finds its data sources by the prompt
+        if self._evaluates:  # OpenRLHF looks up data sources by the prompt
             return make({**response, "prompt": question}, **kwargs)
         late = self._texts.late(number, response)
         rollout = self._observed[number] = self._policy.scored(assignment, response, late)
@@ -249,12 +249,12 @@ class CoevoSamplesGenerator(SamplesGenerator):
 
 @lru_cache(maxsize=256)
 def _number(value: float) -> torch.Tensor:
-    """An entry of an Experience's info, shared by rows: OpenRLHF makes others of it and changes none."""
+    """Return an entry of an Experience's info. Rows share it: OpenRLHF never changes one in place."""
     return torch.tensor([value])
 
 
 def _prompt_of(response: Response) -> list[int]:
-    """The ids that a response begins with, none if it has no token of the policy's."""
+    """Return the prompt ids that a response begins with, or none if it has no token of the policy."""
     ranges = response["action_ranges"]
     return list(response["observation_tokens"][: ranges[0][0]]) if ranges else []
 
@@ -262,14 +262,14 @@ def _prompt_of(response: Response) -> list[int]:
 def _rolled_out(
     assignment: Assignment, sampled_under: Sequence[int], response: Response
 ) -> torch.Tensor:
-    """What a response, which has the prompt that it is trained on, ran under, for a second forward pass."""
+    """Return what a response ran under, for a second forward pass; it already has its trained prompt."""
     if not (assignment.distilled and response["action_ranges"]):
         return entry(0, ())
     return entry(response["action_ranges"][0][0], sampled_under)
 
 
 def _check_tokens(experience: Experience, response: Response) -> None:
-    """Raise HostError if what is trained on does not begin as the distilled response does."""
+    """Raise HostError if the trained sequence does not begin like the distilled response."""
     start = response["action_ranges"][0][0] if response["action_ranges"] else 0
     if experience.sequences[0, :start].tolist() != response["observation_tokens"][:start]:
         raise HostError(

@@ -1,7 +1,7 @@
-"""Groups under several prompts, which one vLLM actor samples as one request.
+"""Groups with several prompts, which one vLLM actor samples as one request.
 
-OpenRLHF takes what one reference holds for a group, and knows one prompt each. Other processes import this
-module, so it imports little.
+OpenRLHF treats the responses behind one reference as a group, with one prompt per reference. Other
+processes import this module, so it imports little.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from prompt_coevo.adapters.openrlhf.host import Dispatch, Reference, Response
 
 TAG: Final = "coevo"
-"""The entry of a response with the number that it was asked for under."""
+"""The entry of a response with the number of its rollout."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A group on its way to the vLLM actor, in the place of its prompt: each of its prompts, with the
-    numbers of the rollouts that are sampled under it."""
+    """A group on its way to the vLLM actor, in place of a single prompt: its prompts, each with the numbers
+    of the rollouts that are sampled under it."""
 
     prompts: Mapping[str, Sequence[int]]
 
 
 def numbered(asked: Asked, responses: Sequence[Sequence[Response]]) -> list[Response]:
-    """What the vLLM actor answers: the responses to each prompt, with their numbers and in their order.
+    """Number the responses to each prompt and return them in the order of their numbers.
 
-    Raises HostError if they are not as many as were asked for, or if one lacks what this adapter reads.
+    Raises HostError if their count is not what was asked for, or if one lacks a key that we read.
     """
     found: list[Response] = []
     taken: set[int] = set()
@@ -53,8 +53,8 @@ def numbered(asked: Asked, responses: Sequence[Sequence[Response]]) -> list[Resp
 
 
 def _own(values: T, taken: set[int]) -> T:
-    """A list that no other response has: they are changed where they arrive, and an agent may answer with
-    the same ones again."""
+    """Return a list that no other response shares: lists are changed where they arrive, and an agent may
+    return the same one twice."""
     if values is not None and id(values) in taken:
         return copy(values)
     taken.add(id(values))
@@ -68,10 +68,10 @@ def dispatch_groups(
     generate_kwargs: Mapping[str, object],
     first: int,
 ) -> list[Reference]:
-    """One reference per group, whatever number of prompts it has.
+    """Dispatch one request per group, however many prompts it has, and return their references.
 
-    `texts` are the prompts of all rollouts, group after group, which are numbered from `first` on;
-    `labels` has one entry per group. Raises HostError if OpenRLHF does not dispatch what it is given.
+    `texts` are the prompts of all rollouts, group after group, numbered from `first` on; `labels` has one
+    entry per group. Raises HostError if OpenRLHF does not dispatch all groups.
     """
     size = len(texts) // len(labels)
     groups: list[dict[str, list[int]]] = [{} for _ in labels]

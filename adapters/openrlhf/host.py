@@ -1,4 +1,4 @@
-"""What this adapter leans on in OpenRLHF. Nothing is imported here but for the types."""
+"""The types of OpenRLHF that this adapter relies on. Ray and torch are imported for type checking only."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 TOOL_ERROR: Final = "coevo_tool_error"
-"""The entry of a response's `extra_logs` with which an agent reports an outage: above 0, its rollout
-does not count."""
+"""The entry of a response's `extra_logs` by which an agent reports an outage of its tool: above 0, the
+rollout does not count."""
 
 
 def class_of(actor: Any) -> Any:
-    """The class behind a Ray actor class, which itself cannot be subclassed."""
+    """Return the class behind a Ray actor class, which cannot be subclassed itself."""
     return actor.__ray_metadata__.modified_class
 
 
 Arguments: TypeAlias = SimpleNamespace
-"""OpenRLHF's arguments in their groups: `--data.max_len` is `data.max_len`."""
+"""OpenRLHF's arguments, grouped: `--data.max_len` is `data.max_len`."""
 
 
 class Response(TypedDict):
-    """What an executor says of one rollout, as far as we look at it; it has more."""
+    """An executor's response for one rollout: the keys that we read. There are more."""
 
     prompt: str
     observation_tokens: list[int]
@@ -38,6 +38,6 @@ class Response(TypedDict):
 
 
 Reference: TypeAlias = "ObjectRef[list[Response]]"
-"""Where the responses to one prompt, or to one group, will be."""
+"""A reference to the future responses to one prompt, or to one group."""
 Dispatch: TypeAlias = Callable[..., list[Reference]]
-"""Sends rendered prompts with their labels to the vLLM engines: one reference each, in their order."""
+"""Sends rendered prompts with their labels to the vLLM engines; returns one reference each, in order."""

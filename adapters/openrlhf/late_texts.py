@@ -1,4 +1,4 @@
-"""The texts of a batch's responses, which are decoded when a method reads them: most are never read."""
+"""The texts of a batch's responses, decoded only when a method reads them: most are never read."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from prompt_coevo.types import LateText
 
 
 def begins(response: Response) -> int:
-    """Where the first of the policy's own tokens is; behind all where there is none."""
+    """Return the position of the policy's first own token, or the sequence length if there is none."""
     ranges = response["action_ranges"]
     return ranges[0][0] if ranges else len(response["observation_tokens"])
 
 
 class BatchTexts:
-    """Of the responses that are sampled together; their rollouts are observed before `close`."""
+    """The texts of responses that are sampled together; their rollouts are observed before `close`."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
@@ -28,17 +28,17 @@ class BatchTexts:
         self._texts = LateTexts(self._decoded)
 
     def late(self, number: int, response: Response) -> LateText:
-        """Return what stands for the text of the response with this number."""
+        """Return a placeholder for the text of the response with this number."""
         self._tokens[str(number)] = response["observation_tokens"][begins(response) :]
         return self._texts.late(str(number))
 
     def keep(self, number: int, response: Response, made: Experience) -> None:
-        """Share the tokens of the Experience that was made of a response, unless OpenRLHF cut it off."""
+        """Share the tokens of the Experience made of a response, unless OpenRLHF truncated it."""
         if made.sequences.shape[1] == len(response["observation_tokens"]):
             self._tokens[str(number)] = made.sequences[0, begins(response) :]
 
     def close(self) -> None:
-        """Decode what somebody still holds, and let go of the tokens."""
+        """Decode the texts of rollouts that are still held, and release the tokens."""
         self._texts.close()
         self._tokens.clear()
 

@@ -1,4 +1,4 @@
-"""Puts our trainers in the place of OpenRLHF's, in the process that parses the command line."""
+"""Replace OpenRLHF's trainers by ours, in the process that parses the command line."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from prompt_coevo.settings import Settings
 
 
 def install(values: Mapping[str, object]) -> None:
-    """For the command that runs next in this process: check, and train with the engine.
+    """Make the command that runs next in this process check its arguments and train with the engine.
 
-    OpenRLHF looks its trainers and `hierarchize` up when they are needed, so nothing of it has to be
-    changed. Raises SettingsError, HostError, PluginError or MissingExtraError.
+    OpenRLHF looks up its trainers and `hierarchize` when they are needed, so replacing these names is
+    enough. Raises SettingsError, HostError, PluginError or MissingExtraError.
     """
     check_version("openrlhf", "0.11.2", "0.12")  # flags and internals change within 0.11
     settings = Settings(**values)

@@ -1,6 +1,7 @@
-"""Whether the nodes of the Ray cluster have the package that the command has.
+"""Check that the nodes of the Ray cluster have the same version of this package as the command.
 
-Without it their actors end in a page of Ray's messages; with another version runs may go on, and differ.
+Without the package, actors end in a page of Ray's messages; with another version, a run may continue and
+differ.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ T = TypeVar("T")
 
 
 def on_alike_nodes(made: Callable[..., T]) -> Callable[..., T]:
-    """`made`, which OpenRLHF calls when Ray has begun and nothing is loaded, behind a look at the nodes."""
+    """Check the nodes before `made`, which OpenRLHF calls when Ray has started and nothing is loaded."""
 
     def checked(*arguments: Any, **options: Any) -> T:
         try:
@@ -32,9 +33,9 @@ def on_alike_nodes(made: Callable[..., T]) -> Callable[..., T]:
 
 
 def check_nodes() -> None:
-    """Raise HostError unless each node that is there has this version of the package.
+    """Raise HostError unless each living node has this version of the package.
 
-    Actors go to any of them. Waits for a process on each, as the actors will.
+    Actors may run on any node. Waits for a process on each, as the actors will.
     """
     nodes = [node for node in ray.nodes() if node["Alive"]]
     look = ray.remote(num_cpus=0)(_look())
@@ -56,7 +57,7 @@ def check_nodes() -> None:
 
 
 def _look() -> Callable[[], str | None]:
-    """A function that travels as it is: a function of a module would have to be there already."""
+    """Return a function that Ray sends by value: a module's function would need this package there."""
 
     def version() -> str | None:
         try:

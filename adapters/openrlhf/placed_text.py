@@ -1,4 +1,4 @@
-"""A prompt on its way to a host that asks for rewards elsewhere, with nothing but texts to go by.
+"""A prompt that carries its question's own, for trainers that ask for rewards elsewhere by texts alone.
 
 Other processes unpickle it, so little is imported here.
 """
@@ -11,13 +11,13 @@ from prompt_coevo.errors import HostError
 
 
 class PlacedPrompt(str):
-    """A rendered prompt of a rollout that also knows the question's own, for the reward."""
+    """A rollout's rendered prompt that also holds the question's own prompt, for the reward."""
 
     question: str
 
     @classmethod
     def of(cls, text: str, question: str) -> PlacedPrompt:
-        """Both are rendered."""
+        """Create one from two rendered prompts."""
         placed = cls(text)
         placed.question = question
         return placed
@@ -26,17 +26,17 @@ class PlacedPrompt(str):
 def on_the_question(
     whole: str, prompt: str, decode: Callable[[str], str], advice: str
 ) -> tuple[str, str]:
-    """Prompt with response, and the prompt: as if it had been sampled with the question's own.
+    """Return prompt plus response, and the prompt, as if sampled under the question's own prompt.
 
-    `whole` is decoded, as rewards get it, and `decode` gives a text as it comes out of the tokenizer again,
-    which may change blanks. Raises HostError, with `advice`, if it does not begin with the prompt.
+    `whole` is decoded, as rewards get it; `decode` passes a text through the tokenizer and back, which may
+    change spaces. Raises HostError, with `advice`, if `whole` does not begin with the prompt.
     """
     if not isinstance(prompt, PlacedPrompt):
         return whole, prompt
     decoded = decode(str(prompt))
     if not whole.startswith(decoded):
         raise HostError(
-            "a response does not begin with the prompt that it was asked for, so its reward cannot be "
-            f"that of the question; {advice}"
+            "a response does not begin with its prompt, so it cannot be rewarded as an answer to the "
+            f"question; {advice}"
         )
     return decode(prompt.question) + whole[len(decoded) :], prompt.question

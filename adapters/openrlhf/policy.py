@@ -1,4 +1,4 @@
-"""The current policy, for rollouts outside the training batch."""
+"""Rollouts by the current policy outside the training batch."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from prompt_coevo.types import Assignment, LateText, Rollout, RolloutRequest, Sa
 logger = logging.getLogger(PROJECT)
 
 Sent: TypeAlias = tuple[Assignment, Reference]
-"""What was asked for, and where its response will be."""
+"""An assignment, and the reference to its future response."""
 
 
 class OpenRLHFPolicy(AdapterPolicy):
-    """`prompt_coevo.policy.Policy` over the vLLM engines, between two generations.
+    """`prompt_coevo.policy.Policy` on the vLLM engines, between two generations.
 
-    The weights were broadcast to them already; `weights` keeps others out while a batch is sampled.
+    The engines already have the current weights; `weights` keeps updates out while a batch is sampled.
     """
 
     def __init__(
@@ -59,15 +59,15 @@ class OpenRLHFPolicy(AdapterPolicy):
         self._dataset = dataset
         self._dispatch = dispatch
         self.asleep: bool = host.args.vllm.enable_sleep
-        """Whether the engines have to be woken."""
+        """True if the engines have to be woken."""
         self.generate_kwargs: Mapping[str, Any] = {}
-        """What the host trains with: temperature, lengths and so on."""
+        """The trainer's generation arguments: temperature, lengths and so on."""
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
-        """One scored completion per request, by the current weights.
+        """Return one scored completion per request, sampled by the current weights.
 
-        One that failed, or that has no reward because OpenRLHF has logged what this raised, is aborted.
-        Raises RolloutsFailed if all of them are, and HostError, see `while_engines_live`.
+        A rollout that failed, or has no reward because OpenRLHF only logged what the reward raised, counts
+        as aborted. Raises RolloutsFailed if all are aborted, and HostError, see `while_engines_live`.
         """
         with while_engines_live(), self.weights.batch(len(requests)):
             if self.asleep:
@@ -81,9 +81,9 @@ class OpenRLHFPolicy(AdapterPolicy):
     def scored(
         self, assignment: Assignment, response: Response | None, late: LateText | None = None
     ) -> Rollout:
-        """A response by the current weights as a rollout of the engine; None for one that failed.
+        """Convert a response by the current weights to a rollout; None stands for one that failed.
 
-        Its text is decoded, unless it is said where that comes from.
+        The text is decoded now, unless `late` provides it.
         """
         version = self._version()
         given = None if response is None else response.get("reward")
@@ -105,7 +105,7 @@ class OpenRLHFPolicy(AdapterPolicy):
         )
 
     def _collected(self, sent: Sequence[Sent]) -> list[Rollout]:
-        """Wait for all that was sent. Those that failed are in the log."""
+        """Wait for everything that was sent. Log what failed."""
         failed: list[str] = []
         rollouts = [self.scored(one, _result(reference, failed)) for one, reference in sent]
         if failed:
@@ -134,16 +134,16 @@ class OpenRLHFPolicy(AdapterPolicy):
 
 @contextmanager
 def while_engines_live() -> Iterator[None]:
-    """Raises HostError if a vLLM engine dies meanwhile: OpenRLHF sends requests to it for ever after."""
+    """Raise HostError if a vLLM engine dies inside: OpenRLHF would keep sending requests to it forever."""
     try:
         yield
     except ray.exceptions.RayActorError as error:
         if isinstance(error, ray.exceptions.RayTaskError):
-            raise  # the engine lives: an agent's own Ray actor has died, and Ray hands that on
+            raise  # the engine lives: an agent's own Ray actor has died, and Ray passes that on
         raise HostError(
-            "a vLLM engine died while rollouts were sampled (its log says why, or its node's that it ran "
-            "out of memory); start the command again, which goes on from the last checkpoint with "
-            "--ckpt.load_enable"
+            "a vLLM engine died while rollouts were sampled (its log says why, or its node's log that it "
+            "ran out of memory); start the command again with --ckpt.load_enable to resume from the last "
+            "checkpoint"
         ) from error
 
 
@@ -155,7 +155,7 @@ def _number(given: Any) -> float:
 
 
 def _result(reference: Reference, failed: list[str]) -> Response | None:
-    """The one response of a rollout; None if it failed, with what was raised added to `failed`."""
+    """Return the one response of a rollout, or None if it failed; add the error to `failed`."""
     try:
         response: Response = ray.get(reference)[0]
     except ray.exceptions.RayTaskError as error:

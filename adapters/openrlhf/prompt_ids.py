@@ -9,19 +9,19 @@ from prompt_coevo.tokens import encode_all
 
 
 class PromptIds:
-    """Those of texts, which are tokenized together: one by one takes many times as long."""
+    """Token ids of texts that are tokenized together: one by one takes many times as long."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         self._ids: dict[str, list[int]] = {}
 
     def ahead(self, texts: Iterable[str]) -> None:
-        """Tokenize all that will be asked for."""
+        """Tokenize all texts that will be asked for."""
         if new := [text for text in dict.fromkeys(texts) if text not in self._ids]:
             self._ids |= zip(new, encode_all(self._tokenizer, new), strict=True)
 
     def of(self, text: str) -> list[int]:
-        """The ids of one text, the same list each time."""
+        """Return the ids of one text, the same list each time."""
         if text not in self._ids:
             self.ahead([text])
         return self._ids[text]

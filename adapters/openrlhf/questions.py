@@ -1,4 +1,4 @@
-"""OpenRLHF's prompt dataset, which keeps rendered texts only, with the chats that they came from."""
+"""OpenRLHF's prompt dataset with the original chats; OpenRLHF itself keeps rendered texts only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from prompt_coevo.types import Assignment
 
 
 class CoevoPromptDataset(PromptDataset):
-    """Knows how a row's prompt is written down, so that another one can be written down the same way."""
+    """A PromptDataset that knows how it rendered a row's prompt, and can render other prompts likewise."""
 
     def __init__(self, dataset: Dataset, *args: object, **kwargs: object) -> None:
         super().__init__(dataset, *args, **kwargs)
@@ -34,12 +34,12 @@ class CoevoPromptDataset(PromptDataset):
         self._handed_on = RowLookup(pairs, "prompt and label")
 
     def raw(self, rendered: str, label: object) -> Row:
-        """The row that a rendered prompt came from. Raises KeyError."""
+        """Return the row that a rendered prompt came from. Raises KeyError."""
         row: Row = self._rows[self._handed_on.number(rendered, label)]
         return row
 
     def prompt(self, row: Row) -> Prompt:
-        """The prompt of a raw row: a chat, or a text where no chat template is applied."""
+        """Return the prompt of a raw row: a chat, or a text where no chat template is applied."""
         prompt = row[self._input_key]
         if self._is_chat and isinstance(prompt, str):
             return [{"role": "user", "content": prompt}]
@@ -48,20 +48,20 @@ class CoevoPromptDataset(PromptDataset):
         return list(prompt)
 
     def label(self, row: Row) -> object:
-        """The label of a raw row, as OpenRLHF reads it: a text, or whatever the reward function reads."""
+        """Return the label of a raw row as OpenRLHF does: a text, or whatever the reward function reads."""
         return "" if self._label_key is None else row[self._label_key]
 
     def render(self, prompt: Prompt) -> str:
-        """A prompt as the text that OpenRLHF would have made of it."""
+        """Render a prompt to the text that OpenRLHF would make of it."""
         if not isinstance(prompt, str):
             template = self.tokenizer.apply_chat_template
             return str(template(prompt, tokenize=False, add_generation_prompt=True))
         return str(self.input_template.format(prompt) if self.input_template else prompt)
 
     def place(self, assignment: Assignment, row: Row, question: str | None = None) -> str:
-        """The prompt that a rollout is sampled with.
+        """Return the rendered prompt that a rollout is sampled with.
 
-        `question` is the row's own as OpenRLHF rendered it, which is taken as it is.
+        `question` is the row's own prompt as OpenRLHF rendered it; it is used unchanged.
         """
         prompt = self.prompt(row)
         placed = assignment.rollout_prompt(prompt)
@@ -73,9 +73,9 @@ class CoevoPromptDataset(PromptDataset):
     def place_group(
         self, assignments: Sequence[Assignment], row: Row, question: str
     ) -> list[tuple[str, str]]:
-        """The prompts that the rollouts of a row are sampled with and trained on; arguments as of `place`.
+        """Return the prompts that a row's rollouts are sampled with and trained on; args as in `place`.
 
-        Those that run under the same share them: to render a chat takes longer than the rest.
+        Rollouts under the same texts share them, because rendering a chat takes longer than the rest.
         """
         made: dict[object, tuple[str, str]] = {}
         found = []
@@ -88,7 +88,7 @@ class CoevoPromptDataset(PromptDataset):
         return found
 
     def _trained(self, assignment: Assignment, row: Row, question: str) -> str | None:
-        """What a distilled rollout is trained on: most often the question as it is."""
+        """Return the prompt that a distilled rollout is trained on: most often the question unchanged."""
         if not assignment.distilled:
             return None
         prompt = self.prompt(row)
@@ -96,9 +96,9 @@ class CoevoPromptDataset(PromptDataset):
         return question if trained == prompt else self.render(trained)
 
     def index(self, settings: Settings) -> QuestionIndex:
-        """The questions of this dataset. Raises DatasetError.
+        """Index the questions of this dataset. Raises DatasetError.
 
-        A question is its prompt and its label, which decides what a response is worth.
+        A question is identified by its prompt and its label, which decides a response's reward.
         """
         questions = index_columns(
             self._rows,
@@ -111,7 +111,7 @@ class CoevoPromptDataset(PromptDataset):
         return questions
 
     def prompt_limit(self) -> PromptLimit:
-        """OpenRLHF cuts a longer prompt off at the left with a warning, and the instruction goes first."""
+        """Return the limit. OpenRLHF cuts longer prompts at the left, instruction first, with a warning."""
         args = self.strategy.args
         room = args.data.max_len - (args.rollout.max_new_tokens or 1)
         return PromptLimit(

@@ -1,8 +1,8 @@
 """Log-probs of distilled rows, in OpenRLHF's experience maker.
 
-It computes old log-probs, reference log-probs and values from the token sequences, which are those of
-the question already. The sampler's log-probs are under the template, which OpenRLHF's correction must not
-see; with `distill_forward` the actor computes log-probs there once more.
+It computes old log-probs, reference log-probs and values from the token sequences, which already have the
+question as prompt. The sampler's log-probs are under the template, which OpenRLHF's correction must not
+see; with `distill_forward` the actor also computes log-probs under the template.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from prompt_coevo.adapters.openrlhf.sent_settings import received
 from prompt_coevo.errors import HostError
 
 DISTILLED: Final = "coevo_distilled"
-"""The entry of an Experience's info that says which rows were sampled under a template."""
+"""The entry of an Experience's info that marks rows sampled under a template."""
 
 
 UNPUNISHED: Final = "coevo_unpunished"
-"""The entry that says which rows get no negative advantage."""
+"""The entry of an Experience's info that marks rows without negative advantage."""
 
 
 def punish_nothing(experience: Experience) -> None:
-    """Set the negative advantages of these rows to 0, once they are computed. The loss divides by their
-    tokens as before, and a KL penalty in the loss counts them."""
+    """Set the negative advantages of rows marked `UNPUNISHED` to 0, once they are computed. The loss still
+    divides by their tokens, and a KL penalty in the loss counts them."""
     rows = (_entry(experience, UNPUNISHED) > 0)[:, None]
     advantages = experience.advantages
     experience.advantages = where(rows, advantages.clamp(min=0), advantages)
 
 
 class CoevoExperienceMaker(RemoteExperienceMaker):
-    """Lets no correction for the sampler see the template."""
+    """Hides the template from OpenRLHF's correction for the sampler."""
 
     template_effect: float | None = None
-    """With `distill_forward`: what the templates of the last batch did to the policy, if it had any."""
+    """With `distill_forward`: the effect of the last batch's templates on the policy, if it had any."""
 
     def make_experience(self, samples_list: list[Experience]) -> list[Experience]:
         entries: list[Tensor] = []
         if received(self.args.coevo).distill_forward:
             entries = [_entry(sample, ROLLED_OUT) for sample in samples_list]
             for sample in samples_list:
-                del sample.info[ROLLED_OUT]  # OpenRLHF takes all that is left for metrics
+                del sample.info[ROLLED_OUT]  # OpenRLHF treats what is left as metrics
         experiences: list[Experience] = super().make_experience(samples_list)
         under: list[Tensor | None] = [None] * len(experiences)
         if any(bool(rows.any()) for rows in entries):
@@ -79,7 +79,7 @@ class CoevoExperienceMaker(RemoteExperienceMaker):
 
 
 def _effect(experiences: Sequence[Experience], under: Sequence[Tensor | None]) -> float | None:
-    """What the templates of these rows do to the policy, the mean over their tokens."""
+    """Return the effect of these rows' templates on the policy, averaged over their tokens."""
     total, tokens = 0.0, 0
     for experience, after in zip(experiences, under, strict=True):
         if after is not None:
@@ -90,15 +90,15 @@ def _effect(experiences: Sequence[Experience], under: Sequence[Tensor | None]) -
 
 
 def _distilled(experience: Experience) -> Tensor:
-    """Which rows ran under a template, (B, 1). Raises HostError if that is not known."""
+    """Return a mask of the rows that ran under a template, (B, 1). Raises HostError if it is unknown."""
     return (_entry(experience, DISTILLED) > 0).unsqueeze(-1)
 
 
 def _entry(experience: Experience, name: str) -> Tensor:
     if name not in experience.info:
         raise HostError(
-            f"OpenRLHF has lost the entry {name!r} of an Experience's info, which says whose log-probs are "
-            f"under a template; {ADVICE}"
+            f"OpenRLHF has lost the entry {name!r} of an Experience's info, which this adapter needs to "
+            f"train on rollouts under a template; {ADVICE}"
         )
     found: Tensor = experience.info[name]
     return found
@@ -107,7 +107,7 @@ def _entry(experience: Experience, name: str) -> Tensor:
 def _hide_template(experience: Experience, under: Tensor | None) -> None:
     """Take the template's part out of the sampler's log-probs of distilled rows.
 
-    `under`: log-probs after what rows were sampled under, by the trainer, with `distill_forward`.
+    `under`: the trainer's log-probs after the prompts rows were sampled under, with `distill_forward`.
     """
     if experience.rollout_log_probs is not None:
         distilled, on_question = _distilled(experience), experience.action_log_probs

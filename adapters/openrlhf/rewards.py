@@ -1,6 +1,6 @@
-"""A reward is that of an answer to the question, not to the prompt that it was sampled with.
+"""Reward a response as an answer to the question, not to the prompt that it was sampled with.
 
-OpenRLHF asks for it in the vLLM actor, with the prompt that this was sent and the tokens that it sampled.
+OpenRLHF asks for rewards in the vLLM actor, with the prompt sent to the actor and the tokens it sampled.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from prompt_coevo.tokens import encode
 
 
 class CoevoRolloutActor(class_of(engine.RolloutRayActor)):  # type: ignore[misc]
-    """The vLLM actor. What an agent is rewarded for is the agent's own affair."""
+    """The vLLM actor. Rewards that an agent computes itself are left alone."""
 
     async def __init__(self, *args: object, **kwargs: object) -> None:  # type: ignore[misc]
         await super().__init__(*args, **kwargs)
@@ -35,14 +35,14 @@ class CoevoRolloutActor(class_of(engine.RolloutRayActor)):  # type: ignore[misc]
     async def generate_responses(
         self, prompt: str | Asked, hf_tokenizer: object, **kwargs: object
     ) -> list[Response]:
-        """The responses to a prompt, or to those of a group, numbered. Raises HostError, see `numbered`."""
+        """Return the responses to a prompt, or to a group, numbered. Raises HostError, see `numbered`."""
         sample: Callable[..., Awaitable[list[Response]]] = super().generate_responses
         kwargs["hf_tokenizer"] = self._tokenizer = await self._borrowed.tokenizer(hf_tokenizer)
         if not isinstance(prompt, Asked):
             return await sample(prompt=prompt, **kwargs)
         parts = []
         for text, numbers in prompt.prompts.items():
-            # An executor of several turns writes into them how much room its prompt leaves.
+            # A multi-turn executor writes into the parameters how much room its prompt leaves.
             own = {
                 "num_samples": len(numbers),
                 "sampling_params": deepcopy(kwargs["sampling_params"]),
@@ -57,7 +57,7 @@ class CoevoRolloutActor(class_of(engine.RolloutRayActor)):  # type: ignore[misc]
         prompts: list[str],
         labels: Any,
     ) -> Awaitable[list[Any]]:
-        """The rewards, as if the responses had been sampled with the questions' own prompts."""
+        """Fetch the rewards as if the responses had been sampled with the questions' own prompts."""
         pairs = [
             on_the_question(query, prompt, self._decoded, "raise --data.max_len")
             for query, prompt in zip(queries, prompts, strict=True)

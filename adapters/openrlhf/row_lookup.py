@@ -1,4 +1,4 @@
-"""The rows of a dataset by what a host hands on of them, such as a rendered prompt and a label."""
+"""Find a dataset row by the fields the trainer passes on (rendered prompt, label)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from prompt_coevo.errors import DatasetError
 
 
 class RowLookup:
-    """`parts` has for each row what is handed on of it; `names` calls that in a sentence."""
+    """A lookup from passed-on fields to row numbers. `parts` holds each row's fields, `names` their names
+    for error messages."""
 
     def __init__(self, parts: Iterable[Sequence[object]], names: str) -> None:
         self._keys = [content_id(*row) for row in parts]
@@ -17,16 +18,16 @@ class RowLookup:
         self._names = names
 
     def number(self, *parts: object) -> int:
-        """The row with these parts, of equal ones the last. Raises KeyError."""
+        """Return the number of the row with these fields, the last of equal ones. Raises KeyError."""
         return self._numbers[content_id(*parts)]
 
     def check(self, questions: QuestionIndex) -> None:
-        """Raise DatasetError unless the parts say which question it is. The index is of the same rows."""
+        """Raise DatasetError unless the fields identify the question. `questions` index the same rows."""
         for number, key in enumerate(self._keys):
             other = self._numbers[key]
             if questions.id_at(other) != questions.id_at(number):
                 raise DatasetError(
                     f"rows {number} and {other} of the training dataset have the same {self._names} but "
-                    "different question ids, and no more of a row is handed on to tell them apart by: "
+                    "different question ids, and the trainer passes on no other field to tell them apart; "
                     "leave one of them out"
                 )

@@ -1,4 +1,4 @@
-"""A search agent as an agent of OpenRLHF, with or without --coevo flags.
+"""A search agent for OpenRLHF, with or without --coevo flags.
 
     # search_agent.py, named by --train.agent_func_path
     from prompt_coevo.adapters.openrlhf.search_agent import search_agent
@@ -28,7 +28,7 @@ from prompt_coevo.tokens import encode
 
 
 def search_agent(**settings: object) -> type[AgentExecutorBase]:
-    """A class for OpenRLHF; the settings are those of `SearchAgentSettings`. Raises SettingsError."""
+    """Build an executor class for OpenRLHF from fields of `SearchAgentSettings`. Raises SettingsError."""
     checked = SearchAgentSettings(**settings)
 
     class SearchAgentExecutor(AgentExecutorBase):

@@ -1,6 +1,6 @@
 """Log-probs of distilled rows after the prompt that they were sampled under: `distill_forward`.
 
-Token positions count in OpenRLHF's way: log-probs and masks have no entry for a sequence's first token.
+Positions follow OpenRLHF: log-probs and masks have no entry for a sequence's first token.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from openrlhf.trainer.ppo_utils.experience import Experience
 from torch import Tensor
 
 ROLLED_OUT: Final = "coevo_rolled_out"
-"""The entry of an Experience's info, until log-probs are computed, with what a distilled row ran under:
-how many tokens its prompt has as it is trained on, how many it had, and these; two zeros in other rows."""
+"""The entry of an Experience's info, until log-probs are computed, with what a distilled row ran under: the
+length of its trained prompt, the length of its sampled prompt, and the latter's ids. Other rows have two
+zeros."""
 
 
 class Rows(NamedTuple):
-    """What a forward pass takes: token ids and mask, (B, T), and the model's own tokens, (B, T - 1)."""
+    """The input of a forward pass: token ids and mask, (B, T), and a mask of the model's own tokens,
+    (B, T - 1)."""
 
     sequences: Tensor
     attention_mask: Tensor
@@ -26,22 +28,22 @@ class Rows(NamedTuple):
 
 
 Forward: TypeAlias = Callable[[list[Rows]], list[Tensor]]
-"""Log-probs, (B, T - 1), of batches."""
+"""Computes log-probs, (B, T - 1), of batches."""
 
 
 def entry(trained: int, rolled_out: Sequence[int]) -> Tensor:
-    """What `ROLLED_OUT` is of one row, (1, 2 + P), whose prompt has so many tokens as it is trained on and
-    ran under these ids; of a row that is not distilled `entry(0, ())`."""
+    """Build the `ROLLED_OUT` entry of one row, (1, 2 + P): its trained prompt has `trained` tokens, and it
+    ran under the ids `rolled_out`. A row that is not distilled has `entry(0, ())`."""
     return torch.tensor([[trained, len(rolled_out), *rolled_out]])
 
 
 def after_rollout_prompts(
     experiences: Sequence[Experience], entries: Sequence[Tensor], pad_id: int, forward: Forward
 ) -> list[Tensor]:
-    """Log-probs of each batch after what its rows ran under, in the places of `action_log_probs`.
+    """Return log-probs of each batch after the prompts its rows ran under, aligned with `action_log_probs`.
 
-    `entries` are the batches' `ROLLED_OUT`, (B, 2 + P). Rows that are not distilled go along, so that all
-    processes of the model have their batches.
+    `entries` are the batches' `ROLLED_OUT`, (B, 2 + P). Rows that are not distilled are included, so that
+    every process of the model gets its batches.
     """
     moved = [_moved(*pair, pad_id) for pair in zip(experiences, entries, strict=True)]
     found = forward(moved)
@@ -52,7 +54,7 @@ def after_rollout_prompts(
 
 
 def shifts(entries: Tensor) -> list[int]:
-    """How many tokens longer a row was than it is trained on."""
+    """Return how many tokens longer each row was when sampled than it is in training."""
     return (entries[:, 1] - entries[:, 0]).tolist()
 
 
@@ -83,7 +85,7 @@ def _moved_back(log_probs: Tensor, width: int, by: Sequence[int]) -> Tensor:
 
 
 def _shifted(row: Tensor, by: int) -> Tensor:
-    """Every entry so many places later; what comes in is 0, and what goes out belongs to a prompt."""
+    """Move every entry `by` places later. New entries are 0; entries that drop out belong to a prompt."""
     return torch.cat([row.new_zeros(by), row]) if by >= 0 else row[-by:]
 
 

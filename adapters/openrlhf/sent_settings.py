@@ -1,4 +1,4 @@
-"""The settings on their way from a command to other processes, on nodes with another environment."""
+"""Send the settings from a command to other processes, on nodes with another environment."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ _KEY = f"{ENV_PREFIX}REFLECTION__API_KEY"
 
 
 def sent(settings: Settings) -> dict[str, Any]:
-    """What was set, wherever that was, as JSON. Without the key, because hosts print their arguments."""
+    """Return all explicit settings, from any source, as JSON: without the API key, because trainers print
+    their arguments."""
     left_out: dict[str, Any] = {"preset": True, "config_file": True, "reflection": {"api_key"}}
     return settings.resolved(exclude_unset=True, exclude=left_out)
 
 
 def received(values: Mapping[str, Any]) -> Settings:
-    """The settings again. Of the environment here only the key counts."""
+    """Rebuild the settings. Only the API key is read from this process's environment."""
     if key := os.environ.get(_KEY):
         values = {**values, "reflection": {**values.get("reflection", {}), "api_key": key}}
     return _Received(**values)

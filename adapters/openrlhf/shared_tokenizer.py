@@ -1,7 +1,7 @@
-"""The tokenizer, sent to the vLLM actors once.
+"""Send the tokenizer to the vLLM actors once.
 
-OpenRLHF sends it with every prompt, and an actor makes one of what it got each time. One with a vocabulary
-of 150 000 is 8 MB and takes longer to make than a prompt to tokenize; a search asks for thousands of
+OpenRLHF sends it with every prompt, and the actor unpickles it each time. A tokenizer with a vocabulary of
+150 000 is 8 MB and takes longer to unpickle than a prompt to tokenize; a search asks for thousands of
 prompts. Other processes import this module, so it imports little.
 """
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SharedTokenizer:
-    """In a tokenizer's place among a request's arguments: where it lies in Ray's store.
+    """A reference to the tokenizer in Ray's store, in place of the tokenizer among a request's arguments.
 
-    In an object of ours, because Ray fetches references that are arguments themselves for every call.
+    The wrapper is needed because Ray resolves references that are arguments themselves on every call.
     """
 
     place: ObjectRef[PreTrainedTokenizerBase]
 
 
 class TokenizerCache:
-    """An actor's tokenizers; each is fetched once, however many requests wait for it."""
+    """An actor's tokenizers. Each is fetched once, however many requests wait for it."""
 
     def __init__(self) -> None:
         self._fetched: dict[Any, asyncio.Future[Any]] = {}
 
     def tokenizer(self, lent: object) -> Awaitable[Any]:
-        """What was lent; anything else is what it is."""
+        """Return the shared tokenizer; return anything else unchanged."""
         if not isinstance(lent, SharedTokenizer):
             return _as_it_is(lent)
         if lent.place not in self._fetched:

@@ -1,4 +1,4 @@
-"""The engine's state in the host's checkpoint, next to the state of its dataloader."""
+"""Save the engine's state in the trainer's checkpoint, next to the state of its dataloader."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 STATE: Final = "prompt_coevo"
 METRICS: Final = "prompt_coevo_metrics"
-"""The entry of the state with the engine's metrics, for hosts that log in another process."""
+"""The entry of the state with the engine's metrics, for trainers that log in another process."""
 TEXTS: Final = "prompt_coevo_texts"
-"""The same with what is due in the host's trackers, where something is."""
+"""The entry with the tables that are due in the trainer's trackers, if there are any."""
 
 D = TypeVar("D", bound=Due)
 
 
 class StatefulLoader(Generic[D]):
-    """Stands in for a dataloader whose state the host saves; all but the state is its own.
+    """A proxy for a dataloader that adds the engine's state to `state_dict()` and delegates the rest.
 
-    `progress` is what the engine has not been told of, saved with it. `may_be_saved` says whether the
-    state that is asked for now may get into a checkpoint; into others the engine's need not go. `texts`
-    follows the engine for the host's trackers.
+    `progress` is what the engine has not been told of yet; it is saved, too. `may_be_saved` tells whether
+    the state that is asked for now may go into a checkpoint; if not, the engine's is left out. `texts`
+    follows the engine for the trainer's trackers.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class StatefulLoader(Generic[D]):
         return getattr(self._loader, name)
 
     def state_dict(self) -> dict[str, object]:
-        """The dataloader's state with the metrics, and with ours if it may be that of a checkpoint."""
+        """Return the dataloader's state with the metrics, and with ours if it may go into a checkpoint."""
         ours: dict[str, object] = {}
         if self._progress_unknown or self._may_be_saved(self.progress):
             progress = self.progress.to_json()
@@ -66,7 +66,7 @@ class StatefulLoader(Generic[D]):
         return {**self._loader.state_dict(), **ours, METRICS: self._engine.metrics()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint; without a state of ours in it, say so. Raises StateError."""
+        """Resume from a checkpoint; warn if it has no state of ours. Raises StateError."""
         own = (STATE, METRICS, TEXTS)
         theirs = {name: value for name, value in state.items() if name not in own}
         self._loader.load_state_dict(theirs)

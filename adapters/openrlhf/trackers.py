@@ -1,4 +1,4 @@
-"""The trackers that OpenRLHF logs to, found in its two loggers."""
+"""The trackers that OpenRLHF logs to, taken from its two loggers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from prompt_coevo.adapters.common.trackers.tensorboard import TensorBoard
 from prompt_coevo.adapters.common.trackers.texts import Tracker
 
 _AXIS = "train/global_step"
-"""What OpenRLHF logs next to its metrics."""
+"""The step that OpenRLHF logs next to its metrics."""
 
 
 def open_trackers(wandb_logger: Any, tensorboard_logger: Any) -> Iterator[Tracker]:
-    """Each is None where the run has none."""
+    """Yield the trackers of a run; a logger that the run lacks is None."""
     if wandb_logger is not None:
         yield from wandb.open_run(wandb_logger.handle, _AXIS)
     if tensorboard_logger is not None:

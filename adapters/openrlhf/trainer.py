@@ -1,4 +1,4 @@
-"""OpenRLHF's trainers with our parts in them. They run in Ray actors, on any node."""
+"""OpenRLHF's trainers with our parts built in. They run in Ray actors, on any node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from prompt_coevo.adapters.openrlhf.weights import CoevoVLLMLock
 
 
 class _TakesOurs:
-    """Built from our parts: OpenRLHF's constructors look these names up, in the actor's own process."""
+    """Installs our parts: OpenRLHF's constructors look these names up, in the actor's own process."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         sync.PromptDataset = CoevoPromptDataset
@@ -32,7 +32,7 @@ class _TakesOurs:
 
 
 class _Generates(_TakesOurs):
-    """The process with the sample generator, and so with the engine."""
+    """The process with the sample generator, and therefore with the engine."""
 
     samples_generator: CoevoSamplesGenerator
     generate_kwargs: dict[str, Any]
@@ -43,17 +43,18 @@ class _Generates(_TakesOurs):
         check_part(self, "prompts_dataloader")
         check_part(self, "generate_kwargs")
         # OpenRLHF saves and loads the state of `self.prompts_dataloader`, which its constructor made. Our
-        # generator has put the engine's state around it since; without this line no checkpoint has that
-        # state, and a resumed run starts co-evolution anew without a word.
+        # generator has since wrapped it with the engine's state; without this line no checkpoint has that
+        # state, and a resumed run silently starts co-evolution anew.
         self.prompts_dataloader = self.samples_generator.prompts_dataloader
 
     def finish(self) -> None:
-        """Training is over."""
+        """End the run after training."""
         self.samples_generator.finish(**self.generate_kwargs)
 
 
 class _Logs(_TakesOurs):
-    """Metrics and texts travel next to the state, because generator and trainer may be two processes."""
+    """The process that logs. Metrics and texts reach it next to the dataloader's state, because generator
+    and trainer may be two processes."""
 
     wandb_logger: Any
     tensorboard_logger: Any
@@ -100,7 +101,7 @@ class CoevoGenerateSamplesActor(_Generates, class_of(asynchronous.GenerateSample
 
 
 class _CountsBroadcasts(sync.BasePPOTrainer):
-    """Below OpenRLHF's training half, which holds the lock when it calls its base class's broadcast."""
+    """A base class below OpenRLHF's training half, which holds the lock when it calls this broadcast."""
 
     vllm_lock: Any
 
@@ -114,7 +115,7 @@ class CoevoTrainingActor(_Logs, class_of(asynchronous.TrainingActor), _CountsBro
 
 
 class CoevoTrainerAsync(class_of(asynchronous.PPOTrainerAsync)):  # type: ignore[misc]
-    """The asynchronous trainer, which makes the two halves."""
+    """The asynchronous trainer, which creates the two halves."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         asynchronous.GenerateSamplesActor = ray.remote(CoevoGenerateSamplesActor)

@@ -1,4 +1,4 @@
-"""Which versions of a host an adapter opens."""
+"""Check the version of a trainer's package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prompt_coevo.extras import MissingExtraError
 
 
 def check_version(package: str, first: str, below: str) -> None:
-    """Raise HostError unless `first <= version < below`, for adapters that lean on a host's internals.
+    """Raise HostError unless `first <= version < below`, for adapters that rely on a trainer's internals.
 
     `package` is also the name of our extra. Raises MissingExtraError if it is not installed.
     """

@@ -1,8 +1,8 @@
-"""Which weights the vLLM engines have, and when they may get others.
+"""Track which weights the vLLM engines have, and when they may get new ones.
 
-OpenRLHF's asynchronous trainer has a lock that keeps a broadcast of weights out while something is
-generated. Its generator holds it for a whole call of ours, which would have training wait for a search;
-here each batch of a search takes it for itself.
+OpenRLHF's asynchronous trainer has a lock that blocks broadcasts of weights during generation. Its
+generator holds the lock for a whole call of ours, so training would wait for a search; here each batch of a
+search takes the lock separately.
 """
 
 from __future__ import annotations
@@ -21,52 +21,52 @@ from prompt_coevo.types import PolicyVersion
 
 
 class CoevoVLLMLock(class_of(asynchronous.VLLMLock)):  # type: ignore[misc]
-    """OpenRLHF's lock, which also counts the broadcasts. It runs in a Ray actor of its own."""
+    """OpenRLHF's lock, which also counts the broadcasts. It runs in its own Ray actor."""
 
     def __init__(self) -> None:
         super().__init__()
         self._broadcasts = 0
 
     async def count_broadcast(self) -> None:
-        """For whoever holds the lock and has broadcast."""
+        """Count one broadcast. Call it after a broadcast, while holding the lock."""
         self._broadcasts += 1
 
     async def broadcasts(self) -> int:
-        """How many there were; who holds the lock knows by it which weights the engines have."""
+        """Return the number of broadcasts. It tells the lock's holder which weights the engines have."""
         return self._broadcasts
 
 
 class Weights:
-    """Those of the synchronous trainer, which broadcasts only between two generations."""
+    """The weights of the synchronous trainer, which broadcasts only between two generations."""
 
     def __init__(self, engine: Coevolution) -> None:
         self._engine = engine
 
     def version(self) -> PolicyVersion:
-        """What the engines sample by now, or did when they were last asked to."""
+        """Return the version that the engines sample with now, or last sampled with."""
         return self._engine.policy_version
 
     def begin(self, batches: int) -> None:
-        """Before the first rollout; so many batches were handed over for training before."""
+        """Start before the first rollout, with the number of batches already handed over for training."""
 
     def let_go(self) -> AbstractContextManager[None]:
-        """While the engine decides, and asks for rollouts; training may go on as far as it can."""
+        """Release the weights while the engine decides and asks for rollouts; training can proceed."""
         return nullcontext()
 
     def batch(self, size: int) -> AbstractContextManager[None]:
-        """For one batch of rollouts outside training; inside, weights do not change."""
+        """Fix the weights for one batch of rollouts outside training."""
         return nullcontext()
 
 
 class LockedWeights(Weights):
-    """Those of the asynchronous trainer, by its lock."""
+    """The weights of the asynchronous trainer, guarded by its lock."""
 
     def __init__(self, engine: Coevolution, lock: Any) -> None:
         super().__init__(engine)
         self._lock = lock
         self._is_free = False
         self._before = 0
-        """Updates before this start, less the broadcast that a resumed run begins with."""
+        """Updates before this start, minus the broadcast that a resumed run begins with."""
         self._step = 0
         self._sampled: Counter[int] = Counter()
 
@@ -79,7 +79,7 @@ class LockedWeights(Weights):
 
     @contextmanager
     def let_go(self) -> Iterator[None]:
-        """Rollouts under different weights between two such moments are noted in the journal."""
+        """Release the lock inside. Journal it if rollouts inside ran under different weights."""
         ray.get(self._lock.release.remote())
         self._is_free = True
         try:
@@ -94,7 +94,7 @@ class LockedWeights(Weights):
 
     @contextmanager
     def batch(self, size: int) -> Iterator[None]:
-        if not self._is_free:  # our caller holds the lock, or training is over
+        if not self._is_free:  # the caller holds the lock, or training is over
             yield
             return
         self._acquire()

@@ -1,8 +1,8 @@
-"""VeRL's asynchronous trainers with the engine in them.
+"""VeRL's asynchronous trainers with the engine built in.
 
-They sample ahead: groups of several rounds are under way, and are observed when they are trained on, with
-the version of the weights that each rollout began with. VeRL's checkpoint holds what is under way, so ours
-holds the plans of it.
+They sample ahead: groups of several rounds are in flight and are observed when they are trained on, with
+the policy version that each rollout began with. VeRL's checkpoint holds the groups in flight, so ours holds
+their plans.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ PLANS_FILE: Final = "coevo_plans.json"
 
 
 class Asynchronous(Coevolving):
-    """What the asynchronous trainers have in common.
+    """The part that both asynchronous trainers share.
 
-    A search in waves runs when a step begins, beside what is sampled ahead.
+    A search in waves runs when a step begins, alongside the groups that are sampled ahead.
     """
 
     def _build_replay_buffer(self) -> ReplayBuffer:
         buffer = super()._build_replay_buffer()
         check_telling(buffer)
         if not OmegaConf.select(self.config, "algorithm.filter_groups.enable"):
-            self._watch_dropping(buffer)  # groups that are too old, and those that failed
+            self._watch_dropping(buffer)  # for groups that are too old or failed
         return buffer
 
-    # Moments
+    # Hooks
 
     def _reissue_inflight_prompts(self, *args: Any, **kwargs: Any) -> int:
         self._dispatcher.under_way.resume(self._resumed)
-        # Here, because a resumed run plans before its first step, and the decisions of the last one count.
-        # A run that was over owes its end alone, and a search would be for nobody.
+        # Here, because a resumed run plans before its first step, and the last step's decisions must count.
+        # A finished run owes its end only; nothing would use the results of a search.
         if not self._is_last_step(self.global_steps - 1):
             self._due.settle(self._engine, self._policy)
         count: int = super()._reissue_inflight_prompts(*args, **kwargs)
@@ -60,15 +60,14 @@ class Asynchronous(Coevolving):
 
     def _about_to_drop(self, uids: set[str], finished: set[str]) -> None:
         super()._about_to_drop(uids, finished)
-        # Others dropped out by dynamic sampling: no loss, and VeRL's metrics tell of it.
+        # Dynamic sampling dropped the others: nothing is lost, and VeRL's metrics report it.
         too_old = len(finished & self.replay_buffer._stale_terminal_keys(self.global_steps, TRAIN))
         failed = len(uids - finished)
         if not (too_old or failed):
             return
         self._engine.context.note("groups_dropped", too_old=too_old, failed=failed)
         logger.warning(
-            "VeRL dropped %d groups before they were trained on: %d that are too old, %d with a "
-            "rollout that failed",
+            "VeRL dropped %d groups before training on them: %d are too old, %d have a failed rollout",
             too_old + failed,
             too_old,
             failed,
@@ -79,7 +78,7 @@ class Asynchronous(Coevolving):
     def _save_checkpoint(self) -> None:
         plans = plans_to_json(self._dispatcher.under_way.all())
         path = self._checkpoint() / PLANS_FILE
-        with writing("the plans of what is sampled ahead", path):
+        with writing("the plans of the groups sampled ahead", path):
             write_json(path, plans)
         super()._save_checkpoint()
 
@@ -89,13 +88,13 @@ class Asynchronous(Coevolving):
         if not self.global_steps:
             return
         held = _held()
-        if self._due.step_due:  # our state was there
+        if self._due.step_due:  # the checkpoint has our state
             plans = _read_plans(self._checkpoint() / PLANS_FILE)
             self._resumed = {uid: plan for uid, plan in plans.items() if uid in held}
         self._drop(held - self._resumed.keys())
 
     def _drop(self, strangers: set[str]) -> None:
-        """Groups that were sampled without a plan of ours; VeRL samples others in their place."""
+        """Drop groups that were sampled without a plan of ours; VeRL samples replacements."""
         if not strangers:
             return
         rows = [key for key in tags_of(TRAIN) if key.split("_")[0] in strangers]
@@ -109,21 +108,21 @@ class Asynchronous(Coevolving):
 
 @register_trainer(TRAINERS["colocate_async"])
 class CoevoColocateAsync(Asynchronous, PPOTrainerColocateAsync):
-    """Trainer and rollout on the same devices; what is sampled ahead stops while a step trains."""
+    """Trainer and rollout on the same devices; sampling ahead pauses while a step trains."""
 
     mode = "colocate_async"
 
 
 @register_trainer(TRAINERS["separate_async"])
 class CoevoSeparateAsync(Asynchronous, PPOTrainerSeparateAsync):
-    """Rollout on devices of its own, which samples while a step trains."""
+    """Rollout on separate devices, which keep sampling while a step trains."""
 
     mode = "separate_async"
 
 
 def _held() -> set[str]:
-    """The uids of groups whose rollouts are over and that a checkpoint brought back; VeRL starts the others
-    again, and so they are planned again."""
+    """Return the uids of groups that a checkpoint brought back and whose rollouts have ended. VeRL restarts
+    the others, so they are planned again."""
     return {
         uid for uid, tag in tags_of(TRAIN).items() if tag.get("is_prompt") and tag["status"] in OVER
     }

@@ -1,4 +1,4 @@
-"""What cannot work, refused with one sentence, and how long a prompt may be."""
+"""Refusals of configurations that cannot work, in one sentence each, and the prompt length limit."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def check_main(main: Callable[..., object]) -> None:
-    """Raise HostError if a command is not `verl.trainer.main_ppo`: others build trainers of their own.
+    """Raise HostError if a command is not `verl.trainer.main_ppo`: others build their own trainers.
 
-    They read the same configuration, so nothing else would tell that they train without the adapter.
+    They read the same configuration, so nothing else would show that they train without the adapter.
     """
     known = find_spec("verl.trainer.main_ppo")
     code = getattr(main, "__code__", None)
@@ -37,10 +37,10 @@ def check_main(main: Callable[..., object]) -> None:
 
 
 def check_mode(config: DictConfig, ours: Mapping[str, str]) -> str:
-    """VeRL's name of the trainer that a command asks for.
+    """Return VeRL's name of the trainer that a command asks for.
 
-    `ours` are the values of `trainer_mode` that stand for our trainers, by VeRL's names. Raises HostError
-    for a command or a trainer that this adapter does not open, before Ray starts.
+    `ours` maps VeRL's names to the values of `trainer_mode` that select our trainers. Raises HostError,
+    before Ray starts, for a command or a trainer that this adapter does not support.
     """
     if not config.trainer.use_v1:
         raise HostError(
@@ -56,7 +56,7 @@ def check_mode(config: DictConfig, ours: Mapping[str, str]) -> str:
         )
     if asked not in modes:
         raise HostError(
-            f"trainer.v1.trainer_mode={asked} cannot go with +coevo, which knows {', '.join(ours)}"
+            f"+coevo does not support trainer.v1.trainer_mode={asked}; it supports {', '.join(ours)}"
         )
     if find_spec("transfer_queue") is None:
         raise MissingExtraError(
@@ -78,8 +78,8 @@ def check_config(config: DictConfig, settings: Settings, mode: str = "sync") -> 
         and (OmegaConf.select(config, "trainer.v1.sync.parameter_sync_step") or 1) > 1
     ):
         raise HostError(
-            "trainer.v1.sync.parameter_sync_step above 1 trains on parts of a round, whose groups "
-            "+coevo needs as a whole; leave it out"
+            "trainer.v1.sync.parameter_sync_step above 1 trains on parts of a round, and +coevo needs "
+            "whole rounds; leave it out"
         )
     if OmegaConf.select(config, "skip.rollout_tq.enable"):
         raise HostError(
@@ -122,20 +122,20 @@ def _check_distillation(config: DictConfig) -> None:
     if OmegaConf.select(config, "algorithm.rollout_correction.bypass_mode"):
         raise HostError(
             "algorithm.rollout_correction.bypass_mode takes old log-probs from the sampler, which ran "
-            "under the template, and they must be on the question: switch it off, or set "
+            "under the template, but distillation needs those on the question: switch it off, or set "
             "coevo.context_distillation=False"
         )
     if config.actor_rollout_ref.rollout.get("enable_rollout_routing_replay"):
         raise HostError(
             "actor_rollout_ref.rollout.enable_rollout_routing_replay records the experts of every "
-            "token of the prompt that was sampled under, which is not the one that is trained on; "
+            "token of the templated prompt, but distillation trains on another prompt; "
             "switch it off, or set coevo.context_distillation=False"
         )
 
 
 def agent_loops(config: DictConfig) -> set[str]:
-    """The names that an agent loop worker knows. Raises HostError if the default is none of them."""
-    # Here, because only the trainer asks, and the launching process need not import all this.
+    """Return the agent loops that a worker knows. Raises HostError if the default is none of them."""
+    # Imported here, because only the trainer asks, and the launching process can do without.
     from verl.experimental.agent_loop.agent_loop import _agent_loop_registry, resolve_config_path
 
     agent = config.actor_rollout_ref.rollout.agent
@@ -152,7 +152,7 @@ def agent_loops(config: DictConfig) -> set[str]:
 
 
 def prompt_limit(config: DictConfig, tokenizer: Any, dataset: RLHFDataset) -> PromptLimit:
-    """VeRL cuts a longer prompt off at the left with a warning, and the instruction goes first."""
+    """Return the prompt limit. VeRL cuts a longer prompt at the left, instruction first, with a warning."""
     template = dict(config.data.get("apply_chat_template_kwargs") or {})
     if tools := getattr(dataset, "tool_schemas", None):
         template["tools"] = tools
@@ -161,7 +161,7 @@ def prompt_limit(config: DictConfig, tokenizer: Any, dataset: RLHFDataset) -> Pr
 
 
 def workload(config: DictConfig, rows: int, questions: int) -> Workload:
-    """What a run trains on, with so many rows in its dataset; an epoch has no partial batch."""
+    """Return the size of a run with so many rows in its dataset; an epoch has no partial batch."""
     per_epoch = rows // config.data.train_batch_size
     epochs, given = config.trainer.total_epochs, config.trainer.total_training_steps
     steps = per_epoch * epochs if given is None else min(given, per_epoch * epochs)

@@ -1,8 +1,6 @@
-"""What of VeRL this adapter leans on and VeRL never promised: looked for before a run trains, and when it
-is used.
+"""Checks of the VeRL internals that this adapter relies on, before a run trains and when they are used.
 
-A method that VeRL renames would otherwise be overridden in vain, and the run would train on without the
-engine.
+If VeRL renamed a method, nothing would call our override, and the run would train without the engine.
 """
 
 from __future__ import annotations
@@ -47,16 +45,16 @@ LEANT_ON: Final[Mapping[str, tuple[type, Sequence[str]]]] = {
     "colocate_async": (PPOTrainerColocateAsync, _AHEAD),
     "separate_async": (PPOTrainerSeparateAsync, _AHEAD),
 }
-"""Methods that are overridden or called, by the trainers' modes and with their classes."""
+"""Methods that are overridden or called, with their classes, by trainer mode."""
 _DROPS: Final = "_clear_groups"
 _DROPPED_FROM: Final = ("finished_keys", "partitions")
 _TELLS_THE_OLD: Final = "_stale_terminal_keys"
 _LOOKED_AT: Final = 64
-"""Rows of a run's first distilled round that are compared."""
+"""How many rows of a run's first distilled round are compared."""
 
 
 def check_names(mode: str) -> None:
-    """Raise HostError if VeRL has none of a name that the trainer of a mode leans on."""
+    """Raise HostError if VeRL's trainer of a mode lacks a method that ours relies on."""
     owner, names = LEANT_ON[mode]
     for name in names:
         if not hasattr(owner, name):
@@ -64,7 +62,7 @@ def check_names(mode: str) -> None:
 
 
 def check_dropping(buffer: ReplayBuffer) -> None:
-    """Raise HostError for a buffer whose groups cannot be seen before dynamic sampling drops them."""
+    """Raise HostError for a buffer whose groups we cannot observe before dynamic sampling drops them."""
     for name in (_DROPS, *_DROPPED_FROM):
         if not hasattr(buffer, name):
             raise HostError(
@@ -78,23 +76,24 @@ def check_telling(buffer: ReplayBuffer) -> None:
     """Raise HostError for an asynchronous trainer's buffer that does not say which groups are too old."""
     if not hasattr(buffer, _TELLS_THE_OLD):
         raise HostError(
-            f"VeRL's {type(buffer).__name__} has no {_TELLS_THE_OLD}, by which +coevo tells groups that "
-            f"are too old from those of dynamic sampling; leave asynchronous trainers out, or {_ADVICE}"
+            f"VeRL's {type(buffer).__name__} has no {_TELLS_THE_OLD}, which +coevo needs to tell groups "
+            f"that are too old from those of dynamic sampling; leave asynchronous trainers out, "
+            f"or {_ADVICE}"
         )
 
 
 def check_distilled(keys: Sequence[str], partition: str) -> None:
-    """Raise HostError unless rows are trained on as our agent loop handed them back: on the question.
+    """Raise HostError unless rows are trained on as our agent loop returned them: on the question.
 
-    What the agent loop itself reports comes first: a loop that cannot be served is no fault of VeRL's.
+    An error that the agent loop reports comes first: an unsupported loop is not VeRL's fault.
     """
     fields = ["prompts", "responses", "input_ids", "extra_fields"]
     looked_at = list(keys)[:_LOOKED_AT]
     rows = tq.kv_batch_get(keys=looked_at, partition_id=partition, select_fields=fields)
     if missing := sorted(set(fields) - set(rows.keys())):
         raise HostError(
-            f"VeRL's rows have no {', '.join(missing)}, by which +coevo sees that a templated rollout is "
-            f"trained on its question; {_ADVICE}"
+            f"VeRL's rows have no {', '.join(missing)}, which +coevo needs to check that a templated "
+            f"rollout is trained on its question; {_ADVICE}"
         )
     columns = [list(rows[name].unbind()) for name in fields[:-1]]
     for prompt, response, sequence, extra in zip(*columns, extras_of(rows), strict=True):
@@ -103,8 +102,8 @@ def check_distilled(keys: Sequence[str], partition: str) -> None:
         if not _is_as_handed_back(prompt, response, sequence, extra.get(TRAINED)):
             raise HostError(
                 "a rollout that ran under a template is not in TransferQueue with the prompt ids that "
-                f"+coevo's agent loop handed back, those of its question, so it would be trained on "
-                f"wrongly; {_ADVICE}"
+                f"+coevo's agent loop returned (those of its question), so it would be trained on a wrong "
+                f"prompt; {_ADVICE}"
             )
 
 

@@ -1,8 +1,8 @@
-"""An agent loop around any other: it runs under `x~` and hands back `x` to train on.
+"""An agent loop that wraps any other: it runs under `x~` and returns `x` to train on.
 
 VeRL computes everything after a rollout (old and reference log-probs, values, the loss) on the
-prompt ids that the agent loop returns. Exchanging them here is therefore the whole of context
-distillation.
+prompt ids that the agent loop returns. Exchanging them here is therefore all that context
+distillation needs.
 """
 
 from __future__ import annotations
@@ -22,31 +22,29 @@ from prompt_coevo.types import Assignment
 
 NAME: Final = "coevo"
 COLUMN: Final = "coevo"
-"""The column of a batch, and the extra field of a rollout, that are ours."""
+"""Our column of a batch, and our extra field of a rollout."""
 REWARD: Final = "coevo_reward"
-"""The extra field with a rollout's reward, where it is known when its row is written."""
+"""The extra field with a rollout's reward, if it is known when the row is written."""
 TRAINED: Final = "coevo_trained"
-"""The extra field with the fingerprint of the prompt ids that a distilled rollout is to be trained on."""
+"""The extra field with the fingerprint of the prompt ids to train a distilled rollout on."""
 ROLLED_OUT: Final = "coevo_rolled_out"
-"""The extra field with the prompt ids that a distilled rollout ran under, 4 bytes each, where they are
-wanted."""
+"""The extra field with the prompt ids that a distilled rollout ran under, 4 bytes each, if recorded."""
 STATUS: Final = "coevo_status"
 """The extra field in which an inner loop may report `tool_error` or `aborted`."""
 ERROR: Final = "coevo_error"
-"""The extra field that ends the run: VeRL only logs what an agent loop raises."""
+"""The extra field with an error that must end the run: VeRL only logs what an agent loop raises."""
 
 
-# What builds prompt ids in an agent loop; before VeRL 0.9.1 the latter as a rule.
+# Methods that build prompt ids in an agent loop; before VeRL 0.9.1 usually the second.
 _TOKENIZERS: Final = ("ct_build_initial_tokens", "apply_chat_template")
 
 
 class Plan:
-    """What a question's rollouts run under: a value of our column.
+    """The assignments of a question's rollouts: a value of our column.
 
-    It travels once, from the trainer to the worker that runs them; whoever unpickles it has thereby
-    imported this module, which registers the loop. VeRL copies every column of a question into each of
-    its rows, and hands it to the reward too: a plan that a rollout has run under is written as an empty
-    text.
+    It travels once, from the trainer to the worker that runs the rollouts; unpickling it imports this
+    module, which registers the loop. VeRL copies every column of a question into each of its rows and
+    passes it to the reward function too, so a used plan is pickled as an empty string.
     """
 
     def __init__(
@@ -56,9 +54,9 @@ class Plan:
         sampling: dict[str, Any] | None = None,
         keeps_prompts: bool = False,
     ) -> None:
-        """`inner` names the loop that the row asked for. Rollouts outside training, which keep the
-        prompt that they ran under, bring `sampling`, which overrides the host's sampling parameters.
-        `keeps_prompts`: what distilled rollouts ran under is written down, too."""
+        """Take the name `inner` of the loop that the row asked for. Rollouts outside training, which keep
+        the prompt that they ran under, bring `sampling` to override the trainer's sampling parameters.
+        `keeps_prompts` also records the prompts that distilled rollouts ran under."""
         self.inner = inner
         self.sampling = sampling
         self.keeps_prompts = keeps_prompts
@@ -66,7 +64,7 @@ class Plan:
         self._is_used = False
 
     def use(self, session: int) -> Assignment:
-        """What the rollout with this number runs under."""
+        """Return the assignment of the rollout with this number and mark the plan as used."""
         self._is_used = True
         return self._assignments[session % len(self._assignments)]
 
@@ -78,23 +76,23 @@ class Plan:
 
 
 def _arrived(sent_by: str, *parts: Any) -> Plan:
-    """A plan in the process that runs it. Raises HostError if that has another version of this package."""
+    """Rebuild a plan in the process that runs it. Raises HostError if that has another package version."""
     if sent_by != __version__:
         raise HostError(
             f"an agent loop worker has prompt_coevo {__version__} and the trainer {sent_by}; install the "
-            "same on all nodes"
+            "same version on all nodes"
         )
     return Plan(*parts)
 
 
 def fingerprint(ids: Sequence[int]) -> int:
-    """By which prompt ids are compared between an agent loop and the trainer."""
+    """Return a checksum, to compare prompt ids between an agent loop and the trainer."""
     return crc32(array("q", ids).tobytes())
 
 
 @register(NAME)
 class CoevoAgentLoop:
-    """Runs the inner loop of one rollout. VeRL makes one object per rollout."""
+    """Runs the inner loop of one rollout. VeRL creates one object per rollout."""
 
     def __init__(self, **parts: object) -> None:
         self._parts = parts
@@ -102,7 +100,7 @@ class CoevoAgentLoop:
     async def run(
         self, sampling_params: dict[str, Any], **row: Any
     ) -> AgentLoopOutput | list[AgentLoopOutput]:
-        """The inner loop's output, with the prompt ids to train on."""
+        """Run the inner loop and return its output with the prompt ids to train on."""
         plan: Plan = row.pop(COLUMN)
         assignment = plan.use(int(row["session_id"]))
         question = list(row["raw_prompt"])
@@ -128,7 +126,7 @@ class CoevoAgentLoop:
 
 
 def _apply(exchange: PromptExchange, output: AgentLoopOutput, loop: str) -> None:
-    """Exchange the prompt ids of an output, or report that it cannot be done."""
+    """Exchange the prompt ids of an output, or report that this is impossible."""
     ids = exchange.trained_ids(output.prompt_ids)
     if ids is not None:
         output.prompt_ids = ids
@@ -142,10 +140,10 @@ def _apply(exchange: PromptExchange, output: AgentLoopOutput, loop: str) -> None
 
 
 def _with_reward(output: AgentLoopOutput) -> AgentLoopOutput:
-    """The same output, which has its reward among its extra fields when VeRL writes it down.
+    """Return the same output, which adds its reward to its extra fields when VeRL writes the row.
 
-    VeRL stores a reward as a tensor as long as the response, at its last token; fetching these takes
-    half as many bytes as the responses do.
+    VeRL stores a reward as a tensor as long as the response, at the last token; fetching these tensors
+    takes half as many bytes as fetching the responses.
     """
     values = dict(output)
     return _reporting(type(output)).model_construct(output.model_fields_set, **values)
@@ -155,7 +153,7 @@ _REPORTING: dict[type[AgentLoopOutput], type[AgentLoopOutput]] = {}
 
 
 def _reporting(kind: type[AgentLoopOutput]) -> type[AgentLoopOutput]:
-    """A subclass of a kind of output, made once."""
+    """Return the reporting subclass of a class of outputs, created once."""
     if kind not in _REPORTING:
         base: Any = kind
 

@@ -1,4 +1,4 @@
-"""What `coevo.preflight.dry_run=true` reads, in the process that would launch Ray."""
+"""The dry run (`coevo.preflight.dry_run=true`), in the process that would launch Ray."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prompt_coevo.settings import Settings
 
 
 def prepare(config: DictConfig, settings: Settings) -> Prepared:
-    """Read model and training dataset as the trainer does. Raises what these raise."""
+    """Read model and training dataset as the trainer does. Raises whatever reading them raises."""
     model = omega_conf_to_dataclass(config.actor_rollout_ref.model)
     dataset = create_rl_dataset(
         config.data.train_files,

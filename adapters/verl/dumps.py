@@ -1,4 +1,4 @@
-"""What rollouts ran under, for VeRL's dumps (`trainer.rollout_data_dir`), which show the trained prompt."""
+"""The texts rollouts ran under, for VeRL's dumps (`trainer.rollout_data_dir`) of the trained prompts."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from prompt_coevo.types import Assignment
 
 INSTRUCTION: Final = "coevo_instruction"
 TEMPLATE: Final = "coevo_template"
-_KEYS: Final = "uid"  # the column of rows' keys, as VeRL calls it
+_KEYS: Final = "uid"  # VeRL's name for the column with the rows' keys
 
 
 class RanUnder:
-    """The texts of a step's rollouts; a text is held once, however many ran under it."""
+    """Instructions and templates of a step's rollouts; each text is held once, however many share it."""
 
     def __init__(self) -> None:
         self._planned: dict[str, Sequence[Assignment]] = {}
 
     def clear(self) -> None:
-        """Another step begins."""
+        """Forget the previous step's rollouts."""
         self._planned.clear()
 
     def note(self, planned: Mapping[str, Sequence[Assignment]]) -> None:
-        """Groups that are trained on in this step, by their uids."""
+        """Add groups that are trained on in this step, by uid."""
         self._planned.update(planned)
 
     def columns(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        """Columns of a dump with two more; rows that are not of this step are under None."""
+        """Return a dump's columns with two added; they are None for rows of other steps."""
         ran_under = list(self._assignments(columns.get(_KEYS) or ()))
         return {
             **columns,

@@ -1,4 +1,4 @@
-"""Between the trainer and its agent loop manager: what goes out is planned and placed."""
+"""The dispatcher between the trainer and its agent loop manager: it plans and places outgoing prompts."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _Task: TypeAlias = tuple[Sequence[Assignment], dict[str, Any] | None]
 
 
 class Dispatcher:
-    """Stands in for the agent loop manager. `rollout` is VeRL's section of that name; `keeps_prompts`:
-    what distilled rollouts ran under is written down."""
+    """A proxy for the agent loop manager. `rollout` is VeRL's section of that name; `keeps_prompts` records
+    the prompts that distilled rollouts ran under."""
 
     def __init__(
         self,
@@ -44,13 +44,13 @@ class Dispatcher:
         self.engine = engine
         self.questions = questions
         self.under_way = InFlight(engine, questions, rollout.n)
-        """The groups of training, by their uids."""
+        """The training groups in flight, by uid."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._manager, name)
 
     def generate_sequences(self, batch: TensorDict) -> None:
-        """Dispatch a batch of the trainer's: training questions, or validation."""
+        """Dispatch a batch of the trainer: training questions, or validation."""
         if "validate" not in batch or not bool(batch["validate"]):
             groups = self.under_way.plan(_column(batch, "uid"), _rows(batch))
             self._place(batch, [(group, None) for group in groups])
@@ -59,14 +59,14 @@ class Dispatcher:
         self._dispatch(batch)
 
     def send(self, batch: TensorDict, requests: Sequence[RolloutRequest]) -> None:
-        """Dispatch rows outside training, one for each request."""
+        """Dispatch rows outside training, one per request."""
         self._place(batch, [([one.assignment], self._sampling(one.sampling)) for one in requests])
         self._dispatch(batch)
 
     def _dispatch(self, batch: TensorDict) -> None:
         try:
             self._manager.generate_sequences(batch)
-        except RayError as error:  # what a worker cannot read, it says in many lines
+        except RayError as error:  # what a worker cannot unpickle, Ray reports in many lines
             if "prompt_coevo" not in str(error):
                 raise
             told = [line for line in str(error).split("\n") if line.strip()][-1]
@@ -76,7 +76,7 @@ class Dispatcher:
             ) from error
 
     def _sampling(self, sampling: Sampling) -> dict[str, Any]:
-        """In place of the parameters that VeRL validates with."""
+        """Return the sampling parameters that replace VeRL's validation parameters."""
         if sampling.temperature == 0:
             return {"temperature": 0, "top_p": 1.0, "top_k": -1}
         host = self._rollout
@@ -96,7 +96,7 @@ class Dispatcher:
 
 
 def _rows(batch: TensorDict) -> list[Row]:
-    """The rows of a batch as their dataset gave them, without the tensors."""
+    """Return the rows of a batch as the dataset gave them, without the tensors."""
     columns = {
         name: _column(batch, name)
         for name in batch.keys()  # noqa: SIM118 (iterating over a TensorDict goes over its rows)
@@ -106,6 +106,6 @@ def _rows(batch: TensorDict) -> list[Row]:
 
 
 def _column(batch: TensorDict, name: str) -> list[Any]:
-    """One value per row, whether the column is stacked or one value for all rows."""
+    """Return one value per row, whether the column is stacked or holds one value for all rows."""
     stored = batch.get(name)
     return [stored[number].data for number in range(len(batch))]

@@ -1,4 +1,4 @@
-"""`+coevo=METHOD` on the command line of a host that hydra configures: the settings next to its own."""
+"""The hydra group `coevo`: `+coevo=METHOD` and our settings on the command line of a hydra trainer."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _SECRET: Final = "api_key"
 
 
 def offer_methods(**others: Mapping[str, object]) -> None:
-    """A hydra group `coevo` with every method, and all settings as keys `coevo.*`.
+    """Register a hydra group `coevo` with one choice per method and all settings as keys `coevo.*`.
 
-    `others` is what a choice sets in the host's own sections, by their names.
+    `others` maps the trainer's own sections to the values that every choice sets there.
     """
     for name, algorithms in method_choices().items():
         settings = OmegaConf.merge(_unset(), {"algorithms": algorithms})
@@ -31,9 +31,9 @@ def offer_methods(**others: Mapping[str, object]) -> None:
 
 
 def read_settings(block: DictConfig) -> Settings:
-    """The `coevo` block as Settings; what the user left alone comes from their other sources.
+    """Build Settings from the `coevo` block; keys left unset come from the other sources.
 
-    Raises SettingsError with all that is wrong.
+    Raises SettingsError with all mistakes at once.
     """
     values = _given(OmegaConf.to_container(block, resolve=True))
     reflection = values.get("reflection")
@@ -52,18 +52,18 @@ def read_settings(block: DictConfig) -> Settings:
 
 
 def _unset() -> DictConfig:
-    """All settings as keys without a value, so that hydra shows and completes them."""
+    """Build all settings as keys without a value, so that hydra shows and completes them."""
     keys = OmegaConf.create()
     for name, field in setting_fields():
         if name != f"reflection.{_SECRET}":
             OmegaConf.update(keys, name, {} if field.default == {} else MISSING)
-    # Hydra would stop at the first name that it does not know; ours tell all, with what was meant.
+    # Hydra would stop at the first unknown name; Settings reports all of them, with suggestions.
     OmegaConf.set_struct(keys, False)
     return keys
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the keys that have no value."""
+    """Drop the keys that have no value."""
     found = {
         name: _given(value) if isinstance(value, Mapping) else value
         for name, value in values.items()

@@ -1,4 +1,4 @@
-"""Groups that were planned and have not come back yet, for hosts that name them in their own way."""
+"""Groups that were planned and have not come back yet, for trainers that name groups themselves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prompt_coevo.types import Assignment, Rollout
 
 
 class InFlight:
-    """Plans groups of `group_size` rollouts, and keeps the plans by the host's names for the groups."""
+    """Plans groups of `group_size` rollouts and keeps the plans by the trainer's names for the groups."""
 
     def __init__(self, engine: Coevolution, questions: QuestionIndex, group_size: int) -> None:
         self._engine = engine
@@ -22,11 +22,11 @@ class InFlight:
         self._back: list[Rollout] = []
 
     def __bool__(self) -> bool:
-        """Whether a group was planned and not observed."""
+        """Check for groups that were planned and not yet observed."""
         return bool(self._groups)
 
     def plan(self, names: Sequence[str], rows: Sequence[Row]) -> list[list[Assignment]]:
-        """One group for each row of the dataset, under the name in its place."""
+        """Plan one group per dataset row, under the name at the same position."""
         size = self._size
         plan = self._engine.plan(self._questions.ids_of(rows), size)
         groups = [plan[start : start + size] for start in range(0, len(plan), size)]
@@ -34,7 +34,7 @@ class InFlight:
         return groups
 
     def planned(self, names: Collection[str]) -> dict[str, list[Assignment]]:
-        """What some groups were planned as, in the order of the plans.
+        """Return the plans of some groups, in the order in which they were planned.
 
         Raises HostError for a group that was never planned here.
         """
@@ -46,30 +46,30 @@ class InFlight:
         return {name: group for name, group in self._groups.items() if name in names}
 
     def all(self) -> dict[str, list[Assignment]]:
-        """Everything that is under way, by its names."""
+        """Return all groups in flight, by name."""
         return dict(self._groups)
 
     def resume(self, groups: Mapping[str, Sequence[Assignment]]) -> None:
-        """Take up groups that were planned before a checkpoint and that the host still holds."""
+        """Resume groups that were planned before a checkpoint and that the trainer still holds."""
         self._engine.still_out([one for group in groups.values() for one in group])
         self._groups.update({name: list(group) for name, group in groups.items()})
 
     def came_back(self, rollouts: Sequence[Rollout], names: Collection[str] = ()) -> None:
-        """Keep what the host drops, until a round is observed. `names` are the groups."""
+        """Keep rollouts that the trainer drops until a round is observed. `names` are their groups."""
         self._back += rollouts
         self.forget(names)
 
     def observe(self, rollouts: Sequence[Rollout], names: Collection[str]) -> None:
-        """Hand groups over to the engine, with those that came back before; they are under way no more."""
+        """Pass groups to the engine, with rollouts that came back earlier, and forget these groups."""
         self._engine.observe([*self._back, *rollouts])
         self._back.clear()
         self.forget(names)
 
     def forget(self, names: Collection[str]) -> None:
-        """Groups that will not be observed any more; those that are not under way are left out."""
+        """Forget groups that will not be observed any more; ignore those that are not in flight."""
         for name in names:
             self._groups.pop(name, None)
 
     def clear(self) -> None:
-        """Nothing is under way."""
+        """Forget all groups."""
         self._groups.clear()

@@ -1,4 +1,4 @@
-"""What `+coevo=...` brings to VeRL's command line: our trainer, and a check before the run starts."""
+"""VeRL's command line with `+coevo=...`: it selects our trainer and checks the run before it starts."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ TRAINERS: Final = {
     "colocate_async": "coevo_colocate_async",
     "separate_async": "coevo_separate_async",
 }
-"""The names that our trainers are registered under, by VeRL's names for those that they derive from."""
+"""VeRL's trainer modes, and the names under which our subclasses of those trainers are registered."""
 _RESOLVER: Final = "coevo_trainer"
 TRAINER_MODES: Final = {mode: f"${{{_RESOLVER}:{mode}}}" for mode in TRAINERS}
-"""What `trainer.v1.trainer_mode` becomes. Looking it up registers the trainer, and so nothing heavy is
-imported by a process that does not train."""
+"""The values of `trainer.v1.trainer_mode` that select our trainers. Resolving one registers the trainer, so
+a process that does not train imports nothing heavy."""
 
 
 class LaunchCheck(Callback):
-    """Runs in the launching process, once the whole configuration is known.
+    """A hydra callback in the launching process, called once the whole configuration is known.
 
-    `own_main` says that a command other than VeRL's own builds the trainer which the configuration names.
+    `own_main` declares that a command other than main_ppo builds the trainer that the configuration names.
     """
 
     def __init__(self, own_main: bool = False) -> None:
         self._own_main = own_main
 
     def on_run_start(self, config: DictConfig, **_: object) -> None:
-        """Put our trainer in the place of the one that the command asks for, or a file of the user's.
+        """Replace the trainer that the command or the user's config file asks for by ours.
 
-        The group cannot: hydra would put what it says above what such a file says.
+        The hydra group cannot do this, because its value would override the one in the config file.
         """
         v1 = OmegaConf.select(config, "trainer.v1")
         asked = None if v1 is None else OmegaConf.to_container(v1, resolve=False)["trainer_mode"]
@@ -51,7 +51,7 @@ class LaunchCheck(Callback):
     def on_job_start(
         self, config: DictConfig, *, task_function: Callable[..., object], **_: object
     ) -> None:
-        # Here, because VeRL loads this module in every process of every run.
+        # Imported here, because VeRL loads this module in every process of every run.
         from prompt_coevo.adapters.common.dry_run import dry_run
         from prompt_coevo.adapters.common.refused import refused
         from prompt_coevo.adapters.verl.checks import check_config, check_main, check_mode
@@ -65,7 +65,7 @@ class LaunchCheck(Callback):
             check_config(config, settings, mode)
             Coevolution.check(settings)
         except CoevoError as error:
-            # Hydra turns a callback's exceptions into warnings and goes on.
+            # Hydra turns a callback's exceptions into warnings and continues; SystemExit gets through.
             raise refused(error) from None
         if settings.preflight.dry_run:
             from prompt_coevo.adapters.verl.dry_run import prepare
@@ -74,7 +74,7 @@ class LaunchCheck(Callback):
 
 
 def store_group() -> None:
-    """Offer `+coevo=METHOD` for every method, with all settings as keys `coevo.*`."""
+    """Register `+coevo=METHOD` for every method, with all settings as keys `coevo.*`."""
     OmegaConf.register_new_resolver(_RESOLVER, _register_trainer, replace=True)
     check = {"_target_": f"{__name__}.{LaunchCheck.__name__}", "own_main": False}
     offer_methods(hydra={"callbacks": {"coevo": check}})

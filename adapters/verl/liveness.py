@@ -1,7 +1,7 @@
-"""Whether what samples is still there: VeRL's rollout servers and its agent loop workers.
+"""Check that VeRL's rollout servers and agent loop workers are alive.
 
-VeRL counts a rollout whose server has died as one that failed, and waits for ever for those of a worker
-that has died.
+VeRL counts a rollout whose server has died as failed, and waits forever for the rollouts of a worker that
+has died.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from verl.trainer.ppo.v1 import PPOTrainer
 from prompt_coevo.errors import HostError
 
 _ANSWER_S: Final = 30.0
-"""How long an answer is waited for where something has failed: a living actor answers at once, unless its
-machine is very busy, and then it counts as living."""
+"""How long to wait for an answer after a failure. A living actor answers at once unless its machine is very
+busy; one that does not answer counts as living."""
 
 
 class Liveness:
-    """Asks Ray actors whether they live. `actors` gives those that there are now."""
+    """Asks Ray actors whether they are alive. `actors` returns the current ones."""
 
     def __init__(self, actors: Callable[[], Collection[ActorHandle]]) -> None:
         self._actors = actors
         self._asked: dict[ActorHandle, ray.ObjectRef[Any]] = {}
 
     def check(self, *, patiently: bool = False) -> None:
-        """Raise HostError if one of them is known to have died; `patiently` waits for their answers."""
+        """Raise HostError if an actor is known to have died; `patiently` waits for the answers."""
         asked = {
             actor: self._asked.get(actor) or actor.__ray_ready__.remote()
             for actor in self._actors()
@@ -51,18 +51,18 @@ def _raise_if_died(reference: ray.ObjectRef[Any]) -> None:
         ray.get(reference)
     except ActorDiedError as error:
         raise HostError(
-            "a rollout server or an agent loop worker of VeRL's died (its log says why, or its node's that "
-            "it ran out of memory), and nothing can be sampled by it; start the command again, which goes "
-            "on from the last checkpoint"
+            "a rollout server or an agent loop worker of VeRL died (its log says why, or its node's log "
+            "that it ran out of memory), so sampling cannot continue; start the command again to resume "
+            "from the last checkpoint"
         ) from error
-    except RayActorError:  # out of reach, perhaps for a moment
+    except RayActorError:  # unreachable, perhaps only for a moment
         return
 
 
 def samplers(trainer: PPOTrainer, dispatcher: Any) -> list[ActorHandle]:
-    """The rollout servers and agent loop workers that there are now.
+    """Return the current rollout servers and agent loop workers.
 
-    A trainer with devices of its own for the rollout has a second set of servers, and an agent loop manager
+    A trainer with separate devices for the rollout has a second set of servers, and an agent loop manager
     that is not VeRL's may have no workers.
     """
     managers = [trainer.llm_server_manager]

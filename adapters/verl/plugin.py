@@ -1,7 +1,7 @@
-"""What VeRL loads in every process, by the entry point `verl.plugins`.
+"""The entry point `verl.plugins`, which VeRL loads in every process.
 
-It only stores the hydra group `coevo` and the resolver behind its `trainer_mode`, so a run without
-`+coevo=...` is as if this package were not installed.
+It only registers the hydra group `coevo` and the resolver for `trainer_mode`, so a run without
+`+coevo=...` behaves as if this package were not installed.
 """
 
 from __future__ import annotations
@@ -16,5 +16,5 @@ try:
     from prompt_coevo.adapters.verl.launch import store_group
 
     store_group()
-except Exception as error:  # VeRL would only mention it at its debug level
+except Exception as error:  # VeRL logs a plugin's errors at debug level only
     logger.warning("the VeRL adapter cannot be loaded, so +coevo=... is unknown: %s", error)

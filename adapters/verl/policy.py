@@ -1,4 +1,4 @@
-"""The current policy, for rollouts outside the training batch."""
+"""Rollouts by the current policy outside the training batch."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from prompt_coevo.adapters.verl.rollouts import (
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout, RolloutRequest
 
 Planned: TypeAlias = dict[str, list[Assignment]]
-"""What rows run under, by their uids."""
+"""The assignments of rows, by uid."""
 _PARTITION: Final = "val"
-_POLL_S: Final = 0.2  # VeRL looks every two seconds, which adds up over the waves of a search
-_LIVING_S: Final = 5.0  # how often whoever samples is asked for a sign of life
+_POLL_S: Final = 0.2  # VeRL polls every two seconds, which adds up over the waves of a search
+_LIVING_S: Final = 5.0  # how often the samplers are asked for a sign of life
 
 
 class VerlPolicy(AdapterPolicy):
-    """`prompt_coevo.policy.Policy` over a trainer of VeRL's, between two of its steps.
+    """`prompt_coevo.policy.Policy` on one of VeRL's trainers, between two of its steps.
 
-    The way of the trainer's own validation: rows of a partition of their own, through the agent loop
-    manager, scored by the reward loop; the training partition, dataloader and metrics see nothing.
+    Requests take the path of the trainer's own validation: rows in a separate partition, through the
+    agent loop manager, scored by the reward loop. They touch no training partition, dataloader or metric.
     """
 
     def __init__(
@@ -51,7 +51,8 @@ class VerlPolicy(AdapterPolicy):
         sampled_by: Callable[[Mapping[str, Any]], PolicyVersion],
         success: Success = OWN_REWARD,
     ) -> None:
-        """`sampled_by` tells the weights from the extra fields of a row, `success` which reward decides."""
+        """Take `sampled_by` to read the policy version from a row's extra fields, and `success` to pick
+        the deciding reward."""
         super().__init__(dispatcher.questions, lambda: dispatcher.engine.policy_version)
         self._trainer = trainer
         self._dispatcher = dispatcher
@@ -60,14 +61,14 @@ class VerlPolicy(AdapterPolicy):
         self._living = Liveness(lambda: samplers(trainer, dispatcher))
 
     def check_living(self) -> None:
-        """Where something has failed. Raises HostError if a rollout server or a worker has died."""
+        """Raise HostError if a rollout server or worker has died. Call it after a failure: it may wait."""
         self._living.check(patiently=True)
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
-        """One scored completion per request, by the current weights, all in one batch.
+        """Return one scored completion per request, sampled by the current weights in one batch.
 
-        VeRL logs what a rollout or its reward raises, and it counts as aborted. Raises RolloutsFailed if
-        all of them do, and HostError if what samples them has died.
+        VeRL only logs what a rollout or its reward raises; that rollout counts as aborted. Raises
+        RolloutsFailed if all are aborted, and HostError if a sampler has died.
         """
         if not requests:
             return []
@@ -84,9 +85,9 @@ class VerlPolicy(AdapterPolicy):
         return not_all_aborted(rollouts)
 
     def wait(self, sent: Planned) -> tq.KVBatchMeta:
-        """Take the rows of all that was sent.
+        """Wait until everything in `sent` has ended and return its rows.
 
-        Raises HostError if what samples them has died: VeRL goes on sending to it.
+        Raises HostError if a sampler has died, because VeRL would keep sending to it.
         """
         buffer = self._trainer.replay_buffer
         often = min(getattr(buffer, "poll_interval", _POLL_S), _POLL_S)
@@ -103,11 +104,11 @@ class VerlPolicy(AdapterPolicy):
         return tq.KVBatchMeta(partition_id=_PARTITION, keys=list(found), tags=list(found.values()))
 
     def collect(self, rows: tq.KVBatchMeta, sent: Planned) -> list[Rollout]:
-        """What `wait` gave, as rollouts in the order in which they were sent.
+        """Convert the rows from `wait` to rollouts, in the order in which they were sent.
 
         A reward model on the rollout's devices needs the replicas asleep.
         """
-        keys = rows.keys  # where all failed there are none
+        keys = rows.keys  # empty if all failed
         try:
             if keys and self._rewards_come_later:
                 rows = self._trainer._compute_reward_colocate(rows)
@@ -115,7 +116,7 @@ class VerlPolicy(AdapterPolicy):
                 partial(texts_of, partition=_PARTITION, tokenizer=self._trainer.tokenizer)
             )
             rollouts = collect(rows.keys, _PARTITION, sent, texts, self._sampled_by, self._success)
-            texts.close()  # all of them: the rows are about to go
+            texts.close()  # fetches all of them: the rows are about to be deleted
             return rollouts
         finally:
             if keys:
@@ -139,15 +140,15 @@ class VerlPolicy(AdapterPolicy):
 
     @property
     def _rewards_come_later(self) -> bool:
-        """Whether a reward model shares the rollout's devices; else rewards come with the rows."""
+        """Check whether a reward model shares the rollout's devices; else rewards come with the rows."""
         return self._trainer.reward_loop_manager.reward_loop_worker_handles is None
 
 
 def _over(tags: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """The keys of what is over, well or not."""
+    """Return the keys of rollouts that have ended, successfully or not."""
     return {key for key, tag in tags.items() if tag.get("status") in OVER}
 
 
 def _uid(key: str, tag: Mapping[str, Any]) -> str | None:
-    """The rollout that a row belongs to; None for the mark of a rollout itself."""
+    """Return the uid of the rollout that a row belongs to, or None for the entry of a rollout itself."""
     return None if tag.get("is_prompt", False) else session(key)[0]

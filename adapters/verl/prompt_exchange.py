@@ -1,4 +1,4 @@
-"""Context distillation for hosts whose agents make ids of their prompts themselves, one rollout each."""
+"""Context distillation for trainers whose agents tokenize prompts themselves, one agent per rollout."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from prompt_coevo.placement import Prompt
 
 
 class PromptExchange:
-    """Makes the ids of the prompt to train on just as an agent makes those of its own.
+    """Tokenizes the prompt to train on exactly as the agent tokenizes its own.
 
-    `methods` are the names of what may make them, as far as the agent has it: asynchronous, with the
-    messages as first argument. Keyword arguments in `filled` are dictionaries that such a method writes
-    into; for the prompt to train on it gets empty ones.
+    `methods` names the agent's methods that may do so; names that it lacks are skipped. They are async and
+    take the messages as first argument. Keyword arguments in `filled` are dictionaries that such a method
+    writes into; for the prompt to train on it gets empty ones.
     """
 
     def __init__(
@@ -34,8 +34,8 @@ class PromptExchange:
                 wrap(agent, name, self._around)
 
     def trained_ids(self, prompt_ids: Sequence[int]) -> list[int] | None:
-        """What to train on in place of these ids; None if they do not begin with what a method made of the
-        prompt. What comes behind, as in the later prompts of an agent with several, stays."""
+        """Return the ids to train on in place of these, or None if they do not begin with the ids that a
+        method made of the prompt. Ids after it stay, as in the later prompts of a multi-turn agent."""
         if self._ids is None:
             return None
         rolled_out, trained = self._ids

@@ -1,4 +1,4 @@
-"""VeRL's dataset, read as questions."""
+"""VeRL's dataset, indexed as questions."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from prompt_coevo.placement import Message
 from prompt_coevo.settings import Settings
 
 _ROLLOUTS: Final = "__rollout_n__"
-"""The column by which VeRL samples a row another number of times."""
+"""The column with which a row overrides VeRL's number of rollouts."""
 
 
 def index_questions(
     dataset: RLHFDataset, settings: Settings, agent_loops: Collection[str], group_size: int
 ) -> QuestionIndex:
-    """The questions of an RLHFDataset.
+    """Index the questions of an RLHFDataset.
 
     `extra_info.index` is 0 for every row that has none, so without `question_id_column` questions are
-    told apart by their content. A column of the settings is looked up in the row and in its
+    identified by their content. A column named by the settings is looked up in the row, then in its
     `extra_info`. `agent_loops` are the names that a row's `agent_name` may have, and `group_size` is the
     only number of rollouts that it may ask for. Raises DatasetError.
     """
@@ -55,8 +55,8 @@ def index_questions(
 
 
 def _rows(dataset: RLHFDataset) -> Iterator[Row] | None:
-    """The rows as VeRL gives them, without what makes that dear (benchmarks/index.py). None for a dataset
-    class of the user's (`data.custom_cls`), whose rows are what it says.
+    """Return the rows as VeRL would, without its costly parts (benchmarks/index.py). Return None for the
+    user's own dataset class (`data.custom_cls`), which defines its rows itself.
     """
     if type(dataset) is not RLHFDataset:
         return None
@@ -71,7 +71,7 @@ def _rows(dataset: RLHFDataset) -> Iterator[Row] | None:
 
 
 def _without_opened(message: Message) -> Message:
-    """A message as the dataset stores it: VeRL puts the opened image beside an image's bytes."""
+    """Return a message as the dataset stores it, without the opened image that VeRL adds to its bytes."""
     content = message.get("content")
     if not isinstance(content, list):
         return message

@@ -1,8 +1,7 @@
-"""Log-probs of distilled rows: the sampler's must not show their template to VeRL's corrections.
+"""Hide the template in the sampler's log-probs of distilled rows from VeRL's corrections.
 
-VeRL has computed old log-probs on the question, because that is the prompt our agent loop returned;
-the sampler's own are under the template. Only distilled rows are touched here, before VeRL computes
-advantages.
+VeRL computes old log-probs on the question, because our agent loop returned that prompt; the sampler's
+log-probs are under the template. Only distilled rows are changed here, before VeRL computes advantages.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ _FIELDS: Final = (_OLD, _SAMPLER, _MASK)
 
 
 def punish_nothing(keys: Sequence[str], partition: str) -> None:
-    """Set the negative advantages of rows to 0, once they are computed. The loss divides by their tokens as
-    before, and a KL penalty in the loss counts them."""
+    """Set the negative advantages of rows to 0, once they are computed. The loss still divides by their
+    tokens, and a KL penalty in the loss counts them."""
     if not keys:
         return
     rows = tq.kv_batch_get(keys=list(keys), partition_id=partition, select_fields=[_ADVANTAGES])
@@ -44,9 +43,9 @@ def punish_nothing(keys: Sequence[str], partition: str) -> None:
 
 
 class Ratio:
-    """Changes the distilled rows of one step after another.
+    """Corrects the distilled rows of each step.
 
-    `has_sampler`: whether there are log-probs of the sampler; without them there is nothing to change.
+    `has_sampler`: there are log-probs of the sampler; without them there is nothing to correct.
     """
 
     def __init__(self, has_sampler: bool) -> None:
@@ -61,12 +60,12 @@ class Ratio:
         partition: str,
         under_template: torch.Tensor | None = None,
     ) -> dict[str, Any]:
-        """Change the `distilled` among the rows `keys` in TransferQueue, when there are old log-probs.
+        """Correct the `distilled` among the rows `keys` in TransferQueue, once old log-probs are there.
 
-        `under_template`: theirs after what they were sampled under, jagged, (B, T), with `distill_forward`.
-        Returns VeRL's metrics of the difference between sampler and trainer again, as they are without the
-        template's part in it, which is another metric then. Raises HostError for rows that are not as they
-        must be.
+        `under_template`: their log-probs after the prompt they were sampled under, jagged, (B, T), with
+        `distill_forward`. Returns VeRL's metrics of the difference between sampler and trainer, recomputed
+        without the template's effect, and with `distill_forward` that effect as a metric of its own. Raises
+        HostError for malformed rows.
         """
         self._exchanged = set(distilled)
         if distilled and not self._is_checked:
@@ -88,11 +87,11 @@ class Ratio:
         return metrics
 
     def settle(self, distilled: Sequence[str]) -> None:
-        """When advantages are computed of the same rows. Raises HostError if `exchange` was left out."""
+        """Raise HostError if `exchange` has not seen these rows. Call it when advantages are computed."""
         if not self._exchanged.issuperset(distilled):
             raise HostError(
                 "VeRL computed advantages before old log-probs, so templated rollouts would be trained "
-                "on with those of their template; install a VeRL that this adapter supports"
+                "on with log-probs under their template; install a VeRL that this adapter supports"
             )
         self._exchanged.clear()
 
@@ -118,7 +117,7 @@ class Ratio:
 
 
 def _effect(rows: TensorDict, under_template: torch.Tensor) -> float:
-    """What the templates of these rows do to the policy, the mean over their tokens."""
+    """Return the effect of these rows' templates on the policy, averaged over their tokens."""
     total, tokens = template_effect(
         rows[_OLD].values(), under_template.values(), rows[_MASK].values()
     )

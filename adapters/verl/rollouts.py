@@ -1,4 +1,4 @@
-"""From rows in VeRL's TransferQueue to scored rollouts."""
+"""Convert rows in VeRL's TransferQueue to scored rollouts."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _Row: TypeAlias = tuple[str, float, dict[str, Any]]
 """Key, reward and extra fields."""
 
 BEGAN_WITH: Final = "min_global_steps"
-"""VeRL's extra field with the weights that a rollout began with: the global step that they came after."""
+"""VeRL's extra field for the weights that a rollout began with: the global step after which they came."""
 
 _AT_ONCE: Final = 512
-"""Responses that are fetched in one call; of 8 000 tokens each they are 33 MB."""
+"""Responses fetched per call; at 8 000 tokens each they are 33 MB."""
 
 
 OVER: Final = ("finished", "failure")
-"""VeRL's status of a rollout that will not go on."""
+"""VeRL's statuses of a rollout that has ended."""
 
 
 class Success:
-    """The reward that decides, by the settings: VeRL's own, or a key of the reward's dictionary.
+    """The deciding reward, by the settings: VeRL's own, or a key of the reward's dictionary.
 
-    `reward` is VeRL's own where the dictionary has no such key.
+    The name `reward` means VeRL's own where the dictionary has no such key.
     """
 
     def __init__(self, settings: SuccessSettings) -> None:
@@ -53,29 +53,29 @@ class Success:
 
 
 OWN_REWARD: Final = Success(SuccessSettings())
-"""VeRL's reward as it is."""
+"""VeRL's reward, unchanged."""
 
 
 def tags_of(partition: str) -> dict[str, dict[str, Any]]:
-    """Of all rows and rollouts of a partition, by their keys."""
+    """Return the tags of all rows and rollouts of a partition, by key."""
     tags: dict[str, dict[str, Any]] = (tq.kv_list(partition) or {}).get(partition, {})
     return tags
 
 
 def extras_of(rows: TensorDict) -> list[dict[str, Any]]:
-    """What VeRL's column `extra_fields` holds, row by row; it may be wrapped."""
+    """Return VeRL's column `extra_fields` row by row, unwrapped where VeRL wraps it."""
     return [getattr(extra, "data", extra) for extra in rows["extra_fields"]]
 
 
 def session(key: str) -> tuple[str, int]:
-    """Which rollout a row belongs to, by its group's uid and its number in it; keys are
+    """Return the rollout that a row belongs to: its group's uid and its number in the group. Keys are
     `{uid}_{session}_{output}`."""
     uid, number, _ = key.rsplit("_", 2)
     return uid, int(number)
 
 
 def distilled(keys: Sequence[str], planned: Mapping[str, Sequence[Assignment]]) -> list[str]:
-    """Those of some rows that were sampled under a template and are trained on without it."""
+    """Return the keys of rows that were sampled under a template and are trained on without it."""
     sessions = {key: session(key) for key in keys}
     return [key for key, (uid, member) in sessions.items() if planned[uid][member].distilled]
 
@@ -83,7 +83,7 @@ def distilled(keys: Sequence[str], planned: Mapping[str, Sequence[Assignment]]) 
 def unpunished(
     keys: Sequence[str], rollouts: Sequence[Rollout], planned: Mapping[str, Sequence[Assignment]]
 ) -> list[str]:
-    """Those of some rows whose rollout gets no negative advantage; `rollouts` are in the order of
+    """Return the keys of rows whose rollout gets no negative advantage; `rollouts` are in the order of
     `planned`."""
     sessions = [(uid, member) for uid, group in planned.items() for member in range(len(group))]
     left = {
@@ -102,12 +102,12 @@ def collect(
     sampled_by: Callable[[Mapping[str, Any]], PolicyVersion],
     success: Success = OWN_REWARD,
 ) -> list[Rollout]:
-    """The rollouts of whole groups, in the order of `planned`: uids and their assignments.
+    """Build the rollouts of whole groups, in the order of `planned` (uids and their assignments).
 
-    `keys` are the rows there are, in any order. The last output of a rollout holds its reward. A
-    rollout without a row was aborted. Completions stay where they are, until `texts` is asked for them.
-    `sampled_by` tells the weights from a row's extra fields, `success` which reward counts.
-    Raises HostError if a row did not run as planned, or has not that reward.
+    `keys` are the existing rows, in any order. The last output of a rollout holds its reward. A rollout
+    without a row was aborted. Completions stay in TransferQueue until `texts` is asked for them.
+    `sampled_by` reads the policy version from a row's extra fields, `success` picks the reward that
+    counts. Raises HostError if a row did not run as planned, or lacks that reward.
     """
     in_order = sorted(keys, key=lambda key: int(key.rsplit("_", 1)[1]))
     last = {session(key): key for key in in_order}
@@ -120,7 +120,7 @@ def collect(
 
 
 def texts_of(keys: Sequence[str], partition: str, tokenizer: PreTrainedTokenizerBase) -> list[str]:
-    """The completions in some rows."""
+    """Fetch and decode the completions of some rows."""
     texts: list[str] = []
     for some in (list(keys[start : start + _AT_ONCE]) for start in range(0, len(keys), _AT_ONCE)):
         data = tq.kv_batch_get(keys=some, partition_id=partition, select_fields=["responses"])
@@ -136,7 +136,7 @@ def _read(keys: list[str], partition: str) -> list[_Row]:
     rewards: dict[str, Any] = {
         key: extra.get(REWARD) for key, extra in zip(keys, extras, strict=True)
     }
-    # A reward model that shares the rollout's devices gives its rewards later.
+    # A reward model that shares the rollout's devices delivers its rewards later.
     if later := [key for key, reward in rewards.items() if reward is None]:
         data = tq.kv_batch_get(keys=later, partition_id=partition, select_fields=["rm_scores"])
         scores = data["rm_scores"].unbind()
@@ -160,8 +160,8 @@ def _rollout(
     if ran_as != [assignment.round, assignment.group, assignment.member]:
         raise HostError(
             f"a rollout of question {assignment.question_id!r} did not run through the agent loop of "
-            f"+coevo (it reports {ran_as}); an agent loop manager that ignores agent_name cannot be "
-            "served"
+            f"+coevo (it reports {ran_as}); +coevo does not support an agent loop manager that ignores "
+            "agent_name"
         )
     version, status = sampled_by(extra), extra.get(STATUS)
     decides = success.of(reward, extra.get("reward_extra_info"))

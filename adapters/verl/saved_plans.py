@@ -1,4 +1,4 @@
-"""Plans of groups as JSON, for hosts whose checkpoints hold rollouts that were sampled ahead."""
+"""Plans of groups as JSON, for trainers whose checkpoints hold rollouts that were sampled ahead."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PARTS = ("instruction", "template")
 
 
 def plans_to_json(groups: Mapping[str, Sequence[Assignment]]) -> dict[str, Any]:
-    """Groups by the host's names for them. A text that many run under is in it once."""
+    """Convert plans, by the trainer's names for groups. A text that many rollouts share appears once."""
     candidates: dict[str, Any] = {}
     plans: dict[str, list[dict[str, Any]]] = {}
     for name, group in groups.items():
@@ -29,7 +29,7 @@ def plans_to_json(groups: Mapping[str, Sequence[Assignment]]) -> dict[str, Any]:
 
 
 def plans_from_json(data: Mapping[str, Any]) -> dict[str, list[Assignment]]:
-    """What `plans_to_json` gave. Raises HostError for anything else."""
+    """Convert the output of `plans_to_json` back. Raises HostError for anything else."""
     try:
         texts = data["candidates"]
         return {

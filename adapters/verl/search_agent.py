@@ -5,8 +5,8 @@
       _target_: prompt_coevo.adapters.verl.search_agent.SearchAgentLoop
       url: http://127.0.0.1:8000
 
-and `actor_rollout_ref.rollout.agent.default_agent_loop=search_agent`. The reward is worked out here, on the
-policy's own answer, so VeRL asks no reward function.
+and `actor_rollout_ref.rollout.agent.default_agent_loop=search_agent`. The loop computes the reward itself,
+from the policy's own answer, so VeRL calls no reward function.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIRST_WEIGHTS: Final = "min_global_steps"
 
 
 class SearchAgentLoop(AgentLoopBase):
-    """Takes the settings of `SearchAgentSettings` as arguments. Raises SettingsError."""
+    """An agent loop with the fields of `SearchAgentSettings` as arguments. Raises SettingsError."""
 
     def __init__(self, *parts: object, **arguments: Any) -> None:
         names = arguments.keys() & SearchAgentSettings.model_fields.keys()
@@ -37,17 +37,17 @@ class SearchAgentLoop(AgentLoopBase):
         self._settings = SearchAgentSettings(**own)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
-        """One episode."""
-        # Before VeRL 0.9.1 there was only the latter.
+        """Run one episode."""
+        # Before VeRL 0.9.1 only `apply_chat_template` existed.
         build = getattr(self, "ct_build_initial_tokens", None) or self.apply_chat_template
         prompt_ids = await build(list(row["raw_prompt"]))
         room = self.rollout_config.response_length
         rollout = SearchRollout(prompt_ids, self.tokenizer, self._settings, room)
         tool = tool_of(self._settings)
-        name = uuid4().hex  # the same for all turns, so that a prefix cache can serve them
+        name = uuid4().hex  # one for all turns, so that the prefix cache can serve them
         sampling = dict(sampling_params)
-        # SGLang cannot stop at a text, because VeRL gives it no tokenizer: there a turn is sampled to
-        # its end and cut.
+        # SGLang cannot stop at a string, because VeRL gives it no tokenizer: there a turn is sampled to
+        # its end and then cut.
         if self.rollout_config.name == "vllm":
             sampling |= {"stop": list(STOP_STRINGS), "include_stop_str_in_output": True}
         extra: dict[str, Any] = {}
@@ -59,7 +59,7 @@ class SearchAgentLoop(AgentLoopBase):
                     prompt_ids=rollout.trajectory.ids,
                     sampling_params={**sampling, "max_tokens": rollout.turn_tokens},
                 )
-            # Which weights sampled: what the first turn began with, what the last one ended with.
+            # The weights that sampled: those the first turn began with, and those the last ended with.
             first = extra.get(_FIRST_WEIGHTS, output.extra_fields.get(_FIRST_WEIGHTS))
             extra = {**output.extra_fields, _FIRST_WEIGHTS: first}
             query = rollout.sampled(output.token_ids, output.log_probs or None)

@@ -1,7 +1,7 @@
 """Old log-probs of distilled rows after the prompt that they were sampled under: `distill_forward`.
 
-Copies of these rows, with that prompt in front, are put into a partition of ours, and VeRL computes their
-log-probs as those of any batch. What is copied passes through the driver.
+Copies of these rows, with that prompt in front, go into a partition of ours, and VeRL computes their
+log-probs like those of any batch. The copied data passes through the driver.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _READ: Final = (*_COPIED, "position_ids", "multi_modal_inputs", "extra_fields")
 def after_rollout_prompts(
     distilled: Sequence[str], batch: KVBatchMeta, compute: Callable[[KVBatchMeta], KVBatchMeta]
 ) -> torch.Tensor:
-    """Log-probs of responses after what these rows of a batch ran under, by row, jagged, (B, T).
+    """Return log-probs of the responses of these rows after the prompts they ran under, jagged, (B, T).
 
-    `compute` is VeRL's part: it writes `old_log_probs` of a batch and returns it, perhaps with rows that
-    fill it up. Raises HostError for rows with images, and for those whose prompt was not written down.
+    `compute` is VeRL's part: it writes `old_log_probs` of a batch and returns it, perhaps with padding
+    rows. Raises HostError for rows with images, and for rows whose prompt was not recorded.
     """
     rows = tq.kv_batch_get(
         keys=list(distilled), partition_id=batch.partition_id, select_fields=list(_READ)
@@ -61,8 +61,8 @@ def _with_rollout_prompts(rows: TensorDict) -> TensorDict:
     extras = extras_of(rows)
     if not all(ROLLED_OUT in extra for extra in extras):
         raise HostError(
-            "coevo.distill_forward needs the prompts that rollouts ran under, and some, sampled before it "
-            "was switched on, were not written down; resume without it"
+            "coevo.distill_forward needs the prompts that rollouts ran under, but those of rollouts "
+            "sampled before it was switched on were not recorded; resume without it"
         )
     prompts = [torch.tensor(array("i", extra[ROLLED_OUT]), dtype=torch.int64) for extra in extras]
     pairs = zip(prompts, rows["responses"].unbind(), strict=True)

@@ -1,4 +1,4 @@
-"""The trackers that VeRL logs to, found in its Tracking object."""
+"""The trackers that VeRL logs to, taken from its Tracking object."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prompt_coevo.adapters.common.trackers.texts import Tracker
 
 
 def open_trackers(tracking: Any) -> Iterator[Tracker]:
-    """Those of `trainer.logger` that take texts; VeRL has imported them and opened their runs."""
+    """Yield the trackers of `trainer.logger` that take texts; VeRL has imported and opened them."""
     loggers = getattr(tracking, "logger", {})
     if "tensorboard" in loggers:
         yield TensorBoard(loggers["tensorboard"].writer)
@@ -21,4 +21,4 @@ def open_trackers(tracking: Any) -> Iterator[Tracker]:
     if "trackio" in loggers:
         yield from trackio.open_run(loggers["trackio"].trackio, None)
     if "mlflow" in loggers:
-        yield from mlflow.open_run(sys.modules["mlflow"])  # VeRL's adapter does not hold it
+        yield from mlflow.open_run(sys.modules["mlflow"])  # VeRL keeps no reference to it

@@ -1,4 +1,4 @@
-"""VeRL's trainers with the engine in them: what all have in common, and the synchronous one. No method of
+"""VeRL's trainers with the engine built in: the part that all share, and the synchronous one. No method of
 VeRL is copied."""
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ from prompt_coevo.errors import CoevoError, HostError
 from prompt_coevo.types import Assignment, PolicyVersion, Rollout
 
 TRAIN: Final = "train"
-"""VeRL's partition of what is trained on."""
+"""VeRL's partition for rows to train on."""
 STALENESS: Final = "coevo/staleness"
-"""The metric of how many updates older than those that are trained the weights are that sampled."""
+"""The metric for how many updates the sampling weights are behind the trained ones, on average."""
 
 
 class Coevolving(PPOTrainer):
-    """Plans, observes, distils and searches around the steps of a trainer of VeRL's, which stands behind
-    this class among the bases.
+    """Plans, observes, distils and searches around the steps of one of VeRL's trainers, which follows this
+    class among the bases.
 
-    A step's `step_end` and `epoch_end` run when the next step begins: the rollout replicas are awake
-    with the new weights then, and the checkpoint, which VeRL writes earlier, is always the state before
-    them. A resumed run therefore makes up for them with the same decisions.
+    A step's `step_end` and `epoch_end` run when the next step begins, because by then the rollout
+    replicas are awake with the new weights. VeRL writes the checkpoint earlier, so it always holds the
+    state before them, and a resumed run makes up for them with the same decisions.
     """
 
     mode: ClassVar[str]
-    """VeRL's name for the trainer behind this class."""
+    """VeRL's name for the trainer that this class extends."""
 
     def __init__(self, config: DictConfig) -> None:
-        # The base classes ask for their mode in many places.
+        # VeRL's base classes read their mode from the configuration in many places.
         with open_dict(config):
             config.trainer.v1.trainer_mode = self.mode
         self._settings = read_settings(config.coevo)
@@ -123,10 +123,10 @@ class Coevolving(PPOTrainer):
         except CoevoError:
             raise
         except Exception:
-            self._policy.check_living()  # which says in a sentence what VeRL says in many lines
+            self._policy.check_living()  # says in one sentence what VeRL says in many lines
             raise
 
-    # Moments of a step
+    # Hooks of a step
 
     def on_step_begin(self) -> None:
         super().on_step_begin()
@@ -152,12 +152,12 @@ class Coevolving(PPOTrainer):
             self._writing.write(tables, self.global_steps, open_trackers(self.logger))
 
     def on_train_end(self) -> None:
-        """Only where no step was left: a run may have been killed behind its last checkpoint."""
+        """End a run that had no step left to do: it may have been killed after its last checkpoint."""
         super().on_train_end()
         self._finish()
 
     def _finish(self) -> None:
-        """Training is over."""
+        """Settle what is due and end the engine's run, once."""
         if not self._has_ended:
             self._has_ended = True
             self._due.settle(self._engine, self._policy, last=True)
@@ -182,7 +182,8 @@ class Coevolving(PPOTrainer):
         return batch
 
     def _forward_multiple(self, dp_size: int) -> int:
-        """VeRL fills up to whole mini-batches; a forward pass is of whole micro-batches, if of any."""
+        """Return the batch multiple for a forward pass: VeRL pads to whole mini-batches, but whole
+        micro-batches suffice here, and dynamic batch sizes need not even these."""
         rollout = self.config.actor_rollout_ref.rollout
         by_tokens = rollout.log_prob_use_dynamic_bsz
         return dp_size * (1 if by_tokens else int(rollout.log_prob_micro_batch_size_per_gpu))
@@ -194,7 +195,7 @@ class Coevolving(PPOTrainer):
         return batch
 
     def _observe(self, keys: list[str], metrics: dict[str, Any]) -> None:
-        """The rows that are about to be trained on."""
+        """Observe the rows that are about to be trained on."""
         texts = self._late_texts()
         rollouts = self._collect(keys, texts)
         sampled_by = [one.policy_version.step for one in rollouts if one.status != "aborted"]
@@ -203,7 +204,7 @@ class Coevolving(PPOTrainer):
         punish_nothing(unpunished(keys, rollouts, self._planned(keys)), TRAIN)
         under_way = self._dispatcher.under_way
         under_way.observe(rollouts, {session(key)[0] for key in keys})
-        del rollouts  # the texts of those that are still held are brought now
+        del rollouts  # close() fetches the texts of all rollouts that are still held
         texts.close()
         self._has_observed = True
         now = self._engine.policy_version.step
@@ -219,7 +220,7 @@ class Coevolving(PPOTrainer):
     # Checkpoints
 
     def _save_checkpoint(self) -> None:
-        # First, because the file that a resume looks for is the last thing the host writes.
+        # First, because VeRL writes the file that a resume looks for last.
         save_state(self._engine, self._checkpoint())
         super()._save_checkpoint()
 
@@ -229,7 +230,7 @@ class Coevolving(PPOTrainer):
             self._due = self._due_after_step()
 
     def _checkpoint(self) -> Path:
-        """The checkpoint of this step, to write or to resume from."""
+        """Return the folder of this step's checkpoint, to write or to resume from."""
         trainer, name = self.config.trainer, f"global_step_{self.global_steps}"
         resumed = trainer.resume_from_path if trainer.resume_mode == "resume_path" else None
         if resumed and Path(resumed).name == name:
@@ -237,13 +238,13 @@ class Coevolving(PPOTrainer):
         return Path(trainer.default_local_dir) / name
 
     def _due_after_step(self) -> Due:
-        """What is owed when a step is over, and so in its checkpoint, which VeRL writes before."""
+        """Return what is due after a step. A resumed run owes the same: VeRL writes checkpoints earlier."""
         return Due(step_due=True, epoch_due=self.global_steps % self.steps_per_epoch == 0)
 
-    # Their parts
+    # Helpers
 
     def _is_last_step(self, step: int | None = None) -> bool:
-        """Whether none comes after a step: this one, or the given one."""
+        """Check that no step follows the given one, by default the current one."""
         step, epochs = self.global_steps if step is None else step, self.config.trainer.total_epochs
         return bool(step >= self.total_training_steps or step // self.steps_per_epoch >= epochs)
 
@@ -254,9 +255,9 @@ class Coevolving(PPOTrainer):
         return collect(keys, TRAIN, self._planned(keys), texts, self._sampled_by, self._success)
 
     def _sampled_by(self, extra: Mapping[str, Any]) -> PolicyVersion:
-        """The weights that a rollout began with, by its extra fields.
+        """Return the weights that a rollout began with, from its extra fields.
 
-        VeRL counts weights by global steps; while it is in a step they have the number of the last one.
+        VeRL numbers weights by global steps; during a step they have the number of the previous one.
         """
         attempt, step = self._engine.policy_version
         began = extra.get(BEGAN_WITH)
@@ -273,8 +274,8 @@ class Coevolving(PPOTrainer):
     def _around_clear_groups(
         self, original: Callable[..., object], partition_id: str, uids: Collection[str]
     ) -> object:
-        """Dynamic sampling drops groups whose rewards are all equal, and those that all failed are
-        what a search for templates looks for."""
+        """Observe groups before dynamic sampling drops them because all their rewards are equal: a search
+        for templates looks for the groups without a success."""
         if partition_id == TRAIN:
             finished = set(uids) & self.replay_buffer.finished_keys[partition_id]
             self._about_to_drop(set(uids), finished)
@@ -282,13 +283,13 @@ class Coevolving(PPOTrainer):
             dropped = [key for key in rows if session(key)[0] in finished]
             texts = self._late_texts()
             self._dispatcher.under_way.came_back(self._collect(dropped, texts), uids)
-            texts.close()  # all of them: the rows are about to go
+            texts.close()  # fetches all that are still held: the rows are about to be deleted
         return original(partition_id, uids)
 
     def _about_to_drop(self, uids: set[str], finished: set[str]) -> None:
-        """Groups that VeRL drops; those that `finished` are observed, the others have failed.
+        """Check the samplers if VeRL drops failed groups; `finished` groups are observed by the caller.
 
-        VeRL has others sampled in the place of those that failed, for ever if their server has died.
+        VeRL samples replacements for failed groups, endlessly if their server has died.
         """
         if uids - finished:
             self._policy.check_living()
@@ -296,17 +297,17 @@ class Coevolving(PPOTrainer):
 
 @register_trainer(TRAINERS["sync"])
 class CoevoTrainer(Coevolving, PPOTrainerSync):
-    """The synchronous trainer: a round is sampled, observed as a whole and trained on, and nothing is under
-    way when its step ends."""
+    """The synchronous trainer: it samples a round, observes it as a whole and trains on it. Nothing is in
+    flight when the step ends."""
 
     mode = "sync"
 
     def _observe(self, keys: list[str], metrics: dict[str, Any]) -> None:
         super()._observe(keys, metrics)
-        self._dispatcher.under_way.clear()  # what failed as a whole has no rows
+        self._dispatcher.under_way.clear()  # groups that failed completely have no rows
 
 
 def _real(batch: KVBatchMeta) -> list[str]:
-    """The keys of a batch without those that fill it up."""
+    """Return the keys of a batch without padding rows."""
     tagged = zip(batch.keys, batch.tags, strict=True)
     return [key for key, tag in tagged if not tag.get("is_padding", False)]

@@ -60,7 +60,7 @@ def test_versions(
         ({"rollout.n_samples_per_prompt": 1}, "makes no groups"),
         ({"reward.remote_url": None}, "too late to judge prompts by"),
         ({"vllm.num_engines": 0}, "set --vllm.num_engines"),
-        ({"ckpt.disable_ds": True, "ckpt.save_steps": 2}, "that the state travels in"),
+        ({"ckpt.disable_ds": True, "ckpt.save_steps": 2}, "that hold the engine's state"),
         ({"train.partial_rollout_enable": True}, "in the middle of a rollout"),
         ({"ds.lora": SimpleNamespace(rank=4)}, "under names that vLLM does not know"),
         ({"data.max_images_per_prompt": 1}, "vision-language training is not supported"),

@@ -27,7 +27,7 @@ from prompt_coevo.types import Assignment, PolicyVersion
 from standins.openai_server import openai_server
 from standins.ray_start import patiently
 
-DIED = "died (its log says why, or its node's that it ran out of memory), and nothing can be sampled by it"
+DIED = "died (its log says why, or its node's log that it ran out of memory), so sampling cannot continue"
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_one_that_died_is_told_by_one_sentence(two: list[Any], which: int) -> No
         asked.check(patiently=True)
     message = str(raised.value)
     assert DIED in message
-    assert "start the command again, which goes on from the last checkpoint" in message
+    assert "start the command again to resume from the last checkpoint" in message
     assert "\n" not in message
 
 

@@ -146,7 +146,7 @@ def test_a_key_of_the_host_that_is_unknown_is_hydras_business() -> None:
         (["trainer.use_v1=False"], "the deprecated one; leave it out"),
         (
             ["trainer.v1.trainer_mode=mine"],
-            "mine cannot go with +coevo, which knows sync, colocate_async, separate_async",
+            "mine; it supports sync, colocate_async, separate_async",
         ),
         (
             [

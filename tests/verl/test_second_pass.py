@@ -47,7 +47,7 @@ def test_the_prompt_stands_in_front_of_the_response() -> None:
 
 def test_rows_that_were_sampled_before_it_was_switched_on() -> None:
     """A checkpoint of an asynchronous trainer holds such rows."""
-    with pytest.raises(HostError, match="sampled before it was switched on, were not written down"):
+    with pytest.raises(HostError, match="sampled before it was switched on were not recorded"):
         _with_rollout_prompts(rows(under(7), {}))
 
 

@@ -32,5 +32,5 @@ def test_any_other_prompt_is_as_it_was() -> None:
 
 
 def test_a_prompt_that_was_cut_off() -> None:
-    with pytest.raises(HostError, match="cannot be that of the question; make room"):
+    with pytest.raises(HostError, match="as an answer to the question; make room"):
         on_the_question("1?one", placed(), decode, "make room")
