@@ -19,10 +19,10 @@ class Failure(NamedTuple):
 
 
 class Failures:
-    """The latest failed completions of a question, one per template, the empty template first.
+    """The latest failed completions of a question, one per template.
 
-    Holds at most 1 024 questions, those that failed last, and 3 templates each. A completion of more than
-    8 000 characters loses its middle.
+    Holds at most 1 024 questions, those that failed last, and 3 templates each; the empty one is never
+    evicted. A completion of more than 8 000 characters loses its middle.
     """
 
     def __init__(self) -> None:
