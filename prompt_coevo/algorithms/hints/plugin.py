@@ -63,8 +63,7 @@ class Hints:
 
     @hookimpl
     def coevo_plan_group(self, question_id: str, group_size: int) -> Sequence[MemberPlan] | None:
-        """Leave the first members bare, to measure whether the question is still hard, and hint the
-        others."""
+        """Hint some members. The first stay bare, to measure whether the question is still hard."""
         hint = self._hint(question_id)
         if not hint:
             return None
