@@ -1,7 +1,7 @@
 """An index of training questions and ground truths as hashes, to look up a candidate's words.
 
-Hashes have 64 bits: with a million questions of 61 words, about one candidate of 500 words in a billion is
-refused by mistake.
+Hashes have 64 bits: with a million questions of 61 words, about one candidate of 500 words in a billion
+is refused by mistake.
 """
 
 from __future__ import annotations
@@ -72,8 +72,7 @@ class KnownQuestions:
         return self._grams.find(grams)
 
     def find_long(self, text: str) -> Iterator[tuple[str, int]]:
-        """Yield the truths of at least `min_truth_chars` characters in a text without separators, with
-        their questions."""
+        """Yield the long truths in a text without separators, with their questions."""
         if not self._long_owner:
             return
         size = self.min_truth_chars
@@ -87,8 +86,7 @@ class KnownQuestions:
     def find_short(
         self, texts: Sequence[str], words: NDArray[np.uint64]
     ) -> Iterator[NDArray[np.uint32]]:
-        """Yield the questions whose short truth is one of `texts` if enough of their telling words are in
-        `words`."""
+        """Yield the questions with their short truth in `texts` and enough telling words in `words`."""
         if not self._short_owner:
             return
         there = _short_hashes(words)

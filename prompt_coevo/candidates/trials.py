@@ -77,8 +77,7 @@ class Trial:
 
 
 def verify(context: Context, algorithm: str, trials: Sequence[Trial]) -> list[bool]:
-    """Ask plugins whether each child joins, in order. Nobody joins without exactly one verdict per
-    trial."""
+    """Ask plugins whether each child joins, in order. Unless they give one verdict a trial, none joins."""
     if not trials:
         return []
     answer = context.first_result(hookspecs.coevo_verify, algorithm=algorithm, trials=trials)

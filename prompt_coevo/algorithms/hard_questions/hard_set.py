@@ -109,4 +109,4 @@ def forget_gone(hard: HardSet, known: Collection[str], context: Context) -> None
     """Drop the questions whose rows the dataset has lost since the checkpoint; log and journal them."""
     if gone := hard.keep_only(known):
         context.note("hard_questions_gone", questions=gone)
-        logger.warning("%d hard questions are not in the dataset any more", len(gone))
+        logger.warning("%d hard questions are no longer in the dataset", len(gone))

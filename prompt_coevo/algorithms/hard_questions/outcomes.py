@@ -106,8 +106,7 @@ class Outcomes:
         return [(self._texts[name], count) for name, count in counts.most_common()]
 
     def gains(self) -> list[float]:
-        """Return for each question the success of its templated rollouts minus that of the bare rollouts in
-        the same groups."""
+        """Return by question its success with templates minus its bare success in the same groups."""
         return [
             one.templated_solved / one.templated - one.bare_solved / one.bare
             for _, one in self
@@ -115,8 +114,7 @@ class Outcomes:
         ]
 
     def shares(self) -> tuple[float | None, float | None]:
-        """Return the success with and without a template, over the groups that have both kinds of
-        rollouts."""
+        """Return the success with and without a template, over groups with both kinds of rollouts."""
         both = [one for _, one in self if one.templated and one.bare]
         templated, bare = sum(one.templated for one in both), sum(one.bare for one in both)
         if not both:

@@ -124,8 +124,7 @@ class Evolver:
         proposals: Sequence[Proposal] | None,
         policy: Policy,
     ) -> tuple[Candidate, ...]:
-        """Return the candidates of this round that passed the gates (line 20). Raises
-        ProposerUnavailable."""
+        """Return the candidates that passed the gates (line 20). Raises ProposerUnavailable."""
         questions = self._questions(evolution)
         known = {member.text for member in self._population.members} | set(evolution.tried)
         source = CandidateSource(self._context, self._leak_guard(request, questions, policy))
@@ -201,8 +200,7 @@ class Evolver:
     def _leak_guard(
         self, request: ProposalRequest, questions: Sequence[str], policy: Policy
     ) -> LeakGuard:
-        """Guard the questions that the proposer saw, and those whose answers would help it in
-        verification."""
+        """Guard the questions that the proposer saw and those that candidates are verified on."""
         shown = [
             Question("", failure.question, failure.ground_truth) for failure in request.failures
         ]

@@ -208,8 +208,7 @@ class Inspo:
         self._score_all(policy, len(evolutions))
 
     def _score_all(self, policy: Policy, number: int) -> None:
-        """Roll every instruction out on new questions, for window entries and for failures to reflect
-        on."""
+        """Roll out every instruction on new questions, for window entries and failures to show."""
         ids = sorted(policy.question_ids())
         rng = counter_rng(self._context.settings.seed, "inspo/offline", number)
         questions = [
@@ -226,8 +225,7 @@ class Inspo:
         self._weigh()
 
     def _experiences(self, rollouts: Sequence[Rollout]) -> list[Experience]:
-        """Convert rollouts for the buffer. It keeps no completions of solved questions, so do not fetch
-        them."""
+        """Convert rollouts for the buffer, which needs the completions of failures only."""
         solved_at = self._settings.solved_at
         bring_texts(rollout for rollout in rollouts if rollout.reward < solved_at)
         return [
@@ -283,9 +281,11 @@ class Inspo:
     def coevo_summary(self) -> Summary:
         evolutions, size = self._schedule.evolutions, len(self._population)
         if self._settings.evolution == "off":
-            return Summary(f"{size} instructions, which were not to evolve")
+            return Summary(f"{size} instructions; inspo.evolution is off")
         if not evolutions and self._settings.evolution != "online":
-            text = "no instruction ever evolved, because the search did not get so far"
+            text = (
+                "no instruction ever evolved, because the search stopped before the first evolution"
+            )
             return Summary(text, for_nothing=True)
         if not evolutions:
             text = (

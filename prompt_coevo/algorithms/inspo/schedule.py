@@ -164,8 +164,7 @@ class EvolutionSchedule:
         proposals: Sequence[Proposal] | None,
         policy: Policy,
     ) -> bool:
-        """Gate and verify the proposals of one round, and let the best join. Return False if that
-        failed."""
+        """Gate and verify a round's proposals and let the best join. Return False if that failed."""
         parent = request.parent
         try:
             children = self._evolver.gated(evolution, request, proposals, policy)

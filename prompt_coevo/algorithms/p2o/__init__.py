@@ -68,8 +68,7 @@ def _too_short(section: P2OSettings, workload: Workload) -> str:
 
 
 def _dear(section: P2OSettings, workload: Workload) -> Iterator[str]:
-    """Compare the budget with this dataset's training: the paper's is for tens of thousands of
-    questions."""
+    """Compare the budget with this run's training: the paper's is for tens of thousands of questions."""
     if section.search_budget > workload.rollouts > 0:
         times = section.search_budget / workload.rollouts
         yield (

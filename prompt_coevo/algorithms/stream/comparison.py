@@ -19,8 +19,7 @@ from prompt_coevo.rng import counter_rng
 logger = logging.getLogger(PROJECT)
 
 LEAST_GROUPS: Final = 400
-"""With `auto`, keep a comparison group from so many groups of like hard questions on (see
-docs/report.md)."""
+"""With `auto`, this many groups of like hard questions are enough for a comparison (docs/report.md)."""
 _SHARE: Final = 0.1
 _ALIKE: Final = 0.5
 """A question at least this like the first one of a group belongs to the group."""
@@ -156,8 +155,7 @@ class Comparison:
         }
 
     def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
-        """Restore what `to_json` returned. If a group's first question is gone, the next one takes its
-        place."""
+        """Restore what `to_json` returned. If a group's first question is gone, the next one leads."""
         for first, compared, members in state["groups"]:
             known = [numbers[one] for one in (first, *members) if one in numbers]
             if known:

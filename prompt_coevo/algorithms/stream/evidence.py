@@ -205,8 +205,7 @@ class Evidence:
         return float(self._anywhere[0, slot])
 
     def halve(self) -> None:
-        """Trust all outcomes half as much, because something they depend on (the instruction) has
-        changed."""
+        """Halve the weight of all outcomes, because the instruction they were obtained under changed."""
         self._outcomes *= 0.5
         self._anywhere *= 0.5
 
@@ -249,8 +248,7 @@ class Evidence:
             self._anywhere = np.pad(self._anywhere, ((0, 0), (0, room)))
 
     def hope(self, question: int) -> Floats:
-        """Return for each slot the likeness of this question to the nearest one its template was written
-        for."""
+        """Return by slot the likeness of this question to the nearest one its template was written for."""
         alike = self.near(question)
         known: dict[int, float] = {}  # faster to write to than an array
         for number, weight in zip(alike.numbers.tolist(), alike.weights.tolist(), strict=True):
@@ -291,8 +289,7 @@ class Evidence:
 
 
 def _packed(values: NDArray[Any], kind: str) -> str:
-    """Encode an array as base64. As JSON numbers, hundreds of thousands of cells would dominate a
-    checkpoint's time."""
+    """Encode an array as base64: as JSON numbers, its many cells would dominate a checkpoint's time."""
     return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode()
 
 

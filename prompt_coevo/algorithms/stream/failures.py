@@ -59,8 +59,7 @@ class Failures:
             self._by_question.pop(question, None)
 
     def settle(self, also: Iterable[Rollout] = ()) -> None:
-        """Read the completions of the new failures that are still kept, in one call together with
-        `also`."""
+        """Read the completions of the new failures that are still kept, in one call with `also`."""
         there = {
             (question, name): rollout
             for (question, name), rollout in self._new.items()

@@ -59,8 +59,7 @@ class Likeness(Protocol):
 
 @runtime_checkable
 class Growing(Likeness, Protocol):
-    """Adds late questions as they come. With another likeness they are like none until all questions are
-    compared again."""
+    """Adds late questions as they come. Any other likeness ignores them until all are compared again."""
 
     def join(self, questions: Iterable[Question]) -> None:
         """Add the next questions. The result of `near` must not depend on how many came at once."""
@@ -79,7 +78,7 @@ def built(factory: LikenessFactory, context: Context, questions: Iterable[Questi
     except Exception as error:
         name = context.settings.section(StreamSettings).likeness
         raise PluginError(
-            f"stream.likeness = {name!r} cannot be made: {type(error).__name__}: {error}; mend it, or "
+            f"stream.likeness = {name!r} cannot be built: {type(error).__name__}: {error}; fix it, or "
             "choose another one"
         ) from error
 
@@ -165,8 +164,7 @@ class Words:
     def _inverted(
         self, frequency: NDArray[np.int64]
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Build the index of questions by word. Of a common word only a part is listed, the same for
-        all."""
+        """Build the index of questions by word. All common words list the same sample of questions."""
         lengths = np.diff(self._starts)
         questions = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
         drawn = np.random.default_rng(0).random(len(lengths), dtype=np.float32)

@@ -41,7 +41,7 @@ def tell_lookalikes(context: Context, evidence: Evidence, questions: int) -> Non
         logging.INFO if chosen else logging.WARNING,
         "stream: %s (stream.likeness = %r). What a template does on one question then says little about "
         "the others: templates are judged by their overall record, and stream.proof is off "
-        "where nothing is alike. A function of yours that knows which questions are alike may be named in "
+        "where nothing is alike. If you have a function that knows which questions are alike, name it in "
         "stream.likeness",
         said,
         name,

@@ -92,8 +92,8 @@ class Stream:
                 self._take_up(self._saved)
             except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
                 raise StateError(
-                    f"the checkpoint holds a state of stream that it cannot read: {error!r}; resume with "
-                    "the version that wrote it"
+                    f"the checkpoint holds a state of stream that this version cannot read: {error!r}; "
+                    "resume with the version that wrote it"
                 ) from error
             self._saved = None
 

@@ -32,8 +32,7 @@ class Numbered:
         """Late questions so far in this run."""
 
     def begin(self, policy: Policy, compared: int | None) -> Evidence:
-        """Number the policy's questions and compare the first `compared` of them (None: all). Return new
-        evidence on them."""
+        """Number the policy's questions, compare the first `compared` (None: all), return new evidence."""
         self.ids, self.numbers = [], {}
         self.evidence = Evidence(0, Unlike())
         self._number(policy)
@@ -42,8 +41,7 @@ class Numbered:
         return self.evidence
 
     def learn(self, policy: Policy) -> bool:
-        """Number the questions that are new to the policy. Return True if that completes an epoch of
-        them."""
+        """Number the policy's new questions. Return True if that completes an epoch of late ones."""
         known = len(self.ids)
         self._number(policy)
         if len(self.ids) >= 2 * self._compared:
@@ -68,8 +66,7 @@ class Numbered:
         self.evidence.make_room(len(self.ids))
 
     def _compare(self, policy: Policy, count: int) -> None:
-        """Compare the first `count` questions. One that the trainer has since forgotten is like no
-        other."""
+        """Compare the first `count` questions. Those that the trainer has forgotten are like no other."""
         self._compared, known = count, set(policy.question_ids())
         questions = (
             policy.question(one) if one in known else Question(one, "") for one in self.ids[:count]

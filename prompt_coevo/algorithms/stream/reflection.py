@@ -73,8 +73,7 @@ class Reflection:
         self._of_this_epoch = 0
 
     def new_epoch(self) -> None:
-        """Begin an epoch: reset the limits, so that questions that were given up may be asked about
-        again."""
+        """Begin an epoch: reset the limits and allow calls about questions that were given up."""
         self._attempts.clear()
         self._of_this_epoch = 0
         self._outage.end()
@@ -86,8 +85,7 @@ class Reflection:
         self._outage.end()
 
     def replies(self, step: int, policy: Policy) -> list[tuple[Candidate, tuple[int, ...]]]:
-        """Return the candidates that are due at this step, with the questions that their proposer was
-        shown."""
+        """Return the candidates due at this step, with the questions that their proposer was shown."""
         due = [calls for calls in self._under_way if calls.asked.use_at <= step]
         self._under_way = [calls for calls in self._under_way if calls.asked.use_at > step]
         return [found for calls in due for found in self._judged(calls, step, policy)]
@@ -208,8 +206,7 @@ class Reflection:
         return on_trial * _ENOUGH < max(_ENOUGH, alike * members)
 
     def _tried(self, chosen: tuple[int, ...], step: int) -> tuple[tuple[str, float], ...]:
-        """Return templates with enough rollouts on such questions, and their success; the best first, then
-        the latest."""
+        """Return templates tried enough on such questions and their success: best first, then latest."""
         templates = [one for one in self._library if one.slot]
         solved, tried = self._evidence.outcomes_near(
             chosen[0], [one.slot for one in templates], step
@@ -264,8 +261,7 @@ class Reflection:
 
     @property
     def _in_background(self) -> bool:
-        """False if the policy is its own teacher: it would generate during training and share random
-        state."""
+        """False if the policy reflects itself: it would generate during training and share random state."""
         return self._context.settings.reflection.backend_in_use != "self"
 
     def _asked(self, requests: Sequence[ProposalRequest], step: int) -> Asked:
@@ -296,7 +292,9 @@ class Reflection:
         except Exception as error:
             if not asked.done:
                 self._hung.append(asked)  # make no calls until it returns
-            logger.warning("no new templates from %d calls: %s", len(asked.requests), error)
+            logger.warning(
+                "no new templates from %d reflection calls: %s", len(asked.requests), error
+            )
             self._context.note("reflection_skipped", calls=len(asked.requests), reason=str(error))
             return []
         return [

@@ -19,8 +19,7 @@ _FAIR: Final = 2.0
 
 
 class Trials:
-    """Moves candidates into the library and out of it, and counts in `totals` how many came into use and
-    were dropped."""
+    """Moves candidates into the library and out of it, and counts in `totals` those used and dropped."""
 
     def __init__(
         self, context: Context, library: Library, evidence: Evidence, totals: dict[str, int]
