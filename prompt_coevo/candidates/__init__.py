@@ -1,1 +1,1 @@
-"""New candidates: where they come from, what they must pass, how they are scored."""
+"""New candidates: where they come from, which checks they must pass, how they are scored."""

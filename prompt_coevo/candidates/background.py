@@ -1,4 +1,4 @@
-"""Candidates that are being written while training goes on, and their place in the state."""
+"""Ask for candidates in the background while training continues, and save pending requests in the state."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from prompt_coevo.threads import done_with, in_thread
 _REQUESTS: TypeAdapter[list[ProposalRequest]] = TypeAdapter(list[ProposalRequest])
 _PROPOSALS: TypeAdapter[list[Proposal]] = TypeAdapter(list[Proposal])
 
-_GRACE_S: Final = 1.0  # the reflection model's own time limit comes first, and its error says more
+_GRACE_S: Final = 1.0  # let the reflection model's own time limit come first: its error says more
 
 Answer: TypeAlias = Sequence[Proposal] | None
 Propose: TypeAlias = Callable[[Sequence[ProposalRequest]], Answer]
 
 
 class Asked:
-    """Requests whose answer is used at step `use_at` and not earlier, made in the background as a rule.
+    """Requests whose answer is used at step `use_at`, never earlier; usually made in the background.
 
-    An answer that is there when the state is saved is part of it; else a resumed run asks again, and
-    gets the replies from the journal that were written there meanwhile.
+    If the answer is there when the state is saved, it becomes part of the state. Otherwise a resumed run
+    asks again and gets the replies that the journal has received in the meantime.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Asked:
         *,
         in_background: bool = True,
     ) -> None:
-        """Ask now, on a thread of its own or here."""
+        """Start the requests, on a new thread or on this one."""
         given = self.requests = tuple(requests)
         self.use_at = use_at
         self._started = time.monotonic()
@@ -56,30 +56,30 @@ class Asked:
 
     @property
     def seconds(self) -> float:
-        """How long the answer took, or has taken so far."""
+        """Seconds that the answer took, or has taken so far."""
         return (self._ended or time.monotonic()) - self._started
 
     def answer(self, within: float) -> Answer:
-        """What was proposed; waits until `within` seconds after the requests.
+        """Return the proposals; wait for them until `within` seconds after the requests.
 
-        Raises TimeoutError, or what the proposer raised.
+        Raises TimeoutError, or the error that the proposer raised.
         """
         try:
             return self._reply.result(max(0.0, self._started + within - time.monotonic()))
         except TimeoutError:
-            if self._reply.done():  # it came at the last moment, or raised this itself
+            if self._reply.done():  # it arrived just now, or the proposer itself timed out
                 return self._reply.result()
             raise TimeoutError(f"there was no reply within {within:g} s") from None
 
     def answer_in_time(self, reflection: ReflectionSettings) -> Answer:
-        """As `answer`, within the time that the reflection model may take for so many requests."""
+        """Return the answer, with the time limit of the reflection model for so many requests."""
         turns = math.ceil(len(self.requests) / reflection.calls_at_once)
         return self.answer(turns * reflection.total_timeout_s + _GRACE_S)
 
     def to_json(self) -> dict[str, Any]:
         answer = None
         if self.done:
-            with suppress(Exception):  # it failed; a resumed run may have more luck
+            with suppress(Exception):  # a resumed run asks again
                 if (proposals := self.answer(0.0)) is not None:
                     answer = _as_it_will_be_read(proposals)
         requests = _REQUESTS.dump_python(list(self.requests), mode="json")
@@ -89,7 +89,7 @@ class Asked:
     def from_json(
         cls, state: Mapping[str, Any], propose: Propose, *, in_background: bool = True
     ) -> Asked:
-        """What `to_json` gave; where there is no answer yet, `propose` is asked for it again."""
+        """Restore what `to_json` returned; call `propose` again if there was no answer yet."""
         requests = _REQUESTS.validate_python(state["requests"])
         if state["answer"] is None:
             return cls(requests, state["use_at"], propose, in_background=in_background)
@@ -101,7 +101,7 @@ class Asked:
 
 
 def _as_it_will_be_read(proposals: Sequence[Proposal]) -> Any:
-    """The proposals as JSON values. Raises ValueError for such as a state cannot hold."""
+    """Return the proposals as JSON values. Raises ValueError if they cannot be saved in a state."""
     values = _PROPOSALS.dump_python(list(proposals), mode="json", warnings=False)
     written = json.loads(json.dumps(values, allow_nan=False))
     _PROPOSALS.validate_python(written)
@@ -109,7 +109,7 @@ def _as_it_will_be_read(proposals: Sequence[Proposal]) -> Any:
 
 
 def _guarded(propose: Propose, requests: Sequence[ProposalRequest]) -> Answer:
-    """What would end a thread, such as SystemExit, must not end training when its result is asked for."""
+    """Call `propose`, but turn SystemExit and the like into RuntimeError: it must not end training."""
     try:
         return propose(requests)
     except Exception:

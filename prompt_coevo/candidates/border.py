@@ -1,17 +1,16 @@
-"""The border: what every text that a language model wrote passes before any gate.
+"""Clean every text written by a language model, before any gate sees it.
 
-What is no more than noise goes out, what hides something is refused, and the text that is adopted is the
-normal form: NFC, with line feeds alone. A text that a user wrote does not come this way; it is never
-changed.
+Invisible noise is removed, texts that hide something are refused, and the accepted text is in normal form:
+NFC, with line feeds only. Texts written by the user do not pass through here and are never changed.
 
-- *Made a line feed*: CR LF, CR, vertical tab, form feed, U+0085, U+2028, U+2029.
-- *Taken out*: what nobody sees: zero-width and other format characters, byte order marks, soft hyphens,
-  fillers. Joiners (U+200C, U+200D) stay between two letters or symbols that are not ASCII, where Indic
-  scripts, Persian and emoji need them; the variation selectors U+FE0E and U+FE0F stay after a symbol; no
-  other variation selector does.
-- *Refused*: what shows another text than it holds, or none: marks that turn the direction of text, tag
+- *Turned into a line feed*: CR LF, CR, vertical tab, form feed, U+0085, U+2028, U+2029.
+- *Removed*: invisible characters: zero-width and other format characters, byte order marks, soft hyphens,
+  fillers. Joiners (U+200C, U+200D) stay between two non-ASCII letters or symbols, where Indic scripts,
+  Persian and emoji need them. The variation selectors U+FE0E and U+FE0F stay after a symbol; all other
+  variation selectors are removed.
+- *Refused*: characters that make a text display as another one or not at all: text direction marks, tag
   characters (and with them the flags of England, Scotland and Wales), other control characters, lone
-  surrogates, private characters, and those that this Python's Unicode does not know, emoji aside.
+  surrogates, private use characters, and characters unknown to this Python's Unicode, except emoji.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from typing import Final
 
 _LINE_END: Final = re.compile(r"\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _UNSEEN_LETTERS: Final = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0"
-"""Fillers, the grapheme joiner, Mongolian variants: to Unicode they are no format characters."""
+"""Fillers, the grapheme joiner, Mongolian variants: invisible, but not of the format category (Cf)."""
 _JOINERS: Final = "\u200c\u200d"
 _EMOJI_STYLE: Final = "\ufe0e\ufe0f"
 _KEYCAP: Final = "\u20e3"
@@ -33,24 +32,24 @@ _SELECTOR: Final = re.compile(r"[\ufe00-\ufe0d\U000e0100-\U000e01ef]")
 _SEEN_FORMATS: Final = re.compile(
     r"[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd]"
 )
-"""Arabic, Syriac and Kaithi signs that stand around numbers."""
+"""Arabic, Syriac and Kaithi number signs: visible, although of the format category (Cf)."""
 _EMOJI: Final = range(0x1F000, 0x1FB00)
 _NOISE: Final = ""
 
 
 @dataclass(frozen=True)
 class Crossed:
-    """A text in normal form, and why it must not go further, or None."""
+    """A text in normal form, and the reason to refuse it, if any."""
 
     text: str
     refusal: str | None = None
 
 
 def cross(text: str) -> Crossed:
-    """The normal form of a text that a model wrote. Never raises; crossing twice changes nothing."""
+    """Return the normal form of a text written by a model. Never raises; idempotent."""
     if text.isascii() and text.isprintable():
         return Crossed(text)
-    while (normal := _normalised(text)) != text:  # what is taken out may bring others together
+    while (normal := _normalised(text)) != text:  # removals may join characters that match again
         text = normal
     return Crossed(text, _refusal(text))
 
@@ -62,7 +61,7 @@ def _normalised(text: str) -> str:
 
 
 def _without_idle_joiners(text: str) -> str:
-    """Joiners and styles where they do something, and nowhere else: many in a row could spell a text."""
+    """Remove joiners and styles that have no effect: a long row of them could encode a hidden text."""
     if not any(char in text for char in _JOINERS + _EMOJI_STYLE):
         return text
     kept: list[str] = []
@@ -94,7 +93,7 @@ def _refusal(text: str) -> str | None:
 
 
 def _refused_as(char: str) -> str | None:
-    """What a character is refused as; `_NOISE` if it is taken out, None if it stays."""
+    """Return the kind of character that is refused, `_NOISE` if it is removed, None if it stays."""
     if char.isascii():
         return None if char.isprintable() or char in "\t\n" else "control character"
     if char in _JOINERS or char in _EMOJI_STYLE or _SEEN_FORMATS.match(char):

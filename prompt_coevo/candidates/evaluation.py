@@ -1,4 +1,4 @@
-"""Rollouts of candidates by the current policy, each paid for once."""
+"""Roll out candidates with the current policy, and never repeat a rollout."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Job: TypeAlias = tuple[Candidate, str]
 
 
 class Evaluator:
-    """Rolls candidates out on questions, in one batch per call, and remembers every rollout.
+    """Roll candidates out on questions, one batch per call, and cache every rollout.
 
-    A template is tried together with `instruction`, an instruction without any template. Lives as
-    long as the weights stay as they are: a score is never reused under another policy version.
-    `rollouts` counts what the policy really ran.
+    A template is tried together with `instruction`; an instruction is tried without a template. Use an
+    evaluator only while the weights are unchanged: a score must never be reused under another policy
+    version. `rollouts` counts those that the policy really ran.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Evaluator:
         self._done: dict[tuple[str, str, Sampling], Rollout] = {}
 
     def evaluate(self, jobs: Sequence[Job], sampling: Sampling) -> list[Rollout]:
-        """One rollout per (candidate, question id), in order; known ones are not run again."""
+        """Return one rollout per (candidate, question id), in order; cached ones are not run again."""
         missing = {
             (candidate.id, question_id, sampling): (candidate, question_id)
             for candidate, question_id in jobs
@@ -47,8 +47,8 @@ class Evaluator:
         return [self._done[candidate.id, question_id, sampling] for candidate, question_id in jobs]
 
     def _rolled_out(self, requests: Sequence[RolloutRequest]) -> Sequence[Rollout]:
-        """Raises HostError if the answer is not one rollout per request, in order: it would corrupt
-        every score unnoticed."""
+        """Roll out. Raises HostError if the policy does not return one rollout per request, in order,
+        because that would silently corrupt every score."""
         rollouts = self._policy.rollout(requests)
         if [one.assignment for one in rollouts] != [one.assignment for one in requests]:
             raise HostError(

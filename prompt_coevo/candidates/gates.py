@@ -13,17 +13,17 @@ from prompt_coevo.policy import Policy
 from prompt_coevo.proposals import Reply
 from prompt_coevo.types import Candidate
 
-# For texts of users, which do not cross the border (`border.py`):
-# control characters but tab and newlines, marks that change the text direction, lone surrogates.
+# For users' texts, which are not cleaned by `border.py`:
+# control characters except tab and newlines, text direction marks, lone surrogates.
 _FORBIDDEN = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-# A token has rarely more characters than this; longer texts are refused without counting.
+# Tokens rarely have more characters than this; longer texts are refused without counting tokens.
 _MAX_CHARS_PER_TOKEN = 32
 
 
 def rough_token_count(text: str) -> int:
-    """Words and punctuation marks: what counts as a token where no tokenizer is at hand."""
+    """Count words and punctuation marks, as an estimate where no tokenizer is available."""
     return len(re.findall(r"\w+|[^\w\s]", text))
 
 
@@ -39,14 +39,13 @@ def refusal(
     leak_guard: LeakGuard | None = None,
     shared: str = "",
 ) -> str | None:
-    """Say why a candidate's text must not be tried; None if it may. The first failing check names it.
+    """Return why a candidate's text must not be tried, by the first failing check; None if it may be.
 
-    In this order: the reply was cut off (`finish_reason == "length"`); code fences do not close;
-    control or text-direction characters; one of our own tags that is neither in one of `parents` (a
-    user's instruction may have it) nor in `required_tags`; empty; equal to a text in `known`; one of
-    `required_tags` is missing; more than `max_tokens` tokens; a leak that is not in one of `parents`
-    already (prompts may share a phrase with the user's instruction), nor in what the questions have
-    `shared`. Never raises on any text.
+    In this order: the reply was cut off (`finish_reason == "length"`); code fences do not close; control or
+    text direction characters; one of our own tags that is neither in one of `parents` (a user's instruction
+    may have it) nor in `required_tags`; empty; equal to a text in `known`; one of `required_tags` is
+    missing; more than `max_tokens` tokens; a leak that is neither in one of `parents` (prompts may share a
+    phrase with the user's instruction) nor in `shared`, the text common to many questions. Never raises.
     """
     required_tags = tuple(required_tags)
     if finish_reason == "length":
@@ -73,7 +72,7 @@ def refusal(
 
 
 def _own_tag(text: str, allowed_in: Collection[str]) -> str | None:
-    """The first of our tags that none of the other texts has."""
+    """Return the first of our tags in the text that is in none of the allowed texts."""
     for match in OWN_TAG.finditer(text):
         if not any(match[0] in other for other in allowed_in):
             return match[0]
@@ -85,7 +84,7 @@ def _too_long(text: str, max_tokens: int, count_tokens: Callable[[str], int]) ->
 
 
 class Gates:
-    """The cheap checks of `gates.py`, with the limits that the settings give."""
+    """The checks of `gates.py`, with the limits from the settings."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -94,7 +93,7 @@ class Gates:
 
     @hookimpl(tryfirst=True)
     def coevo_train_begin(self, policy: Policy) -> None:
-        """Before methods ask for their first candidates."""
+        """Collect the text that questions share, before methods ask for their first candidates."""
         self._shared = shared_text(some_questions(policy), self._settings.leak_ngram)
 
     @hookimpl(tryfirst=True)

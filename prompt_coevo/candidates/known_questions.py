@@ -1,7 +1,7 @@
-"""Training questions and ground truths as hashes: read once, added to, looked up by a candidate's words.
+"""An index of training questions and ground truths as hashes, to look up a candidate's words.
 
-Hashes have 64 bits, so among a million questions of 61 words about one candidate of 500 words in a
-billion is refused for nothing.
+Hashes have 64 bits: with a million questions of 61 words, about one candidate of 500 words in a billion
+is refused by mistake.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from prompt_coevo.candidates.normal_words import Words, normal_line, stable_hashes
 
 SHORTEST_TRUTH: Final = 3
-"""A shorter one stands in every text."""
+"""Shorter truths occur in every text."""
 _FEWEST_WORDS: Final = 4
-"""A question of so many words, or more, is looked for; as a whole if it has fewer than an n-gram."""
+"""Look for questions of at least so many words; as a whole if they have fewer than an n-gram."""
 _TOGETHER: Final = 512
 _PART: Final = 1 << 19
-"""Hashes sorted at once: sorting all would need as much memory again."""
+"""Hashes sorted at once. Sorting all of them would need as much memory again."""
 _MOST: Final = 8
-"""So many words tell a question from others."""
+"""Number of words that identify a question."""
 _MOST_BYTES: Final = 63
 _COMMON: Final = """
     about above after again all also although always among and another answer answers any are around
@@ -41,12 +41,12 @@ _COMMON: Final = """
     would write wrote yes yet you your
     """
 COMMON: Final = frozenset(_COMMON.split())
-"""They tell nothing, neither of a question nor as an answer."""
+"""Common words, which neither identify a question nor count as an answer."""
 _COMMON_HASHES: Final = np.sort(Words([" ".join(COMMON).encode()]).hashes)
 
 
 class KnownQuestions:
-    """Questions are numbered in the order in which they are added."""
+    """Index of questions, numbered in the order in which they are added."""
 
     def __init__(self, ngram: int, min_truth_chars: int) -> None:
         self.count = 0
@@ -54,12 +54,12 @@ class KnownQuestions:
         self.gram_lengths: set[int] = set()
         self._ngram = ngram
         self._grams, self._heads, self._short = SortedHashes(), SortedHashes(), SortedHashes()
-        # Of long truths, of short ones: rows that the hashes above lead to.
+        # Rows, of long and of short truths, that the hashes above point to.
         self._long_owner, self._long_hash, self._long_size = array("I"), array("Q"), array("I")
         self._short_owner, self._needed, self._telling = array("I"), array("B"), array("I")
 
     def add(self, questions: Iterable[tuple[str, str]]) -> None:
-        """Take in questions with their ground truths, "" if there is none."""
+        """Add questions with their ground truths; "" for none."""
         some = iter(questions)
         while chunk := list(islice(some, _TOGETHER)):
             words = Words([normal_line(question) for question, _ in chunk])
@@ -68,12 +68,11 @@ class KnownQuestions:
             self.count += len(chunk)
 
     def find_grams(self, grams: NDArray[np.uint64]) -> Iterator[tuple[int, NDArray[np.uint32]]]:
-        """Places in `grams` and the questions that have them."""
+        """Yield positions in `grams` of known n-grams, with the questions that contain them."""
         return self._grams.find(grams)
 
     def find_long(self, text: str) -> Iterator[tuple[str, int]]:
-        """The truths of at least `min_truth_chars` characters in a text without separators, with their
-        questions."""
+        """Yield the long truths in a text without separators, with their questions."""
         if not self._long_owner:
             return
         size = self.min_truth_chars
@@ -87,8 +86,7 @@ class KnownQuestions:
     def find_short(
         self, texts: Sequence[str], words: NDArray[np.uint64]
     ) -> Iterator[NDArray[np.uint32]]:
-        """The questions whose shorter truth is one of `texts`, and of whose telling words enough are
-        among `words`."""
+        """Yield the questions with their short truth in `texts` and enough telling words in `words`."""
         if not self._short_owner:
             return
         there = _short_hashes(words)
@@ -107,7 +105,7 @@ class KnownQuestions:
             if length == self._ngram:
                 last = texts[length - 1 :]
                 chosen = np.flatnonzero(texts[: len(last)] == last)
-            else:  # a shorter question as a whole
+            else:  # shorter questions, as a whole
                 chosen = ends[words.counts == length] - length
             if len(chosen):
                 owners = (texts[chosen] + self.count).astype(np.uint32)
@@ -141,14 +139,14 @@ class KnownQuestions:
 
 
 class SortedHashes:
-    """Many 64-bit hashes, each with a number: 12 bytes apiece, added to at any time."""
+    """A multimap from 64-bit hashes to numbers, 12 bytes per entry, that can grow at any time."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[NDArray[np.uint64], NDArray[np.uint32]]] = []
         self._new: list[tuple[NDArray[np.uint64], NDArray[np.uint32]]] = []
 
     def add(self, hashes: NDArray[np.uint64], numbers: NDArray[np.uint32]) -> None:
-        """Remember number `numbers[i]` under `hashes[i]`."""
+        """Add `numbers[i]` under `hashes[i]`."""
         if not len(hashes):
             return
         self._new.append((hashes, numbers))
@@ -156,13 +154,13 @@ class SortedHashes:
             self._sort()
 
     def add_rows(self, first: int, texts: Sequence[str]) -> None:
-        """Remember the number `first` under the hash of the first text, the next ones under the others."""
+        """Add `first` under the hash of the first text, `first + 1` under the second, and so on."""
         self.add(stable_hashes(texts), np.arange(first, first + len(texts), dtype=np.uint32))
 
     def find(self, hashes: NDArray[np.uint64]) -> Iterator[tuple[int, NDArray[np.uint32]]]:
-        """For each of these hashes that is known, its place in `hashes` and numbers it was added with.
+        """Yield for each known hash its position in `hashes` and the numbers added under it.
 
-        In no order; a hash may come more than once, with other numbers.
+        The order is undefined, and a hash may come up more than once, with different numbers.
         """
         self._sort()
         for known, numbers in self._parts:
@@ -173,7 +171,7 @@ class SortedHashes:
                 yield place, numbers[first[place] : end]
 
     def _sort(self) -> None:
-        """Sort what is new, together with the last part if that is small."""
+        """Sort the new entries, together with the last part if it is small."""
         if not self._new:
             return
         if self._parts and len(self._parts[-1][0]) < _PART // 2:
@@ -186,11 +184,11 @@ class SortedHashes:
 
 
 def _telling_words(questions: Words, truths: Words) -> NDArray[np.uint32]:
-    """The words that tell each question from others: a row of short hashes, filled up with 0.
+    """Return the words that identify each question: rows of short hashes, padded with 0.
 
-    They are its longest, for long words are the rare ones. Words of three letters and numbers of two digits
-    count, and characters of scripts without spaces; common words do not, nor do those of the question's
-    own ground truth.
+    They are the question's longest words, since long words are rare. Words of at least three letters,
+    numbers of at least two digits and characters of scripts without spaces count; common words and those of
+    the question's own ground truth do not.
     """
     hashes = questions.hashes
     telling = np.flatnonzero(questions.sizes >= 3 - questions.digits)
@@ -199,7 +197,7 @@ def _telling_words(questions: Words, truths: Words) -> NDArray[np.uint32]:
     own = np.sort(_pairs(truths.texts, _short_hashes(truths.hashes)))
     foreign = ~_is_in(_pairs(texts, words), own)
     sizes = np.minimum(questions.sizes[telling], _MOST_BYTES)
-    # By question, the longest first; a word that stands there twice counts once.
+    # Sort by question, the longest word first; drop duplicates.
     keys = _pairs(texts * (_MOST_BYTES + 1) + (_MOST_BYTES - sizes), words)[foreign]
     keys.sort()
     keys = keys[np.diff(keys, prepend=np.uint64(0)) > 0]  # np.unique takes three times as long
@@ -212,7 +210,7 @@ def _telling_words(questions: Words, truths: Words) -> NDArray[np.uint32]:
 
 
 def _short_hashes(hashes: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """Hashes of words as telling words are kept: of 32 bits, and never 0."""
+    """Shorten hashes to the 32 bits in which telling words are stored, never 0."""
     return (hashes >> np.uint64(32)).astype(np.uint32) | np.uint32(1)
 
 
@@ -222,7 +220,7 @@ def _pairs(first: NDArray[np.int64], second: NDArray[np.uint32]) -> NDArray[np.u
 
 def _is_in(values: NDArray[np.uint64], ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
     found = np.zeros(len(values), dtype=bool)
-    low_bits = np.zeros(1 << 16, dtype=bool)  # most values are none of them already by these
+    low_bits = np.zeros(1 << 16, dtype=bool)  # rules most values out cheaply
     low_bits[ordered.astype(np.uint16)] = True
     maybe = np.flatnonzero(low_bits[values.astype(np.uint16)])
     if len(maybe):

@@ -1,4 +1,4 @@
-"""Training questions and ground truths must not stand in a candidate, unless many questions share them."""
+"""Refuse candidates that contain training questions or ground truths, unless many questions share them."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _SHARE: Final = 0.05
 
 
 class LeakGuard:
-    """Finds training questions and ground truths in a candidate.
+    """Find training questions and ground truths in a candidate.
 
     Texts are compared in normal form (`normal_words.py`): case, spaces, punctuation, accents, width and
-    look-alikes do not count, and a candidate is also read backwards and where it is base64. It leaks if
+    look-alikes are ignored, and a candidate is also read backwards and base64-decoded. It leaks if
 
-    - it shares `ngram` consecutive words with a question; a question of fewer words, but at least four,
-      is looked for as a whole;
+    - it shares `ngram` consecutive words with a question; a question of fewer words, but at least four, is
+      looked for as a whole;
     - it holds a ground truth of at least `min_truth_chars` letters and digits, anywhere;
-    - it holds a shorter ground truth as whole words, together with half of the words that tell its
-      question from others: the eight longest, common words aside. "Hamlet: Shakespeare" gives an answer
-      away, "write as Shakespeare did" does not. A number needs two such words, because numbers stand in
-      texts by chance; a truth of one or two characters or a common word is not looked for, because it
-      would reject everything.
+    - it holds a shorter ground truth as whole words, together with half of the words that identify its
+      question: the eight longest, except common words. "Hamlet: Shakespeare" gives an answer away, "write
+      as Shakespeare did" does not. A number needs two such words, because numbers occur by chance. A truth
+      of one or two characters, or that is a common word, is not looked for, because it would reject
+      everything.
 
-    A truth that comes without its question is looked for only if it is long.
+    A truth that comes without its question is only looked for if it is long.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class LeakGuard:
 
     @classmethod
     def among(cls, known: KnownQuestions, asked: NDArray[np.bool_]) -> LeakGuard:
-        """A guard of some of the known questions: those whose number is true in `asked`."""
+        """Create a guard for some of the known questions: those whose number is true in `asked`."""
         guard = cls.__new__(cls)
         guard._known, guard._asked = known, asked
         return guard
 
     def find(self, text: str, allowed: str = "") -> str | None:
-        """What the text leaks, in words, or None. What stands in `allowed` is no leak."""
+        """Say what the text leaks, or return None. Text that is also in `allowed` is no leak."""
         texts = [normal_line(reading) for reading in readings(text)]
         own = [normal_line(reading) for reading in readings(allowed)]
         return self._copied(texts, own) or self._answered(texts, own)
@@ -100,7 +100,7 @@ class LeakGuard:
         return None
 
     def _short_runs(self, words: Sequence[str]) -> Iterator[str]:
-        """All runs of whole words that are as short as a short truth, without what separates them."""
+        """Yield all runs of whole words, joined, that are short enough for a short truth."""
         for first in range(len(words)):
             run = ""
             for word in words[first : first + self._known.min_truth_chars]:
@@ -111,19 +111,19 @@ class LeakGuard:
                     yield run
 
     def _asks(self, owners: NDArray[np.integer[Any]]) -> bool:
-        """Whether one of these questions is among those of this guard."""
+        """Return True if one of these questions belongs to this guard."""
         return bool(self._asked[owners[owners < len(self._asked)]].any())
 
 
 class LeakGuards:
-    """Guards for one search after the other: a question is read once, whatever search it comes in."""
+    """Create guards for consecutive searches. A question is read once, however many searches it is in."""
 
     def __init__(self, gates: GateSettings) -> None:
         self._known = KnownQuestions(gates.leak_ngram, gates.leak_truth_chars)
         self._numbers: dict[str, int] = {}
 
     def guard(self, questions: Iterable[Question]) -> LeakGuard:
-        """A guard that knows these questions, and no others. A question's id stands for its text."""
+        """Create a guard for these questions only. The id of a question stands for its text."""
         asked = list(questions)
         new = {question.id: question for question in asked if question.id not in self._numbers}
         self._numbers.update(zip(new, count(self._known.count)))
@@ -137,7 +137,7 @@ class LeakGuards:
 
 
 def leak_guard(questions: Iterable[Question], gates: GateSettings) -> LeakGuard:
-    """A guard that knows these questions, for one time."""
+    """Create a guard for these questions, for one use."""
     known = list(questions)
     return LeakGuard(
         [question_text(question.prompt) for question in known],
@@ -148,17 +148,17 @@ def leak_guard(questions: Iterable[Question], gates: GateSettings) -> LeakGuard:
 
 
 def some_questions(policy: Policy) -> list[Question]:
-    """At most 512 of them, the same ones in whatever order the dataset is."""
+    """Return up to 512 questions, the same ones whatever the order of the dataset."""
     ids = sorted(policy.question_ids())
     return [policy.question(one) for one in ids[:: -(-len(ids) // _SAMPLE) or 1]]
 
 
 def shared_text(questions: Sequence[Question], ngram: int) -> str:
-    """Each run of `ngram` words or more, and each ground truth, that at least three of the questions and
-    one in twenty have, on a line of its own, in normal form.
+    """Return the text that many questions share, in normal form, one item per line.
 
-    The format of an answer, a preamble, the labels to choose from: it tells nothing of any one question, so
-    it may stand in a candidate.
+    Items are runs of at least `ngram` words, and ground truths, that occur in at least three of the
+    questions and one in twenty: answer formats, preambles, labels to choose from. They reveal nothing about
+    a single question, so a candidate may contain them.
     """
     least = max(_FEWEST, _SHARE * len(questions))
     texts = [normal_line(question_text(one.prompt)).decode().split() for one in questions]
@@ -175,7 +175,7 @@ def _grams(words: Sequence[str], ngram: int) -> Iterator[tuple[str, ...]]:
 
 
 def _runs(words: Sequence[str], ngram: int, common: set[tuple[str, ...]]) -> Iterator[str]:
-    """The longest runs of words all of whose n-grams are common."""
+    """Yield the longest runs of words whose n-grams are all common."""
     first = None
     for place, gram in enumerate([*_grams(words, ngram), ()]):
         if gram in common:

@@ -1,14 +1,14 @@
-"""The form in which a candidate is compared with what it must not hold, and its words as hashes.
+"""The normal form in which candidates are compared with forbidden texts, and words as hashes.
 
-Compatibility forms, case, accents, what nobody sees, and the commonest look-alikes among Cyrillic, Greek
-and Armenian letters are folded; all but letters and digits separates words. The table of look-alikes
-covers what stands for a Latin letter in usual fonts; digits in the place of letters ("T0lstoy"), other
-alphabets and drawn letters are not folded.
+Compatibility forms, case, accents, invisible characters, and the commonest look-alikes among Cyrillic,
+Greek and Armenian letters are folded; everything except letters and digits separates words. The look-alike
+table covers letters that look Latin in usual fonts. Digits for letters ("T0lstoy"), other alphabets and
+drawn letters are not folded.
 
-An object per word would be most of the cost, so the words of many texts become 64-bit hashes all at once:
-the polynomial of a word's bytes at a fixed odd place, modulo 2**64, mixed. They are the same in every
-process. Nothing here withstands somebody who wants two words to be alike: that would get a candidate
-refused, and no more.
+One Python object per word would be most of the cost. So the words of many texts are hashed at once, to 64
+bits: the polynomial of a word's bytes at a fixed odd point, modulo 2**64, mixed. Hashes are the same in
+every process. They are not safe against deliberate collisions, but a collision only gets a candidate
+refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-# A character of a script that is written without spaces counts as a word.
+# In scripts without spaces every character counts as a word.
 _WORD: Final = re.compile(
     r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
     r"|[^\W_\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
@@ -39,7 +39,7 @@ _LOOK_ALIKES: Final = str.maketrans(
     "авеёкмнорстухѕіїјԁһԛԝӏү" + "αβεζηικμνορτυχγ" + "օսհոց" + "ıɑɡłøđ",
     "abeekmhopctyxsiijdhqwly" + "abeznikmvoptuxy" + "ouhng" + "iaglod",
 )
-# Capitals look like other Latin letters than their small ones.
+# Greek capitals look like other Latin letters than their small forms.
 _GREEK_CAPITALS: Final = str.maketrans("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEZHIKMNOPTYX")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
 _BASE64_PART: Final = re.compile(r"[A-Za-z0-9+]{8,}={0,2}")
@@ -47,15 +47,15 @@ _SPACE, _LINE_END, _NINE = ord(" "), ord("\n"), ord("9")
 
 
 def normal_line(text: str) -> bytes:
-    """The words of a text in normal form with spaces between them, as UTF-8. Never raises on any text."""
+    """Return the words of a text in normal form, separated by spaces, as UTF-8. Never raises."""
     if text.isascii():
         return text.encode().translate(_ASCII)
     return " ".join(_WORD.findall(_folded(text))).encode("utf-8", "replace")
 
 
 def readings(text: str) -> list[str]:
-    """The text itself, the text read backwards, with Greek capitals as Latin ones, without the references
-    of HTML, and what its base64 runs say, or their parts between slashes and dashes, one level deep."""
+    """Return the text and other ways to read it: backwards, with Greek capitals as Latin ones, with HTML
+    references resolved, and its base64 runs, or their parts between slashes and dashes, decoded once."""
     said = {run: None for pattern in (_BASE64, _BASE64_PART) for run in pattern.findall(text)}
     dressed = dict.fromkeys([text.translate(_GREEK_CAPITALS), html.unescape(text)])
     dressed.pop(text, None)
@@ -63,7 +63,7 @@ def readings(text: str) -> list[str]:
 
 
 def stable_hashes(texts: Sequence[str]) -> NDArray[np.uint64]:
-    """64 bits of each text, the same in every process."""
+    """Hash each text to 64 bits, the same in every process."""
     hashes = (
         hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8) for text in texts
     )
@@ -75,10 +75,10 @@ _BACK: Final = np.uint64(pow(int(_BASE), -1, 1 << 64))
 
 
 class Words:
-    """The words of some texts in the form of `normal_line`: in UTF-8, with spaces between them.
+    """The words of some texts, given in the form of `normal_line`: UTF-8, separated by spaces.
 
-    `hashes`, `sizes` (in bytes) and `digits` (whether a word begins and ends with one) have an entry for
-    each word, one text after the other; `counts` has one for each text: how many words it has.
+    `hashes`, `sizes` (in bytes) and `digits` (whether the word begins and ends with a digit) have one entry
+    per word, one text after the other. `counts` has the number of words of each text.
     """
 
     def __init__(self, lines: Sequence[bytes]) -> None:
@@ -86,7 +86,7 @@ class Words:
         inside = data > _SPACE
         starts = np.flatnonzero(inside[1:] > inside[:-1]) + 1
         ends = np.flatnonzero(inside[1:] < inside[:-1]) + 1
-        # A word is the difference of two sums over all bytes, brought back to where words begin.
+        # A word's hash is the difference of two prefix sums, divided by the power at which the word begins.
         sums = np.cumsum(data * _powers(_BASE, len(data)))
         hashes = (sums[ends - 1] - sums[starts - 1]) * _powers(_BACK, len(data))[starts]
         hashes = (hashes ^ (hashes >> np.uint64(33))) * _MIX
@@ -97,11 +97,11 @@ class Words:
 
     @property
     def texts(self) -> NDArray[np.int64]:
-        """For each word the number of its text."""
+        """The number of its text, for each word."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
     def runs(self, length: int) -> NDArray[np.uint64]:
-        """A hash for each run of so many words, also for one that goes over the end of a text."""
+        """Return a hash for each run of so many words, including runs that cross into the next text."""
         places = max(0, len(self.hashes) - length + 1)
         found = np.zeros(places, dtype=np.uint64)
         for place in range(length):

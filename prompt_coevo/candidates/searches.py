@@ -1,4 +1,4 @@
-"""What a template search is asked for, what it answers, and the templates that are in use after it."""
+"""Requests and results of template searches, and the templates in use afterwards."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from prompt_coevo.types import Candidate
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """Find templates for the hard questions. `number` counts the searches of the run.
+    """A request to find templates for the hard questions. `number` counts the searches of the run.
 
-    `guards` are those of the run, so that a search reads only the questions that no other one has.
+    `guards` belong to the run, so that a search only reads questions that no earlier one has read.
     """
 
     number: int
@@ -26,10 +26,10 @@ class SearchRequest:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The templates found with their dev scores, and what finding them cost.
+    """The templates found, their dev scores, and the cost of the search.
 
-    `spent` is what the budget was charged, `rollouts` what the policy really ran (cached rollouts are
-    charged but not run). `stopped` says why the search ended; `failed` that it should not have.
+    `spent` is what the budget was charged; `rollouts` is what the policy really ran (cached rollouts are
+    charged but not run). `stopped` says why the search ended; `failed`, that it ended because of an error.
     """
 
     pool: ScoredPool

@@ -1,6 +1,6 @@
-"""New candidates: ask the proposer, put its answers through the gates, tell the listeners.
+"""Get new candidates: ask the proposer, run the gates on its answers, notify the listeners.
 
-Every text that a model wrote comes in here, whoever asked for it, and passes the border first.
+Every text written by a model comes in here, whoever asked for it, and is cleaned first (`border.py`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class ProposerUnavailable(Exception):
 
 
 def propose(context: Context, requests: Sequence[ProposalRequest]) -> Sequence[Proposal] | None:
-    """Ask the proposers and nothing else, so that it can be done in the background."""
+    """Ask the proposers and do nothing else, so that this can run in the background."""
     return context.first_result(hookspecs.coevo_propose, requests=requests)
 
 
 class NamedProposers:
-    """Answers `coevo_propose` with the registered proposers that the requests name."""
+    """Answers `coevo_propose` with the registered proposers named in the requests."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -42,9 +42,9 @@ class NamedProposers:
 
 
 class CandidateSource:
-    """Turns proposal requests into candidates that may be tried.
+    """Turn proposal requests into candidates that may be tried.
 
-    One for each search or evolution: `leak_guard` knows the questions that its proposer gets to see.
+    Create one for each search or evolution: `leak_guard` knows the questions that its proposer sees.
     """
 
     def __init__(self, context: Context, leak_guard: LeakGuard) -> None:
@@ -54,10 +54,10 @@ class CandidateSource:
     def ask(
         self, requests: Sequence[ProposalRequest], known: set[str]
     ) -> list[tuple[Candidate, ...]]:
-        """For each request the candidates that passed the gates, in the proposer's order.
+        """Return for each request the candidates that passed the gates, in the proposer's order.
 
-        All calls run concurrently. `known` are texts in use; the texts of accepted candidates are
-        added to it. Raises ProposerUnavailable.
+        All calls run concurrently. `known` are the texts in use; the texts of accepted candidates are added
+        to it. Raises ProposerUnavailable.
         """
         proposals = propose(self._context, requests)
         return self.judge(requests, proposals, [known] * len(requests))
@@ -68,7 +68,7 @@ class CandidateSource:
         proposals: Sequence[Proposal] | None,
         known: Sequence[set[str]],
     ) -> list[tuple[Candidate, ...]]:
-        """The second half of `ask`: put what was proposed through the gates. `known` are those of each."""
+        """Run the gates on the proposals: the second half of `ask`, with `known` texts for each request."""
         if proposals is None:
             raise ProposerUnavailable("no proposer answered")
         if len(proposals) != len(requests):

@@ -1,4 +1,4 @@
-"""Scores that candidates are compared by, and the question who joins."""
+"""Scores by which candidates are compared, and the verdict on which of them join."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ Scores: TypeAlias = NDArray[np.float64]
 class ScoredPool:
     """Candidates and their scores on the same samples, all measured under one policy version.
 
-    `scores` is (M candidates x N samples); row i belongs to `candidates[i]`, column n to
-    `sample_ids[n]`.
+    `scores` is (M candidates x N samples): row i belongs to `candidates[i]`, column n to `sample_ids[n]`.
     """
 
     candidates: tuple[Candidate, ...]
@@ -33,9 +32,9 @@ class ScoredPool:
 
 @dataclass(frozen=True)
 class Trial:
-    """A child and its parent on the same questions, under the same weights.
+    """Rewards of a child and its parent on the same questions under the same weights.
 
-    Questions on which either rollout was unfit to judge by are left out, so there may be none.
+    Questions on which either rollout was unfit are left out, so there may be none.
     """
 
     parent: Candidate
@@ -45,7 +44,7 @@ class Trial:
     child_rewards: tuple[float, ...]
     parent_completions: tuple[str, ...] = ()
     child_completions: tuple[str, ...] = ()
-    """What was rewarded, where each reward is one rollout's."""
+    """The rewarded completions, if each reward comes from one rollout."""
 
     @classmethod
     def paired(
@@ -55,7 +54,7 @@ class Trial:
         parent_rollouts: Sequence[Rollout],
         child_rollouts: Sequence[Rollout],
     ) -> Trial:
-        """A trial from rollouts on the same questions in the same order."""
+        """Pair rollouts of parent and child on the same questions in the same order."""
         fit = [
             (
                 old.assignment.question_id,
@@ -71,14 +70,14 @@ class Trial:
 
     @property
     def gain(self) -> float:
-        """Mean reward of the child minus that of the parent; minus infinity without questions."""
+        """The child's mean reward minus the parent's; minus infinity without questions."""
         if not self.question_ids:
             return float("-inf")
         return (sum(self.child_rewards) - sum(self.parent_rewards)) / len(self.question_ids)
 
 
 def verify(context: Context, algorithm: str, trials: Sequence[Trial]) -> list[bool]:
-    """Whether each child joins, in order. Nobody joins if no provider gives one answer a trial."""
+    """Ask plugins whether each child joins, in order. Unless they give one verdict a trial, none joins."""
     if not trials:
         return []
     answer = context.first_result(hookspecs.coevo_verify, algorithm=algorithm, trials=trials)

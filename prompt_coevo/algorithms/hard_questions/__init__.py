@@ -1,1 +1,1 @@
-"""What the searches for templates share: which questions are hard, and the numbers of a round."""
+"""Parts shared by the searches for templates: finding hard questions, measuring what becomes of them."""

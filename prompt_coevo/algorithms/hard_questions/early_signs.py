@@ -1,4 +1,4 @@
-"""Signs in the first rounds that no question, or every one, counts as hard: said once."""
+"""Warn once, after the first rounds, if no question or every question counts as hard."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from prompt_coevo.context import Context
 from prompt_coevo.types import Group
 
 ROUNDS: Final = 4
-"""So many rounds are looked at."""
+"""Number of rounds to look at."""
 FEWEST: Final = 8
-"""With fewer questions measured nothing is said."""
+"""With fewer measured questions than this, do not warn."""
 
 
 class HardnessSigns:
-    """Looks at what the first rounds measured, and warns where the threshold tells no questions apart."""
+    """Collect the success of questions in the first rounds, and warn if `tau` separates none of them."""
 
     def __init__(self, settings: HardQuestionSettings, context: Context) -> None:
         self._settings = settings
@@ -25,13 +25,13 @@ class HardnessSigns:
         self._rewards: set[float] = set()
 
     def measured(self, group: Group, success: float) -> None:
-        """Note the success of a question's latest group."""
+        """Record the success of a question's latest group."""
         if self._rounds < ROUNDS:
             self._success[group.question_id] = success
             self._rewards.update(one.reward for one in group.rollouts if one.fit)
 
     def round_ended(self) -> None:
-        """After the last of the first rounds, log what they show."""
+        """Count a round; after the last one of the first rounds, warn if needed."""
         self._rounds += 1
         if self._rounds != ROUNDS or len(self._success) < FEWEST:
             return
@@ -43,7 +43,7 @@ class HardnessSigns:
                 f"{after} none is hard: the lowest success of a question is {lowest:.2g}, and {name}.tau = "
                 f"{tau:g}; name the reward that decides by success.reward, or raise {name}.tau"
             )
-        elif highest < tau and len(self._rewards) > 1:  # of one reward alone the engine speaks
+        elif highest < tau and len(self._rewards) > 1:  # the engine warns if all rewards are equal
             self._warn(
                 f"{after} every one is hard: the highest success of a question is {highest:.2g}, below "
                 f"{name}.tau = {tau:g}; {self._measure}"
@@ -51,7 +51,7 @@ class HardnessSigns:
 
     @property
     def _measure(self) -> str:
-        """What success is, and where to look if it is too low."""
+        """Explain how success is measured and what to check if it is too low."""
         name = self._settings.method
         if self._settings.bare_hardness:
             return (

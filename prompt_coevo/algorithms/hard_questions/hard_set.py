@@ -1,4 +1,4 @@
-"""Hard sample mining: P2O eq. 4."""
+"""Mine hard questions: P2O eq. 4."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ logger = logging.getLogger(PROJECT)
 
 
 class HardSet:
-    """The questions whose latest group had a success below `tau` (strictly).
+    """The questions whose latest group had a success strictly below `tau`.
 
-    With `bare` success is the share of the members without a template that have a reward of `solved_at`:
-    what a template solves is not yet learnt, and partial credit is no success. Else it is the mean reward
-    of the whole group, as eq. 4 says, under whatever its members ran. For rewards of 0 and 1 share and
-    mean are the same.
+    With `bare`, success is the share of rollouts without a template whose reward reaches `solved_at`:
+    solving with a template is not yet learning, and partial credit is no success. Otherwise it is the mean
+    reward of the whole group, with or without templates, as in eq. 4. For rewards of 0 and 1 share and mean
+    agree.
 
-    A question keeps its verdict until it is measured again: one that an epoch missed (a sampler may
-    drop the last, incomplete batch) is unknown, not easy. A group without any rollout that is fit to
-    judge by measures nothing.
+    A question keeps its verdict until it is measured again: one that an epoch missed (a sampler may drop
+    the last, incomplete batch) is unknown, not easy. A group without any fit rollout measures nothing.
     """
 
     def __init__(
@@ -38,14 +37,14 @@ class HardSet:
         self._bare = bare
         self._solved_at = solved_at
         self._signs = signs
-        self._ids: dict[str, None] = {}  # in the order of their verdicts, as a set has none
+        self._ids: dict[str, None] = {}  # a dict, because it keeps the order of the verdicts
 
     def success(self, group: Group) -> float | None:
-        """Return what is compared with `tau`; None of a group that measures nothing."""
+        """Return the group's success, to compare with `tau`; None if it measures nothing."""
         return group.bare.solved_share(self._solved_at) if self._bare else group.mean_reward
 
     def observe(self, group: Group) -> None:
-        """Judge the group's question anew."""
+        """Judge the group's question again."""
         success = self.success(group)
         if success is None:
             return
@@ -58,7 +57,7 @@ class HardSet:
 
     @classmethod
     def of(cls, settings: HardQuestionSettings, context: Context) -> HardSet:
-        """Make a run's set, still empty. Warn of settings under which every question is hard."""
+        """Create an empty set for a run. Warn if the settings make every question hard."""
         if settings.tau > settings.solved_at:
             name = settings.method
             reason = (
@@ -71,7 +70,7 @@ class HardSet:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The hard questions in an order that does not depend on when they were measured."""
+        """The hard questions, sorted, so that the order does not depend on when they were measured."""
         return tuple(sorted(self._ids))
 
     def keep_only(self, known: Collection[str]) -> list[str]:
@@ -82,7 +81,7 @@ class HardSet:
         return gone
 
     def __iter__(self) -> Iterator[str]:
-        """The hard questions in no order that decisions may rest on; `ids` sorts them."""
+        """Iterate in the order of the verdicts, which no decision may depend on; `ids` sorts them."""
         return iter(self._ids)
 
     def __len__(self) -> int:
@@ -98,16 +97,16 @@ class HardSet:
             self._signs.round_ended()
 
     def to_json(self) -> list[str]:
-        """Not sorted, which is most of a state's time when everything is hard."""
+        """Return the ids unsorted: sorting would take most of a state's time when everything is hard."""
         return list(self._ids)
 
     def load(self, ids: Iterable[str]) -> None:
-        self._signs = None  # the run was looked at before
+        self._signs = None  # the run's first rounds are over
         self._ids = dict.fromkeys(ids)
 
 
 def forget_gone(hard: HardSet, known: Collection[str], context: Context) -> None:
-    """Without questions whose rows the dataset has lost since the checkpoint that is gone on from."""
+    """Drop the questions whose rows the dataset has lost since the checkpoint; log and journal them."""
     if gone := hard.keep_only(known):
         context.note("hard_questions_gone", questions=gone)
-        logger.warning("%d hard questions are not in the dataset any more", len(gone))
+        logger.warning("%d hard questions are no longer in the dataset", len(gone))

@@ -1,4 +1,4 @@
-"""What becomes of hard questions: whether they are solved without a template later, and by what."""
+"""Track whether hard questions are later solved without a template, and which templates led there."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from prompt_coevo.types import Candidate, Group
 
 @dataclass
 class Outcome:
-    """A question that was found hard, or (`hard` False) that was first met after one like it was.
+    """A question that was found hard, or (`hard` False) first met after one like it was found hard.
 
-    `latest` is the share of the rollouts without a template that succeeded in its latest group, once there
-    is one after that; `since` the step from which that share is `tau` or more. The four numbers count
-    rollouts, of groups with templates alone. `solver` is the template that solved it last before `since`.
+    `latest` is the share of bare (untemplated) rollouts that succeeded in the latest group; None until
+    there is a group after the one by which it entered. `since` is the step from which that share is `tau`
+    or more. The four counts are of rollouts in groups with templates. `solver` is the template that solved
+    it last before `since`.
     """
 
     hard: bool = True
@@ -37,7 +38,7 @@ class Outcomes:
         self._tau, self._solved_at = tau, solved_at
         self._by_question: dict[str, Outcome] = {}
         self._texts: dict[str, str] = {}
-        """Of templates that solved a question, by id."""
+        """Texts of the templates that solved a question, by id."""
 
     def __len__(self) -> int:
         return len(self._by_question)
@@ -57,10 +58,10 @@ class Outcomes:
         follows: bool = False,
         hard: bool | None = None,
     ) -> None:
-        """Take in a group. `enters`: its question is found hard; `follows`: it is like one that was hard
-        before. `hard` says whether it counts as hard, where that is another question.
+        """Add the outcome of a group. `enters`: its question is found hard. `follows`: it is like one that
+        was found hard before. `hard`: whether it counts as hard; default: as `enters`.
 
-        The group by which a question enters is no outcome.
+        The group by which a question enters is not an outcome itself.
         """
         hard = enters if hard is None else hard
         outcome = self._by_question.get(group.question_id)
@@ -81,32 +82,31 @@ class Outcomes:
         self._count(group, outcome)
 
     def forget(self, known: Collection[str]) -> None:
-        """Forget the questions that are not known any more."""
+        """Forget the questions that are no longer known."""
         self._by_question = {name: one for name, one in self if name in known}
 
-    # What they come to
+    # Aggregates
 
     @property
     def found_hard(self) -> int:
         return sum(one.hard for _, one in self)
 
     def solved(self) -> list[Outcome]:
-        """Return those found hard that are solved without a template now."""
+        """Return the hard questions that are now solved without a template."""
         return [one for _, one in self if one.hard and one.since is not None]
 
     @staticmethod
     def held_for(solved: Sequence[Outcome], step: int) -> float:
-        """Return for how many weight updates they have been solved, in the median."""
+        """Return the median number of weight updates for which they have been solved."""
         return median(step - (one.since or 0) for one in solved) if solved else 0.0
 
     def solvers(self) -> list[tuple[str, int]]:
-        """Return the texts of the templates that solved those that are solved now, with how many."""
+        """Return the templates that led to the solved questions: text and number of questions each."""
         counts = Counter(one.solver for one in self.solved() if one.solver is not None)
         return [(self._texts[name], count) for name, count in counts.most_common()]
 
     def gains(self) -> list[float]:
-        """Return by question how much more of the rollouts with a template succeeded than of those without
-        one in the same groups."""
+        """Return by question its success with templates minus its bare success in the same groups."""
         return [
             one.templated_solved / one.templated - one.bare_solved / one.bare
             for _, one in self
@@ -114,7 +114,7 @@ class Outcomes:
         ]
 
     def shares(self) -> tuple[float | None, float | None]:
-        """Return the shares of rollouts that succeeded with and without a template, of groups with both."""
+        """Return the success with and without a template, over groups with both kinds of rollouts."""
         both = [one for _, one in self if one.templated and one.bare]
         templated, bare = sum(one.templated for one in both), sum(one.bare for one in both)
         if not both:

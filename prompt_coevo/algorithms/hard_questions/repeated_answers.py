@@ -1,4 +1,4 @@
-"""Signs of a hacked reward: answers under templates that succeed whatever the question is."""
+"""Detect a hacked reward: answers under templates that succeed whatever the question is."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from prompt_coevo.policy import Policy
 from prompt_coevo.types import Group, Rollout, bring_texts
 
 _WINDOW: Final = 64
-"""Successes that are looked at together, one of a group at most."""
+"""Number of successes in a window, at most one per group."""
 _MOST: Final = 0.5
 _FEWEST_TRUTHS: Final = 4
 
 
 class _Window(NamedTuple):
-    """Of a window: the share of different answers, and of templated rollouts that succeeded."""
+    """Shares in a window: of different answers, and of templated rollouts that succeeded."""
 
     different: float
     success: float
 
 
 class RepeatedAnswers:
-    """Looks at the latest successes under a template, one of a group, next to the first ones."""
+    """Compare the latest successes under a template, one per group, with the first ones."""
 
     def __init__(self, solved_at: float) -> None:
         self._solved_at = solved_at
         self._latest: deque[tuple[str, str, float]] = deque(maxlen=_WINDOW)
-        """Question, a digest of the answer, and the success of the group's templated rollouts."""
+        """Question id, digest of the answer, success of the group's templated rollouts."""
         self._first: _Window | None = None
         self._chosen: list[tuple[Rollout, float]] = []
 
     def observe(self, groups: Sequence[Group]) -> list[Rollout]:
-        """Choose rollouts of a round, and return them: `settle` reads their completions."""
+        """Choose and return one success per group of a round; `settle` will read their completions."""
         self._chosen = []
         for group in groups:
             under = [one for one in group.rollouts if one.fit and one.assignment.templated]
@@ -44,7 +44,7 @@ class RepeatedAnswers:
         return [rollout for rollout, _ in self._chosen]
 
     def settle(self) -> None:
-        """Read the completions of what was chosen."""
+        """Read the completions of the chosen rollouts and add them to the window."""
         bring_texts(rollout for rollout, _ in self._chosen)
         for rollout, success in self._chosen:
             answer = _digest(rollout.completion)
@@ -54,7 +54,7 @@ class RepeatedAnswers:
             self._first = self._now
 
     def signs(self, policy: Policy) -> Iterator[str]:
-        """Say what looks like a hack: fewer different answers than right ones."""
+        """Yield a sentence for each sign of a hack: fewer different answers than right ones."""
         if len(self._latest) < _WINDOW or self._first is None:
             return
         counts = Counter(answer for _, answer, _ in self._latest)
@@ -70,7 +70,7 @@ class RepeatedAnswers:
             )
         now = self._now
         fewer = now.different < self._first.different / 2
-        # Few right answers explain few answers.
+        # A dataset with few right answers explains few answers.
         if (
             fewer
             and now.success > self._first.success
@@ -99,14 +99,14 @@ class RepeatedAnswers:
 
 
 def _truth(policy: Policy, question_id: str) -> str | None:
-    """Return the ground truth. Where none is known, equal answers may all be right."""
+    """Return the ground truth; None if it is unknown, since equal answers may then all be right."""
     try:
         return policy.question(question_id).ground_truth
-    except KeyError:  # a stream's, which the host has forgotten
+    except KeyError:  # a streamed question that the trainer has forgotten
         return None
 
 
 def _digest(completion: str) -> str:
-    """Return a short digest of an answer, space and case aside."""
+    """Return a short digest of an answer, ignoring case and spacing."""
     text = " ".join(completion.casefold().split())
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

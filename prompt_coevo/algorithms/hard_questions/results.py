@@ -1,4 +1,4 @@
-"""What a search keeps of a run for its verdict."""
+"""Collect what a search for templates needs for its verdict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prompt_coevo.types import Group, Rollout
 
 
 class Results:
-    """The outcomes of hard questions, and signs of a hacked reward. A method feeds `outcomes` itself."""
+    """Outcomes of hard questions, and signs of a hacked reward. The method feeds `outcomes` itself."""
 
     def __init__(self, settings: HardQuestionSettings) -> None:
         self.outcomes = Outcomes(settings.tau, settings.solved_at)
@@ -22,20 +22,20 @@ class Results:
         self._signs: tuple[str, ...] = ()
 
     def observe(self, groups: Sequence[Group]) -> list[Rollout]:
-        """Choose answers of a round, and return their rollouts: `settle` reads their completions, which may
-        be brought with others in one call before."""
+        """Choose answers of a round and return their rollouts. `settle` reads their completions, so the
+        caller may fetch them before, together with others."""
         return self._answers.observe(groups)
 
     def settle(self) -> None:
-        """Look at the answers that were chosen."""
+        """Read and examine the chosen answers."""
         self._answers.settle()
 
     def end(self, policy: Policy) -> None:
-        """Training is over."""
+        """Collect the signs of a hacked reward, now that training is over."""
         self._signs = tuple(self._answers.signs(policy))
 
     def verdict(self, step: int, compared: Compared | None, why_not: str) -> Verdict:
-        """Say what they come to so far."""
+        """Return the verdict so far."""
         return Verdict(self.outcomes, step, compared, why_not, self._signs)
 
     def to_json(self) -> dict[str, Any]:

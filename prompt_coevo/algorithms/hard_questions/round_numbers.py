@@ -1,4 +1,4 @@
-"""The numbers of one round for the host's log."""
+"""Compute the metrics of one round for the trainer's log."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from prompt_coevo.types import OfRound, Rollout
 def round_numbers(
     rollouts: Sequence[Rollout], hard: Collection[str], solved_at: float
 ) -> dict[str, float]:
-    """The share of rollouts under a template; mean rewards and shares of solved rollouts with and
-    without one, of all questions and of those that were `hard` before the round. `hard_covered` is the
-    share of hard groups with templates in which one of the rollouts under them is solved.
+    """Return the share of rollouts under a template, and rewards and shares solved with and without one.
 
-    A number that no rollout speaks for is left out.
+    Those are for all questions, the shares solved also for the questions that were `hard` before the round.
+    `hard_covered` is the share of hard groups with templates in which a templated rollout solved the
+    question. Metrics without any rollout are left out.
     """
     templated = sum(rollout.assignment.templated for rollout in rollouts)
     numbers = {"templated_fraction": templated / len(rollouts) if rollouts else 0.0}

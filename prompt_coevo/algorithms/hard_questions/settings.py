@@ -1,4 +1,4 @@
-"""Settings that all searches for templates have: which questions are hard, and how often they ask."""
+"""Settings shared by all searches for templates: which questions are hard, how many calls they may cost."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from pydantic import Field
 
 from prompt_coevo.settings.section import Section
 
-# Up to there a threshold above every reward is said, and may be meant: all questions are hard.
+# A threshold above every reward only gets a warning up to this, as it may be meant: all are hard.
 _TAU_MOST: Final = 2.0
 
 
 class HardQuestionSettings(Section):
-    """The settings that P2O and the stream share. Each has defaults of its own."""
+    """The settings that P2O and the stream share. Each method sets its own defaults."""
 
     method: ClassVar[str]
-    """Under which name they stand."""
+    """The name of the settings section."""
 
     proposer: str = "propose_improvement"
-    """The name of a registered proposer."""
+    """Name of a registered proposer."""
     tau: float = 0.2
-    """`τ` of eq. 4: a question is hard if its success is below it. At K = 6 the default means all fail, or
-    one success, as the authors ran it."""
+    """`τ` of eq. 4: a question is hard if its success is below this. With K = 6 the default means that all
+    rollouts failed, or all but one, as the authors ran it."""
     solved_at: float = Field(default=1.0, gt=0.0)
-    """The deciding reward from which a rollout succeeds (in P2O: `C(z)` of Algorithm 2)."""
+    """Deciding reward from which a rollout counts as a success (in P2O: `C(z)` of Algorithm 2)."""
     calls_per_hard: float | Literal["unlimited"] = 1.0
     """Reflection calls for every hard question, at most."""
 
     @property
     def bare_hardness(self) -> bool:
-        """Whether the members without a template decide, so that what a template solves is not learnt."""
+        """True if only rollouts without a template decide: solving with a template is not yet learning."""
         return True
 
     def problems(self) -> Iterator[str]:
@@ -48,6 +48,6 @@ class HardQuestionSettings(Section):
             yield f'{self.method}.calls_per_hard must be greater than 0 and finite, or "unlimited"'
 
     def calls_for(self, hard: int) -> float:
-        """Return how many reflection calls so many hard questions may cost, at most."""
+        """Return how many reflection calls this many hard questions may cost, at most."""
         limit = self.calls_per_hard
         return math.inf if limit == "unlimited" else math.ceil(limit * hard)

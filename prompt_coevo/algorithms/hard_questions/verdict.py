@@ -1,4 +1,4 @@
-"""The verdict on a search for templates: helped, did harm, or cannot be told; with its numbers."""
+"""Judge whether templates helped, did harm, or neither can be told, and give the numbers behind it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prompt_coevo.types import Summary
 Word: TypeAlias = Literal["helped", "cannot be told", "did harm"]
 
 _Z: Final = NormalDist().inv_cdf(0.99)
-"""Of 98 %, so that a run without an effect seldom gets a verdict (benchmarks/verdict.py)."""
+"""For 98 % intervals, so that runs without an effect seldom get a verdict (benchmarks/verdict.py)."""
 _FEWEST: Final = 10
 _TEMPLATES: Final = 3
 _LONGEST: Final = 120
@@ -22,7 +22,7 @@ _BOUND: Final = "; a lower bound, because what is learned on one question serves
 
 
 class Interval(NamedTuple):
-    """A number with the ends of its 98 % interval."""
+    """A number with its 98 % confidence interval."""
 
     value: float
     low: float
@@ -33,7 +33,7 @@ class Interval(NamedTuple):
 
 
 def wilson(share: float, trials: int, z: float) -> tuple[float, float]:
-    """Return Wilson's score interval of a share of so many trials, `z` standard deviations wide."""
+    """Return Wilson's score interval, `z` standard deviations wide, for a share of so many trials."""
     z2 = z * z
     middle = (share + z2 / (2 * trials)) / (1 + z2 / trials)
     spread = math.sqrt(share * (1 - share) / trials + z2 / (4 * trials * trials))
@@ -42,15 +42,15 @@ def wilson(share: float, trials: int, z: float) -> tuple[float, float]:
 
 
 class Shares(NamedTuple):
-    """The mean success of some groups of like questions, between 0 and 1, and how many groups:
-    with weights, as many as tell as much without."""
+    """The mean success (0 to 1) over groups of like questions, and the number of groups; if they are
+    weighted, the number of unweighted groups that would be as informative."""
 
     mean: float
     groups: int
 
     @classmethod
     def of(cls, successes: Sequence[float], weights: Sequence[float]) -> Shares | None:
-        """Average over groups; None of none."""
+        """Average over groups; return None if there are none."""
         if not successes:
             return None
         as_many = sum(weights) ** 2 / sum(one * one for one in weights)
@@ -58,13 +58,13 @@ class Shares(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson's, with the groups as trials. A success between 0 and 1 varies less than one of 0 or 1,
-        so it is not too narrow."""
+        """Wilson's interval with the groups as trials. It is wide enough, because a success between 0 and 1
+        varies less than one that is 0 or 1."""
         return wilson(self.mean, self.groups, _Z)
 
 
 def difference(one: Shares, other: Shares) -> Interval:
-    """Return `one` less `other`, with Newcombe's hybrid score interval (1998, method 10)."""
+    """Return `one - other` with Newcombe's hybrid score interval (1998, method 10)."""
     (low, high), (other_low, other_high) = one.interval, other.interval
     value = one.mean - other.mean
     below = math.hypot(one.mean - low, other_high - other.mean)
@@ -73,7 +73,7 @@ def difference(one: Shares, other: Shares) -> Interval:
 
 
 def mean_gain(gains: Sequence[float]) -> Interval | None:
-    """Return the mean over questions with a normal interval; None of few, or where all are the same."""
+    """Return the mean over questions with a normal interval; None if they are few or all the same."""
     if len(gains) < _FEWEST or not (spread := stdev(gains)):
         return None
     mean, half = fmean(gains), _Z * spread / math.sqrt(len(gains))
@@ -82,8 +82,8 @@ def mean_gain(gains: Sequence[float]) -> Interval | None:
 
 @dataclass(frozen=True)
 class Compared:
-    """Success without a template of questions that may have one, and of the comparison group. None where
-    no question was measured again."""
+    """Success without a template: of questions that may have templates (`used`) and of the comparison group
+    (`never`). None if no such question was measured again."""
 
     used: Shares | None
     never: Shares | None
@@ -94,7 +94,7 @@ class Compared:
 
     @property
     def word(self) -> Word:
-        """Judge by the interval: it has to be on one side of 0."""
+        """Judge by the effect's interval: helped or did harm only if it excludes 0."""
         if (effect := self.effect) is None or effect.low <= 0 <= effect.high:
             return "cannot be told"
         return "helped" if effect.low > 0 else "did harm"
@@ -102,8 +102,8 @@ class Compared:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a run's outcomes say. `compared` is None where there is no comparison group, and `why_not`
-    says why; `signs` are of a reward that is hacked."""
+    """The verdict on a run's outcomes. `compared` is None if there is no comparison group, and `why_not`
+    says why. `signs` are signs of a hacked reward."""
 
     outcomes: Outcomes
     step: int
@@ -117,7 +117,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """Say whether it helped, and by what."""
+        """Say in one sentence whether templates helped, and by how much."""
         if self.compared is None:
             return f"whether it helped cannot be told: {self.why_not}"
         used, never, effect = self.compared.used, self.compared.never, self.compared.effect
@@ -136,7 +136,7 @@ class Verdict:
         )
 
     def lines(self) -> Iterator[str]:
-        """Yield the numbers, a sentence each."""
+        """Yield the numbers, one sentence each."""
         solved = self.outcomes.solved()
         held = self.outcomes.held_for(solved, self.step)
         since = f" (for {held:.0f} updates, in the median)" if solved else ""
@@ -157,7 +157,7 @@ class Verdict:
         yield from self.signs
 
     def told(self, came: Summary) -> Summary:
-        """Return what came of the run with the verdict, which is in front where there is one."""
+        """Return the run's summary with the verdict added, in front if there is one."""
         if not self.outcomes.found_hard:
             return came
         if came.for_nothing and self.word == "cannot be told":
@@ -174,7 +174,7 @@ class Verdict:
         )
 
     def metrics(self) -> dict[str, float]:
-        """Return what can be told on the way."""
+        """Return the metrics known while training runs."""
         numbers = {
             "hard_so_far": float(self.outcomes.found_hard),
             "hard_solved_since": float(len(self.outcomes.solved())),
@@ -184,7 +184,7 @@ class Verdict:
         return numbers
 
     def to_json(self) -> dict[str, Any]:
-        """Return the same as JSON values."""
+        """Return the verdict and its numbers as JSON values."""
         compared, (under, without) = self.compared, self.outcomes.shares()
         gain, solved = mean_gain(self.outcomes.gains()), self.outcomes.solved()
         return {

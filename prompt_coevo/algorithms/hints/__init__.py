@@ -1,4 +1,4 @@
-"""Hints: a part of a hard question's solution in some rollouts' prompts, less with every success."""
+"""Hints: show part of a hard question's solution in some rollouts' prompts, less with every success."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ def _estimate(section: HintSettings, workload: Workload) -> Cost:
 
 
 def _refuses(section: HintSettings, policy: Policy) -> str | None:
-    from prompt_coevo.algorithms.hints.column import unusable  # settings are read before all else
+    from prompt_coevo.algorithms.hints.column import unusable  # not while settings are being loaded
 
     return unusable(section, policy)
 

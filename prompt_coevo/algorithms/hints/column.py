@@ -1,4 +1,4 @@
-"""The dataset's column with solutions or hints, and whether it can help."""
+"""Read hints from the dataset's column, and check that they can help."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from prompt_coevo.types import Question
 
 
 def named(column: str) -> str:
-    """Name the column in a sentence."""
+    """Name the column, for error messages."""
     return f"the column {column!r} (hints.column)"
 
 
 def hint_of(question: Question, column: str) -> str:
-    """Read a question's hint; empty if it has none. Raises DatasetError for what is no text."""
+    """Read a question's hint; empty if it has none. Raises DatasetError if it is not text."""
     text = question.columns.get(column)
     if not isinstance(text, str | None):
         raise DatasetError(
@@ -26,13 +26,13 @@ def hint_of(question: Question, column: str) -> str:
 
 
 def is_answer(question: Question, text: str) -> bool:
-    """Compare without case, further blanks and a last full stop: `Paris.` is `paris`. An empty text is
-    none."""
+    """Return True if the text is the right answer, ignoring case, extra spaces and a final full stop. An
+    empty text is not."""
     return bool(text) and _plain(text) == _plain(question.ground_truth or "")
 
 
 def unusable(settings: HintSettings, policy: Policy) -> str | None:
-    """Look at 512 questions at most and say why their hints cannot help; None if some can."""
+    """Look at 512 questions at most and say why their hints cannot help; return None if some can."""
     questions = some_questions(policy)
     try:
         hints = [(one, text) for one in questions if (text := hint_of(one, settings.column))]

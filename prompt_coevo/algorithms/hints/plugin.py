@@ -1,8 +1,8 @@
-"""Hints: some rollouts of a hard question see the beginning of its solution, and none is trained on it.
+"""Hints: some rollouts of a hard question see the beginning of its solution; none is trained with it.
 
-A rollout that succeeds with the hint is trained on as if it had been sampled without: the template of P2O
-(arXiv 2603.21877, eq. 5) with the dataset's own solution in the place of a search. How much is shown goes
-up and down with what the question's rollouts earn (`staircase.py`).
+A rollout that succeeds with the hint is trained on as if it had been sampled without, like P2O's template
+(arXiv 2603.21877, eq. 5), but the text comes from the dataset's own solution instead of a search. How much
+is shown goes up and down with the rewards of the question's rollouts (`staircase.py`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ logger = logging.getLogger(PROJECT)
 
 
 class Hints:
-    """The plugin. Registered under the name `hints`."""
+    """The plugin, registered as `hints`."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -63,7 +63,7 @@ class Hints:
 
     @hookimpl
     def coevo_plan_group(self, question_id: str, group_size: int) -> Sequence[MemberPlan] | None:
-        """The first members stay bare, because they say whether the question is still hard."""
+        """Hint some members. The first stay bare, to measure whether the question is still hard."""
         hint = self._hint(question_id)
         if not hint:
             return None
@@ -100,7 +100,7 @@ class Hints:
         if hinted:
             self._last_round["hinted_reward"] = OfRound(sum(hinted) / len(hinted))
 
-    # State and numbers
+    # State and metrics
 
     @hookimpl
     def coevo_state(self) -> dict[str, Any]:
@@ -122,12 +122,12 @@ class Hints:
 def beginning(
     solution: str, fraction: float, count_tokens: Callable[[str], int], max_tokens: int
 ) -> str:
-    """Return the first `fraction` of a text's words, rounded to the nearest number, spaces kept.
+    """Return the first `fraction` of a text's words, rounded to whole words, with their spacing.
 
-    Of these only as many as `max_tokens` hold. Empty if that leaves none.
+    Drops words at the end until at most `max_tokens` tokens are left; returns "" if no word is left.
     """
     ends = [match.end() for match in re.finditer(r"\S+", solution)]
-    # Half up, so that the nearest number does not depend on which one is even.
+    # Round half up: Python's `round` would round to the nearest even number.
     count = min(int(fraction * len(ends) + 0.5), len(ends))
     while count and count_tokens(solution[: ends[count - 1]]) > max_tokens:
         count -= max(1, count // 8)

@@ -10,20 +10,20 @@ from prompt_coevo.settings.section import Section
 
 
 class HintSettings(Section):
-    """A part of the solution for hard questions."""
+    """Show part of the solution of hard questions."""
 
     column: str = "solution"
-    """The dataset's column with the solution, or a hint."""
+    """Dataset column with the solution, or a hint."""
     threshold: float = Field(default=0.2, gt=0.0)
     """A question is hard if the mean reward of its bare rollouts is below this."""
     share: float = Field(default=0.5, gt=0.0, lt=1.0)
-    """The share of a hard question's group that gets the hint; at least one member, and not all."""
+    """Share of a hard question's group that gets the hint: at least one member, but not all."""
     fraction: float = Field(default=0.5, gt=0.0, le=1.0)
-    """The part of the solution that is shown first, and the most that ever is."""
+    """Part of the solution that is shown first; never more than this."""
     success_at: float = Field(default=0.5, gt=0.0)
-    """The mean reward of the hinted members that counts as a success."""
+    """Mean reward of the hinted members from which the hint counts as successful."""
     layout: str = "{{question}}\n\nHint: {{template}}"
-    """How question and hint are joined."""
+    """Template that joins question and hint."""
     max_tokens: int = Field(default=512, ge=1)
     """A longer hint is cut to the words that fit."""
 

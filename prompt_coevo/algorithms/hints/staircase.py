@@ -1,4 +1,4 @@
-"""Which questions are hard, and how much of its solution each of them is shown."""
+"""Track which questions are hard and how much of its solution each is shown."""
 
 from __future__ import annotations
 
@@ -13,30 +13,33 @@ _NOTCH: Final = 0.25
 
 
 class Staircase:
-    """A question is hard by its bare rollouts. Its hint is a notch shorter after a success, and a notch
-    longer, up to where it began, if all hinted rollouts have failed."""
+    """The fraction of its solution that each hard question is shown.
+
+    Bare rollouts decide whether a question is hard. Its hint gets a notch shorter after a success and a
+    notch longer, up to its first length, if all hinted rollouts failed.
+    """
 
     def __init__(self, settings: HintSettings) -> None:
         self._settings = settings
         self._hard: set[str] = set()
         self._fractions: dict[str, float] = {}
-        """Of every question that was ever hard."""
+        """Fractions of all questions that were ever hard."""
 
     def __len__(self) -> int:
         return len(self._hard)
 
     def fraction(self, question_id: str) -> float:
-        """How much of its solution a question is shown: 0 if it is not hard, or can do without."""
+        """Return the fraction of its solution to show: 0 if the question is not hard, or needs no hint."""
         return self._fractions[question_id] if question_id in self._hard else 0.0
 
     @property
     def mean_fraction(self) -> float:
-        """Over the hard questions."""
+        """The mean over hard questions."""
         fractions = [self._fractions[question_id] for question_id in self._hard]
         return sum(fractions) / len(fractions) if fractions else 0.0
 
     def observe(self, group: Group) -> None:
-        """Take in a group; unfit rollouts say nothing."""
+        """Update hardness and fraction from a group, ignoring unfit rollouts."""
         bare = _mean(group, templated=False)
         hinted = _mean(group, templated=True)
         question_id = group.question_id

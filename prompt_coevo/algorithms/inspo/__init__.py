@@ -11,10 +11,12 @@ def _estimate(section: InspoSettings, workload: Workload) -> Cost:
     if section.evolution == "off":
         return Cost("in the whole run", 0, 0)
     evolutions = _evolutions(section, workload)
-    if evolutions is None:  # as many as there are in the longest run
+    if evolutions is None:  # assume as many as the longest run has
         evolutions = len(range(section.evolve_every, section.evolve_until, section.evolve_every))
     tried = section.rounds * section.candidates_per_call + section.parents
-    if section.reflection == "overlapped":  # every round meets other weights: its parent runs again
+    if (
+        section.reflection == "overlapped"
+    ):  # weights change between rounds, so the parent runs again
         tried = section.rounds * (section.candidates_per_call + 1)
     rollouts = evolutions * tried * section.verify_size if section.verify == "blocking" else 0
     if section.evolution != "online":
@@ -43,26 +45,26 @@ def _foresee(section: InspoSettings, workload: Workload) -> Foresight:
 
 
 def _evolutions(section: InspoSettings, workload: Workload) -> int | None:
-    """How many there will be; None if the length of the run decides it and is not known."""
+    """Count the evolutions of the run; None if that depends on its length, which is not known."""
     every, until = section.evolve_every, section.evolve_until
     if section.evolution != "online":
         return len(range(every, until, every))
     steps = _steps(workload)
-    # Nothing evolves after the last one.
+    # Nothing evolves after the last step.
     return None if steps is None else len(range(every, min(until, steps), every))
 
 
 def _steps(workload: Workload) -> int | None:
-    """Those that count: a step does if it used a new generation round."""
+    """Count the steps that use a new generation round; only these count for INSPO."""
     if workload.steps is None:
         return None
     return int(workload.steps / max(1.0, workload.updates_per_round))
 
 
 def _dear(section: InspoSettings, workload: Workload) -> Iterator[str]:
-    """What verification comes to next to training, where both are known."""
+    """Compare the cost of verification with that of training, if both are known."""
     if workload.epochs is None and workload.steps is not None:
-        return  # the rollouts of a whole run, and training's of an epoch
+        return  # one number would be for the whole run, the other for an epoch
     rollouts = _estimate(section, workload).rollouts
     trained = int(workload.rollouts * (workload.epochs or 1))
     if rollouts > trained > 0:

@@ -1,7 +1,7 @@
 """One evolution of the population: INSPO Algorithm 1, lines 16 to 24.
 
-Rounds of generating and verifying until the population is full again, or `rounds` of them are over.
-The paper's line 18 tests the size of a set that line 22 does not fill, and does not say what joins: here
+Repeat rounds of generating and verifying until the population is full again or `rounds` are over. The
+paper's line 18 tests the size of a set that line 22 does not fill, and it leaves open what joins. Here
 the parents and the new instructions fill the population together, and a child joins only if it does at
 least as well as its parent on the same questions under the same weights.
 """
@@ -28,12 +28,12 @@ from prompt_coevo.rng import counter_rng
 from prompt_coevo.types import Candidate, PolicyVersion, Question, Rollout, Sampling
 
 _REMEMBERED = 200
-_SHOWN = 20  # as many as Yang et al. (2024) show
+_SHOWN = 20  # as many as Yang et al. (2024)
 
 
 @dataclass
 class Evolution:
-    """Where an evolution stands. `number` counts the evolutions of the run."""
+    """The progress of one evolution. `number` counts the evolutions of the run."""
 
     number: int
     parents: tuple[Candidate, ...]
@@ -41,7 +41,7 @@ class Evolution:
     round: int = 0
     joined: list[str] = field(default_factory=list)
     tried: list[str] = field(default_factory=list)
-    """Texts that this evolution has verified; it does not try them again."""
+    """Texts that this evolution has verified and will not try again."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -66,10 +66,10 @@ class Evolution:
 
 
 class Evolver:
-    """What evolutions need: the population that they change and the buffer that they draw from.
+    """Run the parts of an evolution on a population and a replay buffer.
 
-    `rollouts` counts what verification has cost outside training, `history` holds what every instruction
-    was last known to score, by text.
+    `rollouts` counts the rollouts of verification, outside training. `history` maps the text of every
+    instruction to its latest score.
     """
 
     def __init__(self, context: Context, population: Population, buffer: ReplayBuffer) -> None:
@@ -83,21 +83,21 @@ class Evolver:
 
     @property
     def size(self) -> int:
-        """How many instructions there are."""
+        """The number of instructions in the population."""
         return len(self._population)
 
     def begin(self, number: int) -> Evolution:
-        """Line 17: the parents of this evolution."""
+        """Choose the parents of this evolution (line 17)."""
         parents = tuple(self._population.parents())
         weights = {parent.id: self._population.weight(parent.id) for parent in parents}
         return Evolution(number, parents, weights)
 
     def wants_more(self, evolution: Evolution) -> bool:
-        """Line 18, with an end."""
+        """Check that there is room and a round left (line 18, made to end)."""
         return evolution.round < self._settings.rounds and self._room(evolution) > 0
 
     def request(self, evolution: Evolution, policy: Policy) -> ProposalRequest | None:
-        """Line 19: a parent and failures for the next round; None if nothing has failed."""
+        """Pick a parent and failures for the next round (line 19); return None if nothing has failed."""
         counters = (evolution.number, evolution.round)
         failures = self._buffer.failures(
             self._settings.failures_per_reflection, self._rng("failures", *counters)
@@ -124,7 +124,7 @@ class Evolver:
         proposals: Sequence[Proposal] | None,
         policy: Policy,
     ) -> tuple[Candidate, ...]:
-        """Line 20: the round's candidates that passed the gates. Raises ProposerUnavailable."""
+        """Return the candidates that passed the gates (line 20). Raises ProposerUnavailable."""
         questions = self._questions(evolution)
         known = {member.text for member in self._population.members} | set(evolution.tried)
         source = CandidateSource(self._context, self._leak_guard(request, questions, policy))
@@ -140,7 +140,7 @@ class Evolver:
         children: Sequence[Candidate],
         policy: Policy,
     ) -> list[Trial]:
-        """Line 21: rollouts of all of them on the same questions, outside training."""
+        """Roll out parent and children on the same questions, outside training (line 21)."""
         if not children:
             return []
         rows = self.roll_out([parent, *children], self._questions(evolution), policy)
@@ -150,7 +150,7 @@ class Evolver:
         ]
 
     def judge(self, evolution: Evolution, parent: Candidate, trials: Sequence[Trial]) -> None:
-        """Lines 21 to 23: who `coevo_verify` lets join, best first, and the new population."""
+        """Let the children that `coevo_verify` accepts join, best first (lines 21 to 23)."""
         verdicts = verify(self._context, "inspo", trials)
         for trial in trials:
             if trial.question_ids:
@@ -164,16 +164,16 @@ class Evolver:
     def let_in(
         self, evolution: Evolution, parent: Candidate, children: Sequence[Candidate]
     ) -> None:
-        """Line 23 without verification: all of them while there is room."""
+        """Let children join without verification while there is room (line 23)."""
         room = self._room(evolution)
         self._renew(evolution, parent, [(child, 0.0) for child in children[:room]])
 
     def roll_out(
         self, candidates: Sequence[Candidate], questions: Sequence[str], policy: Policy
     ) -> list[list[Rollout]]:
-        """One rollout of every candidate on every question, in one batch; a row per candidate.
+        """Roll out every candidate on every question in one batch; return one row per candidate.
 
-        What the same weights have done already is not done again.
+        Rollouts already made under the same weights are reused.
         """
         version = self._context.policy_version
         if self._evaluator is None or self._evaluator[0] != version:
@@ -187,7 +187,7 @@ class Evolver:
         return [rollouts[place : place + size] for place in range(0, len(rollouts), size)]
 
     def remember(self, instruction: Candidate, score: float) -> None:
-        """Note what an instruction was last known to score."""
+        """Record the latest score of an instruction."""
         self.history.pop(instruction.text, None)
         self.history[instruction.text] = score
         while len(self.history) > _REMEMBERED:
@@ -200,7 +200,7 @@ class Evolver:
     def _leak_guard(
         self, request: ProposalRequest, questions: Sequence[str], policy: Policy
     ) -> LeakGuard:
-        """Knows the questions that the proposer saw, and those that would give it an edge."""
+        """Guard the questions that the proposer saw and those that candidates are verified on."""
         shown = [
             Question("", failure.question, failure.ground_truth) for failure in request.failures
         ]
@@ -215,16 +215,16 @@ class Evolver:
     def _renew(
         self, evolution: Evolution, parent: Candidate, joining: Sequence[tuple[Candidate, float]]
     ) -> None:
-        """Line 23: the parents and what has joined, and nobody else."""
+        """Make the parents and the children that joined the new population (line 23)."""
         removed: list[Candidate] = []
-        known = parent.id in self._population  # training may have dropped it meanwhile
+        known = parent.id in self._population  # training may have pruned it in the meantime
         parent_weight = (
             self._population.weight(parent.id) if known else evolution.parent_weights[parent.id]
         )
         if self._settings.prune:
             removed = self._population.keep_only([*self._kept(evolution), *evolution.joined])
         for child, gain in joining:
-            # A stranger's verdict may rest on nothing that was measured.
+            # A plugin may accept a child that was not measured at all.
             measured = gain if math.isfinite(gain) else 0.0
             prior = parent_weight + measured if self._settings.child_weight == "verified" else 0.0
             self._population.add(child, prior)
@@ -239,7 +239,7 @@ class Evolver:
             )
 
     def _kept(self, evolution: Evolution) -> list[str]:
-        """The parents; others in their place if training has dropped all of them meanwhile."""
+        """Return the ids of the parents; of the best others if training has pruned all parents since."""
         kept = [parent.id for parent in evolution.parents if parent.id in self._population]
         return kept or [parent.id for parent in self._population.parents()]
 

@@ -1,4 +1,4 @@
-"""The instructions that a population starts with."""
+"""The initial population: the user's instructions and their paraphrases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CALLS = 5
 
 
 def users_instructions(context: Context) -> list[Candidate]:
-    """The user's list, or the one instruction, or the system message that all questions share.
+    """Return the user's list, else the one instruction, else the system message that all questions share.
 
     Raises SettingsError if there is none.
     """
@@ -37,9 +37,9 @@ def users_instructions(context: Context) -> list[Candidate]:
 
 
 def check_instructions(candidates: Iterable[Candidate], context: Context) -> None:
-    """Raise SettingsError if one of them fails the gates that its successors must pass.
+    """Raise SettingsError if one of them fails the gates that new instructions must pass.
 
-    Gates may need the host's tokenizer and dataset, so this is for the beginning of training.
+    Gates may need the trainer's tokenizer and dataset, so call this when training begins.
     """
     for candidate in candidates:
         reason = context.check(
@@ -58,9 +58,9 @@ def check_instructions(candidates: Iterable[Candidate], context: Context) -> Non
 
 
 def paraphrases(context: Context, parent: Candidate, count: int) -> list[Candidate]:
-    """Up to `count` other wordings of the instruction, by the proposer `paraphrase`, gated.
+    """Ask the proposer `paraphrase` for up to `count` paraphrases of the instruction that pass the gates.
 
-    Fewer if it delivers fewer in five calls; a failing reflection model is no error.
+    Returns fewer if five calls do not give enough, or if the reflection model fails.
     """
     source = CandidateSource(context, LeakGuard())
     known = {parent.text}

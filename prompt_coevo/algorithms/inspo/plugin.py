@@ -1,13 +1,13 @@
 """INSPO: Instruction-Policy Co-Evolution (arXiv 2512.01945), Algorithm 1.
 
-Every group of rollouts runs under one instruction of a population; its rewards say what the instruction
-is worth. The worse half is pruned from time to time, and new instructions are written by a reflection
-model that sees failed trajectories, and verified by rollouts of the current policy (`evolution.py`).
+Every group of rollouts runs under one instruction of a population, and its rewards measure that
+instruction. The worse half is pruned from time to time. A reflection model sees failed trajectories and
+writes new instructions, which rollouts of the current policy verify (`evolution.py`).
 
 Deviations: `t` counts the weight updates that used a new generation round, so that every step adds
-window entries; weights after an evolution as in `population.py`; an instruction search before or after
-training (Fig. 3) makes as many evolutions as there would be during training, each after rollouts on
-questions drawn anew, in place of the training's.
+window entries; for weights after an evolution see `population.py`; an instruction search before or after
+training (Fig. 3) runs as many evolutions as there would be during training, and instead of training's
+rollouts it uses its own, on questions drawn anew for each.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _PAIRED_TAG = re.compile(r"<([A-Za-z][\w-]*)>(?=.*</\1>)", re.DOTALL)
 
 
 class Inspo:
-    """The plugin. Registered under the name `inspo`."""
+    """The plugin, registered as `inspo`."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._settings = context.settings.section(InspoSettings)
         first = users_instructions(context)
         for proposer in self._proposers:
-            context.proposer(proposer)  # what is missing shows before training
+            context.proposer(proposer)  # fail before training if one is missing
         self._population = Population(
             first,
             temperature=self._settings.selection_temperature,
@@ -86,8 +86,8 @@ class Inspo:
 
     @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
-        """Line 2, and the search before training if that is asked for."""
-        self._buffer.keep_only(set(policy.question_ids()))  # the dataset may have lost some
+        """Build the initial population (line 2), and search before training if the settings ask for it."""
+        self._buffer.keep_only(set(policy.question_ids()))  # the dataset may have lost rows
         if self._begun:
             return
         check_instructions(self._population.members, self._context)
@@ -102,7 +102,7 @@ class Inspo:
 
     @hookimpl
     def coevo_plan_group(self, round: int, group: int, group_size: int) -> Sequence[MemberPlan]:
-        """Line 5: `I ~ p(. | W; P)`, for every question anew."""
+        """Draw an instruction for the question (line 5, `I ~ p(. | W; P)`)."""
         if not self._begun:
             raise HostError("a round was planned before training began; call begin(policy) first")
         rng = counter_rng(self._context.settings.seed, "inspo/instruction", round, group)
@@ -111,7 +111,8 @@ class Inspo:
 
     @hookimpl
     def coevo_observe(self, groups: Sequence[Group]) -> None:
-        """Lines 7 and 15. Templated rollouts and unfit ones say nothing about an instruction."""
+        """Collect rewards and failures (lines 7 and 15), but not of templated or unfit rollouts: they tell
+        nothing about an instruction."""
         self._new_round = True
         experienced = []
         for rollout in (rollout for group in groups for rollout in group.rollouts):
@@ -127,7 +128,7 @@ class Inspo:
 
     @hookimpl
     def coevo_step_end(self, policy: Policy, last: bool) -> None:
-        """Lines 9 to 24: weights, then pruning, then evolution. An update on an old round is no step."""
+        """Update weights, prune, then evolve (lines 9 to 24). An update on an old round is no step."""
         if self._new_round:
             self._new_round = False
             self._step += 1
@@ -139,8 +140,8 @@ class Inspo:
                 self._update_choice()
 
     def _weigh(self) -> None:
-        """Line 9: one window entry for every instruction that was sampled."""
-        # Exact, so that the order in which rollouts came back does not decide.
+        """Add one window entry for every instruction that was sampled (line 9)."""
+        # fsum is exact, so the result does not depend on the order of the rollouts.
         means = {name: fsum(rewards) / len(rewards) for name, rewards in self._rewards.items()}
         self._rewards = {}
         self._population.observe(means)
@@ -154,7 +155,7 @@ class Inspo:
         self._update_choice()
 
     def _prune(self) -> None:
-        """Lines 10 to 13."""
+        """Drop the worse half of the population (lines 10 to 13)."""
         removed = self._population.prune()
         if removed:
             self._tell_changed(removed=removed)
@@ -163,7 +164,7 @@ class Inspo:
 
     @hookimpl(trylast=True)
     def coevo_verify(self, algorithm: str, trials: Sequence[Trial]) -> Sequence[bool] | None:
-        """Line 21: the top `n` of those that do at least as well as their parent."""
+        """Accept the `top_n` children among those that do at least as well as their parent (line 21)."""
         if algorithm != "inspo":
             return None
         ranked = sorted(range(len(trials)), key=lambda place: -trials[place].gain)
@@ -174,7 +175,7 @@ class Inspo:
     def coevo_check_candidate(
         self, candidate: Candidate, parents: Sequence[Candidate]
     ) -> str | None:
-        """A gate: the XML tags of the parents are kept."""
+        """Check that the candidate keeps the XML tags of its parents (a gate)."""
         if candidate.kind == "instruction":
             kept = set(_PAIRED_TAG.findall(candidate.text))
             needed = {tag for parent in parents for tag in _PAIRED_TAG.findall(parent.text)}
@@ -185,11 +186,11 @@ class Inspo:
     # Before or after training (Fig. 3)
 
     def _search_offline(self, policy: Policy) -> None:
-        """As many evolutions as during training, against one policy; the best instruction is left."""
+        """Run as many evolutions as during training, against one policy; keep only the best instruction."""
         try:
             self._evolve_offline(policy)
         except CoevoError:
-            raise  # the host cannot go on
+            raise  # the trainer cannot continue
         except Exception as error:
             self._schedule.skip(f"the rollouts failed: {type(error).__name__}: {error}")
         best = self._population.best() or self._population.members[0]
@@ -207,7 +208,7 @@ class Inspo:
         self._score_all(policy, len(evolutions))
 
     def _score_all(self, policy: Policy, number: int) -> None:
-        """Rollouts of every instruction on questions drawn anew: window entries, and failures to show."""
+        """Roll out every instruction on new questions, for window entries and failures to show."""
         ids = sorted(policy.question_ids())
         rng = counter_rng(self._context.settings.seed, "inspo/offline", number)
         questions = [
@@ -224,7 +225,7 @@ class Inspo:
         self._weigh()
 
     def _experiences(self, rollouts: Sequence[Rollout]) -> list[Experience]:
-        """The buffer keeps no completion that solved its question, so only the others' are read."""
+        """Convert rollouts for the buffer, which needs the completions of failures only."""
         solved_at = self._settings.solved_at
         bring_texts(rollout for rollout in rollouts if rollout.reward < solved_at)
         return [
@@ -240,7 +241,7 @@ class Inspo:
 
     @hookimpl
     def coevo_best_instruction(self) -> Candidate:
-        """`I* = argmax w_j` (line 26); the user's own while nothing was measured."""
+        """Return `I* = argmax w_j` (line 26); the user's instruction until something is measured."""
         return self._best
 
     @hookimpl
@@ -249,13 +250,13 @@ class Inspo:
 
     @hookimpl
     def coevo_train_end(self, policy: Policy) -> None:
-        """The search after training if that is asked for."""
+        """Search after training if the settings ask for it."""
         self._schedule.drop("training is over")
         if self._settings.evolution == "after":
             self._search_offline(policy)
 
     def _update_choice(self) -> None:
-        """The weights or the members have changed."""
+        """Choose the best instruction again, after weights or members have changed."""
         self._best = self._population.best() or self._population.members[0]
         if self._best.text != self._published:
             self._published = self._best.text
@@ -280,9 +281,11 @@ class Inspo:
     def coevo_summary(self) -> Summary:
         evolutions, size = self._schedule.evolutions, len(self._population)
         if self._settings.evolution == "off":
-            return Summary(f"{size} instructions, which were not to evolve")
+            return Summary(f"{size} instructions; inspo.evolution is off")
         if not evolutions and self._settings.evolution != "online":
-            text = "no instruction ever evolved, because the search did not get so far"
+            text = (
+                "no instruction ever evolved, because the search stopped before the first evolution"
+            )
             return Summary(text, for_nothing=True)
         if not evolutions:
             text = (
@@ -304,7 +307,7 @@ class Inspo:
             "rewards": {name: list(rewards) for name, rewards in self._rewards.items()},
             "population": self._population.to_json(),
             "buffer": self._buffer.to_json(),
-            "history": list(self._evolver.history.items()),  # a host may sort the names of a dict
+            "history": list(self._evolver.history.items()),  # a trainer may sort the keys of a dict
             "verify_rollouts": self._evolver.rollouts,
             "unfit_rollouts": self._unfit_rollouts,
             "schedule": self._schedule.to_json(),

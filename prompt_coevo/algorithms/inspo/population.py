@@ -1,8 +1,8 @@
 """The population of instructions and their weights: INSPO section 3.1, eqs. 4 and 6.
 
-Deviations from Algorithm 1, because the paper is silent or breaks its own result there: an instruction
-that was never sampled is not pruned (switchable); parents keep their windows through an evolution; a
-child has a prior weight until its first window entry.
+Deviations from Algorithm 1, where the paper is silent or spoils its own result: instructions that were
+never sampled are not pruned (switchable); parents keep their windows through an evolution; a child has a
+prior weight until its first window entry.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from prompt_coevo.types import Candidate
 
 
 class Population:
-    """Instructions, oldest first, each with a window of its mean rewards of recent steps.
+    """Instructions, oldest first, each with a window of its mean rewards in recent steps.
 
-    `temperature` is `τ_s`, `window` is `n`, `parents` is `N_parent`. Raises SettingsError if there is
-    no instruction, or one of them twice.
+    `temperature` is `τ_s`, `window` is `n`, `parents` is `N_parent`. Raises SettingsError without any
+    instruction, or if one occurs twice.
     """
 
     def __init__(
@@ -59,16 +59,16 @@ class Population:
         return instruction_id in self._members
 
     def seen(self, instruction_id: str) -> bool:
-        """Whether the instruction has a window entry."""
+        """Return True if the instruction has a window entry."""
         return bool(self._windows[instruction_id])
 
     def weight(self, instruction_id: str) -> float:
-        """`w_j`: the mean of the entries in the window (eq. 6), the prior while there is none."""
+        """Return `w_j`: the mean of the window (eq. 6), or the prior while the window is empty."""
         entries = self._windows[instruction_id]
         return math.fsum(entries) / len(entries) if entries else self._priors[instruction_id]
 
     def probabilities(self) -> dict[str, float]:
-        """`p_j = softmax(w_j / τ_s)` (eq. 4), by instruction id, oldest first."""
+        """Return `p_j = softmax(w_j / τ_s)` (eq. 4) by instruction id, oldest first."""
         logits = {name: weight / self._temperature for name, weight in self.weights().items()}
         highest = max(logits.values())
         terms = {name: math.exp(logit - highest) for name, logit in logits.items()}
@@ -76,21 +76,21 @@ class Population:
         return {name: term / total for name, term in terms.items()}
 
     def draw(self, point: float) -> Candidate:
-        """The instruction of a random point in [0, 1): each has a share of the line as long as `p_j`."""
+        """Return the instruction at a random point in [0, 1), on which each takes up a length of `p_j`."""
         if self._shares is None:
             self._shares = list(accumulate(self.probabilities().values()))
         place = min(bisect.bisect(self._shares, point), len(self) - 1)
         return self.members[place]
 
     def weights(self) -> dict[str, float]:
-        """`w_j` of all instructions, by id, oldest first."""
+        """Return `w_j` of all instructions by id, oldest first."""
         return {name: self.weight(name) for name in self._members}
 
     def observe(self, means: Mapping[str, float]) -> None:
-        """One step: the mean reward of every instruction that was sampled in it (eq. 6).
+        """Add one step's mean reward of every instruction that was sampled in it (eq. 6).
 
-        Each makes one window entry; instructions that were not sampled keep their windows. Ids that
-        have left the population, and values that are not finite, are passed over.
+        Each mean is one window entry; instructions that were not sampled keep their windows. Ids no longer
+        in the population and values that are not finite are ignored.
         """
         self._shares = None
         for name, mean in means.items():
@@ -100,8 +100,8 @@ class Population:
     def prune(self) -> list[Candidate]:
         """Drop the worse half (Algorithm 1, lines 11 and 12) and return it.
 
-        The `floor(|P| / 2)` instructions of the lowest weight go, never so many that fewer than
-        `N_parent` are left, and none of them before it was sampled. On a tie the older one stays.
+        Drops the `floor(|P| / 2)` instructions of the lowest weight, but leaves at least `N_parent`, and
+        spares those that were never sampled. On a tie the older one stays.
         """
         kept = max(len(self) - len(self) // 2, self._parents)
         return [
@@ -111,20 +111,19 @@ class Population:
         ]
 
     def parents(self) -> list[Candidate]:
-        """The top `N_parent` by weight (Algorithm 1, line 17); on a tie the older one.
+        """Return the top `N_parent` by weight (Algorithm 1, line 17); on a tie the older one.
 
-        One that was never measured weighs nothing yet, so any that was comes before it, even if its
-        rewards are negative.
+        Measured instructions come before those never measured, even if their rewards are negative.
         """
         ranked = sorted(self._ranked(), key=lambda name: not self._measured(name))
         return [self._members[name] for name in ranked[: self._parents]]
 
     def best(self) -> Candidate | None:
-        """`I*`: the highest weight among those with a window entry; None while there is none."""
+        """Return `I*`, the highest weight among those with a window entry; None if there is none."""
         return next((self._members[name] for name in self._ranked() if self.seen(name)), None)
 
     def add(self, instruction: Candidate, prior: float = 0.0) -> None:
-        """A new instruction, which weighs `prior` until its first window entry."""
+        """Add an instruction that weighs `prior` until its first window entry."""
         if instruction.id in self._members:
             raise SettingsError(f"an instruction is twice in the population: {instruction.text!r}")
         self._shares = None
@@ -148,7 +147,7 @@ class Population:
         ]
 
     def load(self, members: Iterable[Mapping[str, Any]]) -> None:
-        """Become the population that `to_json` wrote down."""
+        """Restore the population that `to_json` returned."""
         self._members.clear()
         self._windows.clear()
         self._priors.clear()
@@ -159,11 +158,11 @@ class Population:
         self._shares = None
 
     def _measured(self, name: str) -> bool:
-        """Whether the weight comes from rewards: of training, or of a verification."""
+        """Return True if the weight comes from rewards, of training or of a verification."""
         return self.seen(name) or self._priors[name] != 0.0
 
     def _ranked(self) -> list[str]:
-        """Ids by falling weight; equal ones stay in the order of age."""
+        """Return the ids by falling weight, equal ones by age."""
         return sorted(self._members, key=lambda name: -self.weight(name))
 
     def _remove(self, name: str) -> Candidate:

@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Experience:
-    """One rollout: what is needed of the tuple `(I, q, τ, r)` of section 3.2."""
+    """One rollout: the parts needed of the tuple `(I, q, τ, r)` of section 3.2."""
 
     question_id: str
     completion: str
@@ -20,11 +20,11 @@ class Experience:
 
 
 class ReplayBuffer:
-    """What reflection and verification draw from, bounded by rollouts and by bytes of completions.
+    """The source of questions and failures for verification and reflection, bounded in rollouts and bytes.
 
-    Of every rollout the question is remembered, up to `max_rollouts` of them. Completions are kept of
-    the failures of the newest step that had any: nothing reads older ones, since reflection is on the
-    newest policy's failures. Adding a rollout costs the same however many there are.
+    It remembers the question of every rollout, up to `max_rollouts`, and the completions of the failures of
+    the newest step that had any. Older completions are never read, since reflection is on the newest
+    policy's failures. Adding a rollout costs the same at any size.
     """
 
     def __init__(
@@ -43,23 +43,23 @@ class ReplayBuffer:
         self._bytes = 0
 
     def __len__(self) -> int:
-        """Rollouts remembered."""
+        """The number of rollouts remembered."""
         return len(self._questions)
 
     @property
     def bytes(self) -> int:
-        """Bytes of the completions that are kept."""
+        """Bytes of the completions kept."""
         return self._bytes
 
     def add(self, step: int, rollouts: Sequence[Experience]) -> None:
-        """Take in rollouts of one step; the oldest ones make room."""
+        """Add the rollouts of one step and evict the oldest ones if there are too many."""
         for rollout in rollouts:
             self._count(rollout.question_id)
             if rollout.reward < self._solved_at:
                 self._keep(step, rollout)
 
     def keep_only(self, known: Collection[str]) -> None:
-        """Forget rollouts of all other questions."""
+        """Forget the rollouts of all other questions."""
         kept = [question_id for question_id in self._questions if question_id in known]
         failures = [failure for failure in self._failures if failure.question_id in known]
         if len(kept) < len(self._questions) or len(failures) < len(self._failures):
@@ -67,11 +67,11 @@ class ReplayBuffer:
             self.load({**state, "failures": [astuple(failure) for failure in failures]})
 
     def failures(self, count: int, rng: np.random.Generator) -> list[Experience]:
-        """Up to `count` failures of the newest step that had any, drawn at random.
+        """Draw up to `count` failures of the newest step that had any.
 
-        Of different questions as far as there are enough.
+        They are of different questions as far as there are enough.
         """
-        # Sorted, so that the order in which rollouts came back does not decide.
+        # Sorted, so the draw does not depend on the order in which rollouts came back.
         known = sorted(self._failures, key=astuple)
         drawn = [known[place] for place in rng.permutation(len(known))]
         first_of: dict[str, Experience] = {}
@@ -82,11 +82,11 @@ class ReplayBuffer:
 
     @property
     def question_ids(self) -> set[str]:
-        """All questions that rollouts are remembered of."""
+        """All questions of the remembered rollouts."""
         return self._counts.keys() | {failure.question_id for failure in self._failures}
 
     def questions(self, count: int, rng: np.random.Generator) -> list[str]:
-        """Up to `count` distinct questions of the buffer, uniformly: `D_B`."""
+        """Draw up to `count` distinct questions uniformly (`D_B`)."""
         ids = sorted(self._counts)
         return [ids[place] for place in rng.permutation(len(ids))[:count]]
 

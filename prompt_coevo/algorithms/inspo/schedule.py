@@ -1,4 +1,4 @@
-"""When evolutions happen: at their step, or with their reflection in the background."""
+"""Decide when evolutions happen: within one step, or over several while reflection runs in background."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(PROJECT)
 
 @dataclass(frozen=True)
 class InFlight:
-    """A round of an evolution whose reply is under way, and its place in the state."""
+    """A round of an evolution whose reply is pending; saved in the state."""
 
     evolution: Evolution
     asked: Asked
@@ -42,10 +42,10 @@ class InFlight:
 
 
 class EvolutionSchedule:
-    """INSPO Algorithm 1, line 16, and what happens while a reply is under way.
+    """Start evolutions at their steps (INSPO Algorithm 1, line 16) and use replies when they are due.
 
-    `evolutions` counts those begun. What goes wrong in an evolution ends it, is noted in the journal,
-    and leaves the population as it is.
+    `evolutions` counts those started. An error in an evolution ends it, is journaled, and leaves the
+    population as it is.
     """
 
     def __init__(self, context: Context, evolver: Evolver) -> None:
@@ -56,7 +56,7 @@ class EvolutionSchedule:
         self.evolutions = 0
 
     def at_step(self, step: int, policy: Policy) -> None:
-        """Use a reply and begin the evolution, if it is time for them."""
+        """Use a pending reply and start an evolution, whichever is due at this step."""
         on_time = step % self._settings.evolve_every == 0
         online = self._settings.evolution == "online"
         due = online and on_time and step < self._settings.evolve_until
@@ -73,13 +73,13 @@ class EvolutionSchedule:
                 self._evolve(evolution, policy)
 
     def evolve(self, policy: Policy) -> None:
-        """A whole evolution (lines 17 to 23), here and now."""
+        """Run a whole evolution (lines 17 to 23) now."""
         evolution = self._begin()
         if evolution is not None:
             self._evolve(evolution, policy)
 
     def drop(self, reason: str) -> None:
-        """Forget a reply that is under way."""
+        """Drop the pending reply, if any."""
         if self._flight is not None:
             self._flight = None
             self._context.note("reflection_dropped", reason=reason)
@@ -109,11 +109,11 @@ class EvolutionSchedule:
         return None
 
     def _may_request_round(self, step: int) -> bool:
-        """Check that what an evolution asks for at this step can still be used."""
+        """Check that a reply requested at this step would arrive in time to be used."""
         return step + self._overlap < self._settings.evolve_until
 
     def _evolve(self, evolution: Evolution, policy: Policy) -> None:
-        """Generate and verify, until there is nothing left to do for this evolution."""
+        """Generate and verify round by round until the evolution is complete or a round fails."""
         while self._evolver.wants_more(evolution):
             request = self._request(evolution, policy)
             if request is None:
@@ -123,7 +123,7 @@ class EvolutionSchedule:
                 return
 
     def _request_round(self, step: int, evolution: Evolution, policy: Policy) -> None:
-        """Ask for the next round's candidates in the background."""
+        """Request the next round's candidates in the background."""
         request = self._request(evolution, policy)
         if request is None:
             return
@@ -131,7 +131,7 @@ class EvolutionSchedule:
         self._flight = InFlight(evolution, Asked([request], step + self._overlap, ask))
 
     def _use_reply(self, step: int, policy: Policy, another_round: bool) -> None:
-        """Use what was asked for `overlap_steps` ago; wait for it if it is late."""
+        """Use the reply requested `overlap_steps` ago; wait for it if it is late."""
         assert self._flight is not None
         flight, self._flight = self._flight, None
         asked = flight.asked
@@ -164,7 +164,7 @@ class EvolutionSchedule:
         proposals: Sequence[Proposal] | None,
         policy: Policy,
     ) -> bool:
-        """Use the proposals of one round; whether that worked."""
+        """Gate and verify a round's proposals and let the best join. Return False if that failed."""
         parent = request.parent
         try:
             children = self._evolver.gated(evolution, request, proposals, policy)
@@ -174,7 +174,7 @@ class EvolutionSchedule:
                 trials = self._evolver.try_now(evolution, parent, children, policy)
                 self._evolver.judge(evolution, parent, trials)
         except CoevoError:
-            raise  # the host cannot go on
+            raise  # the trainer cannot continue
         except ProposerUnavailable as error:
             self.skip(str(error))
             return False
@@ -197,6 +197,6 @@ class EvolutionSchedule:
             self._context.note("population_not_full", size=size, population_size=full)
 
     def skip(self, reason: str) -> None:
-        """Say that an evolution ends early, or does not begin."""
+        """Log and journal that an evolution ends early or does not begin."""
         logger.warning("an evolution of the instructions ends early: %s", reason)
         self._context.note("evolution_skipped", evolution=self.evolutions, reason=reason)

@@ -19,62 +19,62 @@ class InspoSettings(Section):
     instruction: str | None = None
     """The instruction to start from. Default: the system message that all questions share."""
     initial_population: tuple[str, ...] = ()
-    """The instructions to start from, in place of one instruction and its paraphrases."""
+    """The instructions to start from, instead of one instruction and its paraphrases."""
     paraphrase: bool = True
-    """Whether one instruction is joined by paraphrases of it, up to `population_size`."""
+    """Add paraphrases of the one instruction, up to `population_size`."""
     population_size: int = Field(default=7, ge=2)
-    """`N_P`."""
+    """`N_P`: instructions in a full population."""
     parents: int = Field(default=1, ge=1)
     """`N_parent`: survivors of pruning, and parents of an evolution."""
     selection_temperature: float = Field(default=0.2, gt=0.0)
     """`τ_s` of eq. 4."""
     window: int = Field(default=5, ge=1)
-    """`n` of eq. 6: an instruction's weight is the mean of its last so many entries."""
+    """`n` of eq. 6: an instruction's weight is the mean of its last `n` entries."""
     prune: bool = True
-    """Off: nothing is ever dropped, and a full population does not evolve: Fig. 3 without pruning. An
-    ablation."""
+    """`false` never drops an instruction, and a full population no longer evolves: the ablation without
+    pruning of Fig. 3."""
     prune_every: int = Field(default=5, ge=1)
-    """`K_p`: prune every so many steps."""
+    """`K_p`: steps between two prunings."""
     prune_unsampled: bool = False
-    """Whether an instruction may be pruned before it was ever sampled (the paper is silent)."""
+    """Let pruning drop instructions that were never sampled (the paper does not say)."""
     evolution: Literal["online", "before", "after", "off"] = "online"
-    """When instructions evolve: during training, or as often before or after it against the policy
-    of that moment (Fig. 3), or never."""
+    """When instructions evolve: during training; as many times before or after it, against the policy of
+    that moment (Fig. 3); or never."""
     evolve_every: int = Field(default=15, ge=1)
-    """`K_e`: evolve every so many steps."""
+    """`K_e`: steps between two evolutions."""
     evolve_until: int = Field(default=150, ge=1)
-    """`T_e`: the last evolution is before this step."""
+    """`T_e`: evolutions only happen before this step."""
     proposer: str = "reflection"
-    """The name of a registered proposer."""
+    """Name of a registered proposer."""
     failures_per_reflection: int = Field(default=4, ge=1)
-    """Failing trajectories that one call of the proposer gets."""
+    """Failed trajectories in one call to the proposer."""
     candidates_per_call: int = Field(default=6, ge=1)
-    """Candidates that one call is asked for."""
+    """Candidates requested in one call."""
     rounds: int = Field(default=5, ge=1)
-    """Rounds of generating and verifying that one evolution may take."""
+    """Rounds of generating and verifying in one evolution, at most."""
     verify: Literal["blocking", "off"] = "blocking"
-    """How candidates are verified: by rollouts that training waits for (the paper); `off`: every candidate
-    that passes the gates joins while there is room, an ablation. `true` is `blocking`, `false` is `off`."""
+    """How to verify candidates. `blocking` (or `true`): by rollouts that training waits for (the paper).
+    `off` (or `false`): not at all; what passes the gates joins while there is room (an ablation)."""
     verify_size: int = Field(default=200, ge=1)
     """`|D_B|`: questions on which candidates are verified."""
     top_n: int = Field(default=3, ge=1)
-    """At most so many verified candidates join in one round (the paper gives no number)."""
+    """Verified candidates that join in one round, at most (the paper gives no number)."""
     child_weight: Literal["verified", "zero"] = "verified"
-    """What a new instruction weighs before its first window entry: `verified` is its parent's weight
-    plus the difference that verification measured; `zero` is Algorithm 1, line 17."""
+    """Weight of a new instruction before its first window entry. `verified`: its parent's weight plus the
+    difference measured by verification. `zero`: 0, as in Algorithm 1, line 17."""
     solved_at: float = Field(default=1.0, gt=0.0)
     """A reward below this is a failure."""
     validation_instruction: Literal["best", "none"] = "best"
-    """What the host's evaluation runs under."""
+    """The instruction for the trainer's evaluation."""
     reflection: Literal["blocking", "overlapped"] = "blocking"
-    """`overlapped`: training goes on while the proposer is at work."""
+    """`overlapped`: training continues while the proposer works."""
     overlap_steps: int | None = Field(default=None, ge=1)
-    """With `overlapped`: a reply is used so many steps after its request, never earlier. Default: 1."""
+    """With `overlapped`: use a reply exactly this many steps after its request. Default: 1."""
 
     @field_validator("verify", mode="before")
     @classmethod
     def _verify_as_a_switch(cls, value: Any) -> Any:
-        """YAML reads `off` as false."""
+        """Map booleans to names, because YAML reads `off` as false."""
         if value == "in_training":
             raise ValueError('"in_training" was removed: its verdicts were worse; use "blocking"')
         return {"true": "blocking", "false": "off"}.get(str(value).lower(), value)
@@ -121,7 +121,7 @@ class InspoSettings(Section):
 
     @property
     def _starts_full(self) -> str:
-        """What fills the population when training begins, if something does."""
+        """Name what fills the population when training begins; "" if nothing does."""
         if self.initial_population:
             full = len(self.initial_population) == self.population_size
             return "the instructions of inspo.initial_population" if full else ""

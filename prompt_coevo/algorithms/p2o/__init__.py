@@ -15,10 +15,11 @@ def _estimate(section: P2OSettings, workload: Workload) -> Cost:
     limit = section.calls_for(workload.questions)
     budget, size = section.search_budget, section.minibatch_size
     rollouts, late = budget, 0
-    if section.overspend == "literal":  # a wave may begin when one rollout is left
+    if section.overspend == "literal":  # a wave may begin with only one rollout left
         late = section.beam_width
         rollouts += late * (2 * size + min(section.dev_size, workload.questions // 2))
-    # An attempt costs B. Half of the hard questions are set aside, and B cannot exceed the others.
+    # An attempt costs B rollouts. Half of the hard questions are set aside, and B is at most the other
+    # half.
     note = f", or up to {budget + late} if fewer than {2 * size - 1} questions are hard"
     calls = budget // size + late
     hard = workload.questions // _HARD_SHARE
@@ -47,7 +48,7 @@ def _foresee(section: P2OSettings, workload: Workload) -> Foresight:
 
 
 def _searches(section: P2OSettings, workload: Workload) -> int | None:
-    """None of them after the last step."""
+    """Count the searches of a run, none after its last step; None if its length is not known."""
     if section.search_every != "epoch":
         every = section.search_every
         return None if workload.steps is None else max(0, workload.steps - 1) // every
@@ -67,7 +68,7 @@ def _too_short(section: P2OSettings, workload: Workload) -> str:
 
 
 def _dear(section: P2OSettings, workload: Workload) -> Iterator[str]:
-    """What the budget comes to on this dataset; the paper's is for tens of thousands of questions."""
+    """Compare the budget with this run's training: the paper's is for tens of thousands of questions."""
     if section.search_budget > workload.rollouts > 0:
         times = section.search_budget / workload.rollouts
         yield (

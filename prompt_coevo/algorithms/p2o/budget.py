@@ -1,4 +1,4 @@
-"""The rollout budget of one search: the accounts of P2O Algorithm 3."""
+"""The rollout budget of one search: the accounting of P2O Algorithm 3."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from prompt_coevo.algorithms.p2o.settings import Overspend
 
 
 class RolloutBudget:
-    """Counts what a search may still spend, in policy rollouts.
+    """Count what a search may still spend, in policy rollouts.
 
     A proposal costs `2 * minibatch` (the parent's rollouts and the child's), and `dev` more if it is
-    accepted. With `overspend="never"` a wave holds only as many proposals as the budget can pay in
-    full; with `"literal"` the budget is tested between waves alone, as Algorithm 3 does.
+    accepted. With `overspend="never"` a wave holds only as many proposals as the budget can pay in full.
+    With `"literal"` the budget is only tested between waves, as in Algorithm 3.
     """
 
     def __init__(self, total: int, *, minibatch: int, dev: int, overspend: Overspend) -> None:
@@ -36,17 +36,17 @@ class RolloutBudget:
         return min(proposals, max(0, self.left) // (2 * self._minibatch + self._dev))
 
     def can_score_dev(self) -> bool:
-        """Whether one evaluation on the dev questions can still be paid."""
+        """Return True if the budget can pay for one more evaluation on the dev questions."""
         return self._overspend == "literal" or self.left >= self._dev
 
     def charge_dev(self, candidates: int = 1) -> None:
-        """A candidate was scored on the dev questions (line 17, and line 2 for the empty template)."""
+        """Charge dev evaluations of candidates (line 17, and line 2 for the empty template)."""
         self.spent += candidates * self._dev
 
     def charge_attempt(self) -> None:
-        """The parent's half of a proposal, also if its rollouts came from the cache."""
+        """Charge the parent's half of a proposal, even if its rollouts came from the cache."""
         self.spent += self._minibatch
 
     def charge_child(self) -> None:
-        """The child's half of a proposal (line 14 charges both halves together)."""
+        """Charge the child's half of a proposal (line 14 charges both halves together)."""
         self.spent += self._minibatch

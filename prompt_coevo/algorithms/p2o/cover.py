@@ -1,4 +1,4 @@
-"""Which template each hard question gets: P2O Algorithm 2, step 2."""
+"""Choose the template of each hard question: P2O Algorithm 2, step 2."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TemplateCover(TemplatesInUse):
     def from_pool(
         cls, pool: ScoredPool, hard_ids: frozenset[str], solved_at: float
     ) -> TemplateCover | None:
-        """The greedy cover of a pool's dev scores; None if no template solves anything."""
+        """Build the greedy cover of a pool's dev scores; return None if no template solves anything."""
         rows = greedy_cover(pool.scores, solved_at)
         if not len(rows):
             return None
@@ -53,7 +53,7 @@ class TemplateCover(TemplatesInUse):
         rng: np.random.Generator,
         group_templates: Literal["diverse", "same"] = "diverse",
     ) -> list[Candidate]:
-        """`count` templates for a hard question: with replacement, weighted by the mean dev score.
+        """Draw `count` templates for a hard question with replacement, weighted by mean dev score.
 
         `group_templates="same"` draws one and repeats it (the ablation of Table 2).
         """

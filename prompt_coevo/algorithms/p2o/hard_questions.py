@@ -1,4 +1,4 @@
-"""What every template search works on: the hard questions, split in two."""
+"""Split the hard questions of a template search into dev and train."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prompt_coevo.types import Question, Rollout
 
 @dataclass(frozen=True)
 class HardQuestions:
-    """The questions of one search: `dev_ids` score templates, `train_ids` are learnt from."""
+    """The questions of one search: `dev_ids` score templates, `train_ids` show failures to learn from."""
 
     questions: Mapping[str, Question]
     dev_ids: tuple[str, ...]
@@ -25,7 +25,7 @@ class HardQuestions:
     def split(
         cls, ids: Sequence[str], policy: Policy, dev_size: int, rng: np.random.Generator
     ) -> HardQuestions:
-        """Shuffled by `rng`; at most half of the questions, and at most `dev_size`, become dev."""
+        """Shuffle by `rng`, then take up to half of the questions, and at most `dev_size`, as dev."""
         shuffled = list(ids)
         rng.shuffle(shuffled)
         size = min(dev_size, len(shuffled) // 2)
@@ -33,13 +33,13 @@ class HardQuestions:
         return cls(questions, tuple(shuffled[:size]), tuple(shuffled[size:]))
 
     def leak_guard(self, guards: LeakGuards) -> LeakGuard:
-        """Knows all the questions, of both parts."""
+        """Return a guard that knows all the questions, dev and train."""
         return guards.guard(self.questions.values())
 
     def failures(
         self, question_ids: Sequence[str], rollouts: Sequence[Rollout], solved_at: float
     ) -> tuple[Trajectory, ...]:
-        """The rollouts that are fit to judge by and solve nothing, as a reflection model sees them."""
+        """Return the fit rollouts that did not solve their question, in the form for a reflection model."""
         return tuple(
             Trajectory.of(self.questions[question_id], rollout.completion, rollout.reward)
             for question_id, rollout in zip(question_ids, rollouts, strict=True)

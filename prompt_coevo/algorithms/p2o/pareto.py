@@ -17,7 +17,7 @@ Indices: TypeAlias = NDArray[np.intp]
 
 
 def non_dominated(scores: ArrayLike) -> Indices:
-    """The rows that no other row dominates, ascending (P2O Algorithm 4, step 1).
+    """Return the rows that no other row dominates, ascending (P2O Algorithm 4, step 1).
 
     `z_j` dominates `z_i` iff it is at least as good on every sample and better on one. Equal rows
     do not dominate each other. `scores`: (M, N); N may be 0 (then nothing dominates). Raises
@@ -30,7 +30,7 @@ def non_dominated(scores: ArrayLike) -> Indices:
 
 
 def select_pareto_front(scores: ArrayLike, width: int, rng: np.random.Generator) -> Indices:
-    """At most `width` rows of the Pareto front, ascending (P2O Algorithm 4).
+    """Return at most `width` rows of the Pareto front, ascending (P2O Algorithm 4).
 
     A larger front is sampled without replacement, with probability proportional to the mean score
     (see `mean_score_weights`). If fewer rows than `width` have a weight, all of them are taken and
@@ -54,7 +54,7 @@ def select_pareto_front(scores: ArrayLike, width: int, rng: np.random.Generator)
 
 
 def greedy_cover(scores: ArrayLike, solved_at: float = 1.0) -> Indices:
-    """A small set of rows that together solve what can be solved (P2O Algorithm 2, step 1).
+    """Return a small set of rows that together solve all that can be solved (P2O Algorithm 2, step 1).
 
     A row solves a sample if its score there is at least `solved_at`. Rows come in the order in which
     greedy set cover picks them; a tie goes to the lowest index. Empty if nothing is solved.
@@ -74,7 +74,7 @@ def greedy_cover(scores: ArrayLike, solved_at: float = 1.0) -> Indices:
 
 
 def mean_score_weights(scores: ArrayLike) -> NDArray[np.float64]:
-    """Sampling weights of the rows: the mean score, with the corner cases the paper leaves open.
+    """Return sampling weights of the rows: the mean score, and a rule for cases the paper leaves open.
 
     Negative means are shifted so that the smallest weight is 0; if no row has a weight, all weigh the same.
     """
@@ -101,6 +101,6 @@ def _as_table(scores: ArrayLike) -> Scores:
 
 
 def _beaten(row: Scores, others: Scores) -> bool:
-    """Whether one of the others dominates the row."""
+    """Return True if one of the others dominates the row."""
     as_good = others[(others >= row).all(axis=1)]
     return bool((as_good > row).any())

@@ -1,12 +1,12 @@
 """P2O: Joint Policy and Prompt Optimization (arXiv 2603.21877), Algorithms 1 to 4.
 
-While the host trains, every group's mean reward tells which questions are hard (eq. 4). When an epoch
-ends, a genetic-Pareto search (`search.py`) evolves templates under which the current policy solves
-them; in the next epoch their rollouts run under these templates, and the host trains on the questions
-without them (eq. 5, `distill.py`).
+During training, every group's mean reward shows whether its question is hard (eq. 4). At the end of an
+epoch a genetic-Pareto search (`search.py`) evolves templates under which the current policy solves the
+hard questions. In the next epoch their rollouts run under these templates, while the trainer trains on
+the questions without them (eq. 5, `distill.py`).
 
-Deviations: a hard question that an epoch did not measure stays hard; a search without enough hard
-questions, or that solves nothing, leaves the next epoch without templates.
+Deviations: a hard question that an epoch did not measure stays hard; after a search without enough hard
+questions, or one that solves nothing, the next epoch has no templates.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ logger = logging.getLogger(PROJECT)
 
 
 class P2O:
-    """The plugin. Registered under the name `p2o`."""
+    """The plugin, registered as `p2o`."""
 
     def __init__(self, context: Context) -> None:
-        # What is missing shows before training, not after an epoch.
+        # Fail before training, not after an epoch, if the proposer is missing.
         settings = context.settings.section(P2OSettings)
         context.proposer(settings.proposer)
         self._context = context
@@ -65,11 +65,11 @@ class P2O:
 
     @hookimpl
     def coevo_plan_group(self, question_id: str, group_size: int) -> Sequence[MemberPlan] | None:
-        """Algorithm 1, lines 7 to 10: `group_size` templates for a question of the last hard set.
+        """Draw `group_size` templates for a question of the last hard set (Algorithm 1, lines 7 to 10).
 
-        The draw depends on the search and the question alone: the k-th rollout of a question has the
-        k-th template of its list through the whole epoch. With `hardness = "bare"` the first has none,
-        and the others have templates that solved this very question, if there are any.
+        The draw depends only on the search and the question, so the k-th rollout of a question keeps its
+        template through the whole epoch. With `hardness = "bare"` the first rollout has no template, and
+        the others have templates that solved this very question, if there are any.
         """
         rng = counter_rng(self._context.settings.seed, "p2o/templates", self._searches, question_id)
         if self._bare and question_id in self._hard:
@@ -87,7 +87,7 @@ class P2O:
 
     @hookimpl
     def coevo_observe(self, groups: Sequence[Group]) -> None:
-        """Algorithm 1, lines 15 to 18."""
+        """Record which questions are hard and how their rollouts did (Algorithm 1, lines 15 to 18)."""
         hard = {group.question_id for group in groups if group.question_id in self._hard}
         self._hard.observe_all(groups)
         self._results.observe(groups)
@@ -103,7 +103,7 @@ class P2O:
 
     # Phase 2: search
 
-    # Last, after INSPO has weighed: a search runs under the best instruction of this step.
+    # Last, after INSPO has updated its weights: a search runs under the best instruction of this step.
     @hookimpl(trylast=True)
     def coevo_step_end(self, policy: Policy, last: bool) -> None:
         every = self._settings.search_every
@@ -116,7 +116,7 @@ class P2O:
             self._evolve(policy)
 
     def _evolve(self, policy: Policy) -> None:
-        """Algorithm 1, lines 23 to 27: new templates for the hard questions, or none."""
+        """Search for new templates for the hard questions (Algorithm 1, lines 23 to 27)."""
         forget_gone(self._hard, set(policy.question_ids()), self._context)
         hard_ids = self._hard.ids
         self._solvers.keep_only(hard_ids)
@@ -161,12 +161,12 @@ class P2O:
 
     @hookimpl(trylast=True)
     def coevo_search(self, request: SearchRequest) -> SearchResult:
-        """Algorithm 3."""
+        """Run Algorithm 3."""
         return Search(request, self._context).run()
 
     @hookimpl(trylast=True)
     def coevo_verify(self, algorithm: str, trials: Sequence[Trial]) -> Sequence[bool] | None:
-        """Algorithm 3, line 15: a strictly greater mean on the minibatch."""
+        """Accept children with a strictly greater mean on the minibatch (Algorithm 3, line 15)."""
         if algorithm != "p2o":
             return None
         return [trial.gain > 0 for trial in trials]

@@ -1,11 +1,11 @@
 """The genetic-Pareto search for templates: P2O Algorithm 3.
 
 All proposals of one front run as one wave: one batch of rollouts for the parents, one concurrent
-batch of reflection calls, one batch for the children, one for the accepted children on the dev
+batch of reflection calls, one batch for the children, and one for the accepted children on the dev
 questions. Deviations from the paper: the empty template's own dev evaluation is charged; a proposal
-that spends no rollouts of its own (gates, no failures to reflect on) costs B; reflection calls are
-limited by the number of hard questions (setting `calls_per_hard`), because cached rollouts use the
-budget up too slowly to do so. With `overspend = "never"` a wave holds only what the budget can pay.
+without rollouts of a child (gates, no failures to reflect on) still costs B; reflection calls are limited
+by the number of hard questions (`calls_per_hard`), because cached rollouts use up the budget too slowly
+to limit them. With `overspend = "never"` a wave holds only what the budget can pay.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ NO_CALLS_LEFT: Final = "the calls of this search are used up (p2o.calls_per_hard
 
 
 class SearchEnded(Exception):
-    """The search cannot go on; what it has found so far is its result."""
+    """The search ends here and returns what it has found so far."""
 
 
 class SearchFailed(SearchEnded):
-    """Something that the search needs does not work."""
+    """The search ends because something it needs does not work."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Attempt:
 
 
 class Search:
-    """One run of Algorithm 3. Use `run()` once."""
+    """One run of Algorithm 3. Call `run()` once."""
 
     def __init__(self, request: SearchRequest, context: Context) -> None:
         self._request = request
@@ -80,7 +80,7 @@ class Search:
         self._calls_left = self._settings.calls_for(len(request.hard_ids))
 
     def run(self) -> SearchResult:
-        """Search until the budget is spent. An evaluator that raises ends it early, nothing more."""
+        """Search until the budget is spent. An evaluator that raises only ends the search early."""
         stopped, failed = "the budget is spent", False
         try:
             if not self._budget.can_score_dev():
@@ -117,7 +117,7 @@ class Search:
         return counter_rng(seed, f"search/{purpose}", self._request.number, *counters)
 
     def _next_parents(self) -> list[Candidate]:
-        """The front of this wave (Algorithm 4), as far as the budget can pay for its proposals."""
+        """Choose this wave's front (Algorithm 4), as far as the budget can pay for its proposals."""
         rng, width = self._rng("front", self._wave), self._settings.beam_width
         front = select_pareto_front(self._pool.scores, width, rng)
         parents = [self._templates[row] for row in front]
@@ -150,8 +150,10 @@ class Search:
         return tuple(self._train_ids[position] for position in drawn)
 
     def _propose(self, attempts: Sequence[Attempt], rollouts: Sequence[Rollout]) -> list[Attempt]:
-        """Ask for one child per attempt whose parent has failures to learn from, and put it through the
-        gates. Returns the attempts with a child. Raises SearchEnded after too many without any."""
+        """Ask for one child per attempt whose parent has failures to learn from, and gate the children.
+
+        Returns the attempts with a child. Raises SearchEnded after too many waves without any.
+        """
         of_parents = iter(rollouts)
         for attempt in attempts:
             attempt.parent_rollouts = [next(of_parents) for _ in attempt.minibatch]
@@ -194,7 +196,7 @@ class Search:
             raise SearchEnded(f"{self._barren_waves} waves in a row gave no candidate to try")
 
     def _judge(self, attempts: Sequence[Attempt], rollouts: Sequence[Rollout]) -> list[Candidate]:
-        """The children that `coevo_verify` accepts on their minibatches."""
+        """Return the children that `coevo_verify` accepts on their minibatches."""
         of_children = iter(rollouts)
         trials = []
         for attempt in attempts:
@@ -210,7 +212,7 @@ class Search:
         return [trial.child for trial, ok in zip(trials, verdicts, strict=True) if ok]
 
     def _score_on_dev(self, templates: Sequence[Candidate]) -> None:
-        """Put templates with their dev scores into the pool."""
+        """Score templates on the dev questions and add them to the pool."""
         jobs = [(template, question_id) for template in templates for question_id in self._dev_ids]
         rollouts = self._roll_out(jobs, self._settings.dev_temperature)
         rewards = [rollout.reward if rollout.fit else 0.0 for rollout in rollouts]
@@ -225,7 +227,7 @@ class Search:
 
 
 def roll_out(evaluator: Evaluator, jobs: Sequence[Job], sampling: Sampling) -> list[Rollout]:
-    """Evaluate, all in one batch, or end the search. What stops the host (CoevoError) passes through."""
+    """Evaluate in one batch. Errors end the search, except CoevoError, which must stop the trainer."""
     try:
         return evaluator.evaluate(jobs, sampling)
     except CoevoError:

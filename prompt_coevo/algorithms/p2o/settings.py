@@ -20,15 +20,15 @@ class P2OSettings(HardQuestionSettings):
     method = "p2o"
 
     hardness: Hardness = "literal"
-    """`literal` judges a question by its whole group, as eq. 4 says; `bare` by the members without a
-    template, so that what a template solves is not taken for learnt."""
+    """`literal`: judge a question by its whole group, as in eq. 4. `bare`: only by rollouts without a
+    template, so that solving with a template does not count as learned."""
     search_every: Literal["epoch"] | int = "epoch"
-    """Search at the end of every epoch (Algorithm 1), or every so many weight updates."""
+    """When to search: at the end of every epoch (Algorithm 1), or every so many weight updates."""
     search_budget: int = Field(default=11_000, ge=1)
-    """`C_total` of Algorithm 3: policy rollouts per search (what the authors ran)."""
+    """`C_total` of Algorithm 3: policy rollouts per search (the authors' number)."""
     overspend: Overspend = "literal"
-    """`literal`: the budget is tested between waves, as in the paper; `never`: a wave holds what the
-    budget can pay in full."""
+    """`literal`: test the budget between waves, as in the paper. `never`: a wave holds only what the budget
+    can pay in full."""
     beam_width: int = Field(default=16, ge=1)
     """`W` of Algorithm 4."""
     front_fill: bool = False
@@ -36,9 +36,9 @@ class P2OSettings(HardQuestionSettings):
     minibatch_size: int = Field(default=3, ge=1)
     """`B` of Algorithm 3: questions per proposal."""
     dev_size: int = Field(default=300, ge=1)
-    """Questions on which accepted templates are scored; at most half of the hard ones."""
+    """Questions for scoring accepted templates; at most half of the hard questions."""
     min_hard: int = Field(default=2, ge=2)
-    """Fewer hard questions than this: no search (the authors' code uses 100)."""
+    """Do not search with fewer hard questions than this (the authors' code uses 100)."""
     minibatch_temperature: float = Field(default=0.6, ge=0.0, le=10.0)
     """Sampling temperature of the minibatch rollouts."""
     dev_temperature: float = Field(default=0.0, ge=0.0, le=10.0)
@@ -46,9 +46,9 @@ class P2OSettings(HardQuestionSettings):
     group_templates: Literal["diverse", "same"] = "diverse"
     """`same` gives all rollouts of a group one template: the ablation of Table 2."""
     calls_per_hard: float | Literal["unlimited"] = 1.0
-    """Reflection calls of a search for every hard question, at most. The paper knows no such limit."""
+    """Reflection calls of a search for every hard question, at most (no such limit in the paper)."""
     max_barren_waves: int = Field(default=8, ge=1)
-    """End a search after so many waves in a row that gave no candidate to try (not in the paper)."""
+    """End a search after so many waves in a row without a candidate to try (not in the paper)."""
 
     @field_validator("search_every")
     @classmethod

@@ -1,4 +1,4 @@
-"""Which templates have solved a question while training, for `hardness = "bare"`."""
+"""Remember which templates solved a question in training, for `hardness = "bare"`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _PER_QUESTION: Final = 4
 
 
 class Solvers:
-    """The latest templates, four at most, under which a question was solved. Not in the paper.
+    """The latest templates, four at most, that solved each question. Not in the paper.
 
-    A search scores templates on a few questions and forgets them with the next one; what solved a
-    question in training would have to be found again.
+    A search scores templates on a few questions only and forgets them with the next search. Without this,
+    the template that solved a question in training would have to be found again.
     """
 
     def __init__(self, solved_at: float) -> None:
@@ -32,7 +32,7 @@ class Solvers:
                     self._remember(group.question_id, template)
 
     def keep_only(self, hard: Collection[str]) -> None:
-        """Forget questions that need no template any more, and templates that no question needs."""
+        """Forget questions that no longer need a template, and templates that no question needs."""
         self._by_question = {
             question_id: ids
             for question_id, ids in self._by_question.items()
@@ -42,7 +42,7 @@ class Solvers:
         self._templates = {name: one for name, one in self._templates.items() if name in needed}
 
     def draw(self, question_id: str, count: int, rng: np.random.Generator) -> list[Candidate]:
-        """`count` of a question's templates, with replacement; none if nothing has solved it."""
+        """Draw `count` of a question's templates with replacement; return none if nothing has solved it."""
         known = self._by_question.get(question_id, [])
         if not known:
             return []

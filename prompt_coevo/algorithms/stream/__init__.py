@@ -1,4 +1,4 @@
-"""The stream: templates for hard questions, tried and used inside training's own groups."""
+"""The stream: find templates for hard questions inside training's own rollout groups."""
 
 import math
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from prompt_coevo.algorithms.stream.settings import StreamSettings
 from prompt_coevo.settings.method import Cost, Foresight, Method, Workload
 
 LISTED: Final = 4
-"""Templates that a call lists as tried, at most."""
+"""At most this many tried templates are listed in one call to the reflection model."""
 _LIKELY: Final = 150
 _PER_CALL: Final = 4
 _LIKELY_FROM: Final = (
@@ -19,7 +19,7 @@ _LIKELY_FROM: Final = (
 
 def _estimate(section: StreamSettings, workload: Workload) -> Cost:
     limit = section.calls_for(workload.questions)
-    # A step trains on one question at least.
+    # A step trains on at least one question.
     calls = int(min(limit, section.calls_per_step * workload.questions))
     late = "; no template is used in the first epoch without stream.first_sight"
     note = f", if all questions are hard{'' if section.first_sight else late}"
@@ -30,7 +30,7 @@ def _estimate(section: StreamSettings, workload: Workload) -> Cost:
 
 
 def _most(section: StreamSettings, workload: Workload, limit: float) -> int:
-    """The most calls of a run, as far as its length is known."""
+    """Return the most calls a run can make, as far as its length is known."""
     epochs = math.inf if workload.epochs is None else math.ceil(workload.epochs)
     steps = math.inf if workload.steps is None else max(0, workload.steps - section.reply_steps - 1)
     most = min(limit * epochs, section.calls_per_step * steps)
@@ -48,7 +48,7 @@ def _foresee(section: StreamSettings, workload: Workload) -> Foresight:
 
 
 def _no_template(section: StreamSettings, workload: Workload) -> str | None:
-    """Say why no rollout could ever have a template."""
+    """Explain why no rollout can ever get a template; return None if some can."""
     if section.bare_members >= workload.group_size and not section.first_sight:
         return f"no template will ever be used, because {_no_room(section, workload)}"
     if workload.steps is not None and workload.steps <= section.reply_steps:
@@ -65,7 +65,7 @@ def _no_template(section: StreamSettings, workload: Workload) -> str | None:
 
 
 def _no_room(section: StreamSettings, workload: Workload) -> str:
-    """Say why the groups of hard questions are too small for templates."""
+    """Explain why the groups of hard questions are too small for templates."""
     return (
         f"stream.bare_members = {section.bare_members} leaves none of the {workload.group_size} rollouts "
         "of a hard question's group for templates; lower it, or make the groups larger"
@@ -78,7 +78,7 @@ def _remarks(section: StreamSettings, workload: Workload) -> Iterator[str]:
 
 
 def _unknown(section: StreamSettings, workload: Workload) -> Literal["epochs", "steps"] | None:
-    """Return which length `_no_template` misses. An epoch has one step at least."""
+    """Return the length that `_no_template` needs and does not know. An epoch has at least one step."""
     if workload.epochs is None and not section.first_sight:
         return "epochs"
     if workload.steps is None and math.ceil(workload.epochs or 1) <= section.reply_steps:

@@ -1,4 +1,4 @@
-"""The comparison group: hard questions that never have a template, drawn by groups of like ones."""
+"""The comparison group: hard questions that never get a template, drawn in groups of like questions."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ from prompt_coevo.rng import counter_rng
 logger = logging.getLogger(PROJECT)
 
 LEAST_GROUPS: Final = 400
-"""Groups of like hard questions from which `auto` keeps a comparison group (docs/report.md says why)."""
+"""With `auto`, this many groups of like hard questions are enough for a comparison (docs/report.md)."""
 _SHARE: Final = 0.1
 _ALIKE: Final = 0.5
-"""A question this like the first of a group belongs to it."""
+"""A question at least this like the first one of a group belongs to the group."""
 
 
 class Comparison:
-    """Draws, for each group of like hard questions, whether it is compared with: it has no template then.
+    """Draw for each group of like hard questions whether it joins the comparison group and gets no
+    template.
 
-    A group is a hard question with those alike. What is learned on a question serves those like it, so a
-    whole group is drawn. Of the other groups' questions a part, drawn by question, is never shown to the
-    reflection model (`unshown`): a template that holds the answers of the questions that its author saw
-    does not help these. The draws depend on the seed and the question alone.
-    """
+    A group is a hard question with those like it. Whole groups are drawn, because what is learned on a
+    question also helps those like it. Some of the other groups' questions, drawn one by one, are never
+    shown to the reflection model (`unshown`): a template that only holds the answers its proposer saw does
+    not help these. The draws depend on the seed and the question alone."""
 
     def __init__(self, context: Context, ids: Sequence[str], evidence: Evidence) -> None:
         self._context, self._ids, self._evidence = context, ids, evidence
         self._seed = context.settings.seed
         self._setting = context.settings.section(StreamSettings).comparison
         self._group_of: dict[int, int] = {}
-        """Of a hard question, and of one like it that was met, the first question of its group."""
+        """Maps hard questions, and questions like them, to the first question of their group."""
         self._compared: dict[int, bool] = {}
-        """By group."""
+        """Maps the first question of a group to whether the group is compared."""
         self._draws: dict[int, bool] = {}
-        """By question, whether a group that it begins is compared with."""
+        """Caches by question whether a group that begins with it is compared."""
         self._unshown: dict[int, bool] = {}
         self.why_not = self._without(len(ids), "begins with", "questions")
-        """Why there is no comparison group; empty if there may be one."""
+        """The reason why there is no comparison group; empty if there may be one."""
 
     @property
     def in_force(self) -> bool:
-        """Say whether there may be a comparison group."""
+        """Return True if there may be a comparison group."""
         return not self.why_not
 
     @property
     def groups(self) -> int:
-        """Count the groups of like hard questions that are known."""
+        """Count the known groups of like hard questions."""
         return len(self._compared)
 
     def enter(self, question: int) -> None:
-        """Have a hard question join a group, or begin one."""
+        """Put a hard question into a group, a new one if none is near enough."""
         if question not in self._group_of:
             group = self.group(question)
             self._group_of[question] = group
@@ -72,11 +72,11 @@ class Comparison:
         alike = self._evidence.near(question)
         for number, weight in zip(alike.numbers.tolist(), alike.weights.tolist(), strict=True):
             if number in self._compared and weight >= _ALIKE:
-                return int(number)  # the most alike come first
+                return int(number)  # sorted by likeness
         return question
 
     def follows(self, question: int) -> bool:
-        """Have the question join a group that another one began. Return whether there is one."""
+        """Let the question join a group that another one began. Return False if there is no such group."""
         group = self.group(question)
         if group == question:
             return False
@@ -84,14 +84,14 @@ class Comparison:
         return True
 
     def compares(self, question: int) -> bool:
-        """Say whether the question must not have a template."""
+        """Return True if the question is in the comparison group and must not get a template."""
         if not self.in_force:
             return False
         group = self.group(question)
         return self._compared[group] if group in self._compared else self._drawn(group)
 
     def unshown(self, question: int) -> bool:
-        """Say whether the reflection model must not see the question although it may have templates."""
+        """Return True if the question may get templates but must not be shown to the reflection model."""
         if not self.in_force:
             return False
         found = self._unshown.get(question)
@@ -101,7 +101,7 @@ class Comparison:
         return found
 
     def close_first_epoch(self, hard: Collection[int]) -> None:
-        """Give the comparison group up where it could tell nothing, now that each question was measured."""
+        """Give up the comparison group if it could tell nothing, now that every question was measured."""
         if not self.in_force:
             return
         self.why_not = self._without(self.groups, "had", "in its first pass")
@@ -115,7 +115,7 @@ class Comparison:
 
     def compared(self, outcomes: Outcomes, numbers: Mapping[str, int]) -> Compared | None:
         """Return the latest success without a template, averaged over groups: of unshown questions that may
-        have templates, and of those that never had one. None without a comparison group."""
+        get templates, and of the comparison group. None without a comparison group."""
         if not self.in_force or not self.groups:
             return None
         used: dict[int, list[float]] = {}
@@ -133,8 +133,8 @@ class Comparison:
             sizes[group] += 1
             if self.unshown(question):
                 used.setdefault(group, []).append(outcome.latest)
-        # A large group has a question that is never shown more often than a small one, and may learn more:
-        # by weight there are as many groups of each size as in the comparison group.
+        # A large group is more likely to have an unshown question than a small one, and may learn more: the
+        # weights give each size of group the same share as in the comparison group.
         weights = [1 / (1 - (1 - self._share_unshown) ** sizes[group]) for group in used]
         return Compared(
             Shares.of([*map(fmean, used.values())], weights),
@@ -142,7 +142,7 @@ class Comparison:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the members, by the id of the first question of each group."""
+        """Return the members of each group, by the id of its first question."""
         groups: dict[int, list[str]] = {group: [] for group in self._compared}
         for question, group in self._group_of.items():
             groups[group].append(self._ids[question])
@@ -155,7 +155,7 @@ class Comparison:
         }
 
     def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
-        """Take up what `to_json` gave. Of a group whose first question is gone another one is the first."""
+        """Restore what `to_json` returned. If a group's first question is gone, the next one leads."""
         for first, compared, members in state["groups"]:
             known = [numbers[one] for one in (first, *members) if one in numbers]
             if known:
@@ -166,7 +166,7 @@ class Comparison:
     # Inside
 
     def _without(self, count: int, had: str, where: str) -> str:
-        """Say why there is no comparison group with so many questions, or groups of them; else nothing."""
+        """Explain why so many questions, or groups, give no comparison group; return "" if they do."""
         if self._setting == 0:
             return "stream.comparison is 0, so no hard question was kept without templates to compare with"
         if self._setting != "auto" or count >= LEAST_GROUPS:

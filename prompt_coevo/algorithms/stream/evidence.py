@@ -1,4 +1,4 @@
-"""What came of every template on every question, and what that says of it on others."""
+"""Record the outcome of every template on every question, and infer from it how it will do on others."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from prompt_coevo.errors import PluginError
 Floats = NDArray[np.float32]
 
 _FRESHNESS: Final = 0.995
-"""What an outcome is worth after a weight update, of what it was worth before: the policy learns."""
+"""An outcome keeps this much of its weight with every weight update, because the policy learns."""
 _ROWS: Final = 16_384
 _AROUND: Final = 1_024
-"""Answers that are kept: more than there are templates."""
+"""Cached answers: more than there can be templates."""
 _FORGOTTEN: Final = 0.01
 _HOPE: Final = 0.7
 _DOUBT: Final = 0.05
 _ARMS: Final = 4
-"""So many templates share what is hoped of one that was never tried near a question: the best of many such
-draws would beat a template that is known to work."""
+"""This many templates share the hope given to those never tried near a question. With more hope, the best
+draw among many untried ones would beat a template that is known to work."""
 _ANYWHERE: Final = 0.02
 _MOST_ANYWHERE: Final = 0.5
-"""What is known of other questions counts no more than half a rollout, however much it is."""
+"""Outcomes on unrelated questions count at most as half a rollout, however many there are."""
 
 
 _SOLVABLE: Final = 0.3
-"""A question that some template is expected to solve this often needs no other one."""
+"""A question that some template is expected to solve this often needs no new one."""
 
 
 class Belief(NamedTuple):
-    """Beta distributions of the chance that each of some templates solves a question, (n,) each."""
+    """Beta distributions of the chance that each of n templates solves a question; both arrays are (n,)."""
 
     solves: Floats
     fails: Floats
@@ -47,16 +47,16 @@ class Belief(NamedTuple):
         return means
 
     def some(self, first: int, end: int) -> Belief:
-        """What is believed of those from `first` on, before `end`."""
+        """Return the belief about templates `first` to `end` (exclusive)."""
         return Belief(self.solves[first:end], self.fails[first:end])
 
 
 class Evidence:
-    """Weights of solved and of all rollouts, by question and by slot of the library.
+    """Weights of solved rollouts and of all rollouts, by question and by library slot.
 
-    The questions that were rolled out last are known, 16 384 at most. The belief in a template on a
-    question counts outcomes on others by their likeness, a little of all outcomes anywhere, and hopes
-    for a template that was written for this question or one like it.
+    At most 16 384 questions are known, those rolled out last. The belief in a template on a question counts
+    outcomes on other questions by their likeness, a little of all outcomes anywhere, and adds hope if the
+    template was written for this question or one like it.
     """
 
     def __init__(self, questions: int, likeness: Likeness) -> None:
@@ -66,32 +66,32 @@ class Evidence:
         self._updated: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._outcomes: Floats = np.zeros(
             (2, 0, 0), dtype=np.float32
-        )  # solved and all, by row, slot
+        )  # (solved and all, rows, slots)
         self._anywhere = np.zeros((2, 0))
         self._anywhere_updated = 0
         self._shown: dict[int, tuple[int, ...]] = {}
         self._written_for: dict[int, set[int]] = {}
-        # As often asked for as a template on trial is rolled out, and always the same.
+        # Called for every rollout of a template on trial, always with the same arguments.
         self.around = lru_cache(_AROUND)(self._around)
-        """Questions like some of them, without these; the most alike first."""
+        """Return the questions like some of the given ones, without these, the most alike first."""
 
     def make_room(self, questions: int) -> None:
-        """There are so many questions now; those that the likeness does not know are like no other."""
+        """Make room for so many questions. Those that the likeness does not know are like no other."""
         if (more := questions - len(self._row_of)) > 0:
             self._row_of = np.concatenate([self._row_of, np.full(more, -1, dtype=np.int32)])
 
     def compare_by(self, likeness: Likeness, questions: int) -> None:
-        """Another likeness, which knows the first so many questions."""
+        """Use another likeness, which knows the first so many questions."""
         self._likeness, self._compared = likeness, questions
         self.around.cache_clear()
 
     def joined(self, questions: int) -> None:
-        """The likeness knows the first so many questions now."""
+        """Note that the likeness now knows the first so many questions."""
         self._compared = questions
         self.around.cache_clear()
 
     def near(self, question: int) -> Alike:
-        """The questions most like this one, itself first. Raises PluginError for a likeness that errs."""
+        """Return the questions most like this one, itself first. Raises PluginError for a wrong answer."""
         if question >= self._compared:
             return alone(question)
         alike = self._likeness.near(question)
@@ -114,18 +114,18 @@ class Evidence:
         return alike
 
     def alike(self, some: Sequence[int], others: Sequence[int]) -> bool:
-        """Whether one of some questions is like one of others."""
+        """Return True if one of `some` is in `others` or like one of them."""
         return not {*others, *self.around(tuple(others))}.isdisjoint(some)
 
     def is_solvable(self, question: int, belief: Belief) -> bool:
-        """Whether one of the templates in the belief is expected to solve the question, or it is solved
-        without one. Questions like it that are solved without one do not count: they may be easier."""
+        """Return True if a template in the belief is expected to solve the question, or it is solved
+        without one. Bare successes on like questions do not count: those may be easier."""
         row = self._row_of[question]
         solved, tried = self._outcomes[:, row, 0] if row >= 0 else (0.0, 0.0)
         return bool(max(belief.means.max(initial=0.0), solved / (1.0 + tried)) >= _SOLVABLE)
 
     def solved_on(self, questions: Collection[int], step: int) -> Floats:
-        """How much has been solved on these questions of late, by slot."""
+        """Return how much each slot's template has recently solved on these questions, shape (slots,)."""
         rows = self._row_of[np.array(sorted(questions), dtype=np.int64)]
         rows = rows[rows >= 0]
         ages = (_FRESHNESS ** (step - self._updated[rows])).astype(np.float32)
@@ -141,14 +141,14 @@ class Evidence:
         return tuple(sorted(others, key=lambda number: (-likeness[number], number)))
 
     def open(self, slot: int, shown: Sequence[int]) -> None:
-        """A template takes the slot, which may have been another's; it was written for `shown`."""
+        """Assign a slot, perhaps another template's before, to a template that was written for `shown`."""
         self._make_room(slot + 1)
         self._outcomes[:, :, slot] = 0
         self._anywhere[:, slot] = 0
         self.write_for(slot, shown)
 
     def write_for(self, slot: int, shown: Sequence[int]) -> None:
-        """The template in the slot was written for these questions."""
+        """Set the questions that the template in the slot was written for."""
         for question in self._shown.get(slot, ()):
             self._written_for[question].discard(slot)
         self._shown[slot] = tuple(shown)
@@ -163,9 +163,9 @@ class Evidence:
         ages: Sequence[int],
         step: int,
     ) -> None:
-        """Outcomes on a question: under which slots, with what rewards, sampled how many updates ago.
+        """Add the outcomes of some rollouts on a question: their slots, rewards and ages.
 
-        A reward counts between 0 and 1.
+        Rewards are clipped to [0, 1]; an age is the number of weight updates since the rollout was sampled.
         """
         row = self._row(question, step)
         weights = _FRESHNESS ** np.asarray(ages, dtype=np.float64)
@@ -173,12 +173,12 @@ class Evidence:
         if step != self._anywhere_updated:
             self._anywhere *= _FRESHNESS ** (step - self._anywhere_updated)
             self._anywhere_updated = step
-        for kind in range(2):  # a slot may stand there twice
+        for kind in range(2):  # `add.at`, because a slot may occur more than once
             np.add.at(self._outcomes[kind, row], np.asarray(slots), outcomes[kind])
             np.add.at(self._anywhere[kind], np.asarray(slots), outcomes[kind])
 
     def belief(self, question: int, slots: Sequence[int], step: int) -> Belief:
-        """What to expect of the templates in these slots on this question."""
+        """Return the chances that the templates in these slots solve this question."""
         chosen = np.asarray(slots, dtype=np.int64)
         solved, tried = self.outcomes_near(question, slots, step)
         fresh = _FRESHNESS ** (step - self._anywhere_updated)
@@ -191,7 +191,7 @@ class Evidence:
         return Belief(solves.astype(np.float32), fails.astype(np.float32))
 
     def outcomes_near(self, question: int, slots: Sequence[int], step: int) -> Floats:
-        """Weights of the solved and of all rollouts on a question and those like it, (2, slots)."""
+        """Return the weights of solved and of all rollouts on a question and those like it, (2, slots)."""
         alike = self.near(question)
         rows = self._row_of[alike.numbers]
         known = rows >= 0
@@ -201,16 +201,16 @@ class Evidence:
         return np.asarray((alike.weights[known] * ages) @ outcomes, dtype=np.float32)
 
     def solved_anywhere(self, slot: int) -> float:
-        """How much the template in a slot has solved of late."""
+        """Return how much the template in a slot has recently solved on all questions."""
         return float(self._anywhere[0, slot])
 
     def halve(self) -> None:
-        """Trust all outcomes half as much: what they rest on has changed, such as the instruction."""
+        """Halve the weight of all outcomes, because the instruction they were obtained under changed."""
         self._outcomes *= 0.5
         self._anywhere *= 0.5
 
     def to_json(self, ids: Sequence[str]) -> dict[str, Any]:
-        """Without the templates; `ids` are the questions' ids by number."""
+        """Return the outcomes, without the templates; `ids` are the questions' ids by number."""
         count = len(self._question_of)
         rows, slots = np.nonzero(self._outcomes[1, :count])
         return {
@@ -226,7 +226,7 @@ class Evidence:
         }
 
     def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
-        """Take up what `to_json` gave, once every slot is open; questions that are gone are left out."""
+        """Restore what `to_json` returned, once every slot is open; questions that are gone are skipped."""
         anywhere = np.array(state["anywhere"])
         self._make_room(anywhere.shape[1])
         self._anywhere[:, : anywhere.shape[1]] = anywhere
@@ -248,7 +248,7 @@ class Evidence:
             self._anywhere = np.pad(self._anywhere, ((0, 0), (0, room)))
 
     def hope(self, question: int) -> Floats:
-        """How like this question is to the nearest one that a template was written for, by slot."""
+        """Return by slot the likeness of this question to the nearest one its template was written for."""
         alike = self.near(question)
         known: dict[int, float] = {}  # faster to write to than an array
         for number, weight in zip(alike.numbers.tolist(), alike.weights.tolist(), strict=True):
@@ -260,7 +260,7 @@ class Evidence:
         return hope
 
     def _row(self, question: int, step: int) -> int:
-        """The row of a question, its outcomes as old as they are at this step."""
+        """Return the row of a question, with its outcomes aged to this step."""
         row = int(self._row_of[question])
         if row < 0:
             row = self._new_row(question)
@@ -274,7 +274,7 @@ class Evidence:
 
     def _new_row(self, question: int) -> int:
         row = len(self._question_of)
-        if row == _ROWS:  # the one that was not rolled out for longest makes room
+        if row == _ROWS:  # evict the question that was rolled out longest ago
             row = int(np.argmin(self._updated[:row]))
             self._row_of[self._question_of[row]] = -1
             self._outcomes[:, row] = 0
@@ -289,10 +289,10 @@ class Evidence:
 
 
 def _packed(values: NDArray[Any], kind: str) -> str:
-    """An array as text: as numbers, hundreds of thousands of cells would be most of a checkpoint's time."""
+    """Encode an array as base64: as JSON numbers, its many cells would dominate a checkpoint's time."""
     return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode()
 
 
 def _unpacked(text: str, kind: str) -> NDArray[Any]:
-    """What `_packed` was given, flat. Raises ValueError."""
+    """Decode what `_packed` returned, as a flat array. Raises ValueError."""
     return np.frombuffer(base64.b64decode(text, validate=True), dtype=kind)

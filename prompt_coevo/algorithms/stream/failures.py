@@ -1,4 +1,4 @@
-"""What training has just seen fail: reflection costs no rollouts of its own."""
+"""The rollouts that training has just seen fail, for reflection, which so costs no rollouts of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prompt_coevo.types import EMPTY_TEMPLATE, Rollout, bring_texts
 _QUESTIONS: Final = 1_024
 _PER_QUESTION: Final = 3
 _LONGEST: Final = 8_000
-"""Characters of a response; a checkpoint holds up to 3 072 of them."""
+"""Characters of a completion; a checkpoint holds up to 3 072 completions."""
 
 
 class Failure(NamedTuple):
@@ -19,10 +19,10 @@ class Failure(NamedTuple):
 
 
 class Failures:
-    """The latest failed completion of a question under each of a few templates, the empty one first.
+    """The latest failed completions of a question, one per template.
 
-    Of at most 1 024 questions, those that failed last. A completion longer than 8 000 characters is
-    kept without its middle.
+    Holds at most 1 024 questions, those that failed last, and 3 templates each; the empty one is never
+    evicted. A completion of more than 8 000 characters loses its middle.
     """
 
     def __init__(self) -> None:
@@ -36,13 +36,13 @@ class Failures:
         return iter(self._by_question)
 
     def of(self, question: int) -> Mapping[str, Failure]:
-        """By template id; the one that failed last is the last."""
+        """Return a question's failures by template id, the latest one last."""
         return self._by_question[question]
 
     def add(self, question: int, template_id: str, rollout: Rollout) -> None:
-        """Remember a failed rollout; its completion is there after `settle`."""
+        """Add a failed rollout. Its completion is read later, by `settle`."""
         known = self._by_question.pop(question, {})
-        self._by_question[question] = known  # as the one that failed last
+        self._by_question[question] = known  # reinserted, so the order is by latest failure
         known.pop(template_id, None)
         known[template_id] = Failure("", rollout.reward)
         self._new[question, template_id] = rollout
@@ -52,14 +52,14 @@ class Failures:
             del self._by_question[next(iter(self._by_question))]
 
     def solved(self, question: int, template_id: str) -> None:
-        """What failed under this template is out of date."""
+        """Forget the question's failure under this template, which solves it now."""
         known = self._by_question.get(question, {})
         known.pop(template_id, None)
         if not known:
             self._by_question.pop(question, None)
 
     def settle(self, also: Iterable[Rollout] = ()) -> None:
-        """Read the completions of what was added and is still there, all in one call with `also`."""
+        """Read the completions of the new failures that are still kept, in one call with `also`."""
         there = {
             (question, name): rollout
             for (question, name), rollout in self._new.items()

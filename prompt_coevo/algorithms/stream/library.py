@@ -1,4 +1,4 @@
-"""The templates that a stream has at hand, and how one gets among those in use."""
+"""The library of templates, and the states they pass through: on trial, in use, dropped."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ State: TypeAlias = Literal["trial", "in use"]
 
 _DROPPED: Final = 1_024
 _SHOWN: Final = 64
-"""Questions that a template is remembered to be written for, the latest ones."""
+"""A template remembers at most this many questions that it was written for, the latest ones."""
 
 
 class Dropped(NamedTuple):
-    """A template that was given up: its text, and the questions, by number, that it was written for and
+    """A template that was dropped: its text, and the numbers of the questions that it was written for and
     failed on."""
 
     text: str
@@ -25,12 +25,11 @@ class Dropped(NamedTuple):
 
 @dataclass
 class Template:
-    """A template in a slot. `shown` are the questions, by number, that its proposer saw fail; `since`
-    is the epoch in which it came.
+    """A template in a slot.
 
-    While on trial it counts its rollouts on hard questions like these: all, and those on questions that
-    the proposer did not see.
-    """
+    `shown` are the numbers of the questions that its proposer saw fail, `since` is the epoch of its
+    arrival. On trial, it counts its rollouts on hard questions like these: all of them, and those on
+    questions that the proposer did not see."""
 
     candidate: Candidate
     slot: int
@@ -43,14 +42,14 @@ class Template:
     solved_unseen: int = 0
 
     def write_for(self, shown: Sequence[int], *, anew: bool) -> None:
-        """Remember that it was proposed for further questions, too. `anew`: they are of another kind, so
-        that failures until now end no trial."""
+        """Add questions that the template was proposed for again. `anew`: they are of another kind, so
+        earlier failures must not end the trial."""
         self.shown = tuple(dict.fromkeys((*shown, *self.shown)))[:_SHOWN]
         if anew and not self.solved:
             self.tried = self.tried_unseen = 0
 
     def count(self, question: int, solved: bool) -> None:
-        """A rollout of its trial."""
+        """Count one rollout of the trial."""
         self.tried += 1
         self.solved += solved
         if question not in self.shown:
@@ -59,11 +58,10 @@ class Template:
 
 
 class Library:
-    """Templates by id and by slot; slot 0 is the empty template's, which is always in use.
+    """Templates by id and by slot. Slot 0 is the empty template, which is always in use.
 
-    At most `size` others are in use. The slots of dropped ones are used again; what was given up is
-    remembered, 1 024 at most, so that it is not tried again on such questions.
-    """
+    At most `size` others are in use. Slots of dropped templates are reused. Up to 1 024 dropped templates
+    are remembered, so that they are not tried again on questions like those they failed on."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -79,11 +77,11 @@ class Library:
 
     @property
     def dropped(self) -> Mapping[str, Dropped]:
-        """What was given up, by id."""
+        """The dropped templates, by id."""
         return self._dropped
 
     def add(self, candidate: Candidate, shown: Sequence[int], epoch: int) -> Template:
-        """A new template, on trial."""
+        """Add a new template, on trial, in the lowest free slot."""
         taken = {template.slot for template in self}
         slot = next(number for number in range(len(taken) + 1) if number not in taken)
         template = Template(candidate, slot, tuple(shown), epoch)
@@ -91,7 +89,7 @@ class Library:
         return template
 
     def drop(self, template: Template, failed_on: Sequence[int] = ()) -> None:
-        """Take it out of use. It is not tried again on questions like those that it failed on."""
+        """Remove a template. It will not be tried again on questions like those in `failed_on`."""
         name = template.candidate.id
         del self._templates[name]
         if failed_on:
@@ -106,7 +104,7 @@ class Library:
 
     @property
     def overfull(self) -> int:
-        """How many more are in use than there should be."""
+        """Count the templates in use beyond the library's size."""
         return max(0, len(self.in_state("in use")) - 1 - self._size)
 
     def to_json(self, ids: Sequence[str]) -> dict[str, Any]:
@@ -132,7 +130,7 @@ class Library:
         return {"templates": templates, "dropped": dropped}
 
     def load(self, state: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
-        """Take up what `to_json` gave; questions that are gone are left out."""
+        """Restore what `to_json` returned; questions that are gone are skipped."""
         for line in state["templates"]:
             values = dict(line)
             candidate = Candidate.from_json(values.pop("candidate"))

@@ -1,6 +1,6 @@
-"""Which questions are alike: what solved one of them may solve the others.
+"""Find out which questions are alike: what solves one may solve the others.
 
-The setting `stream.likeness` names a factory: `factory(context, questions) -> Likeness`, which may read the
+The setting `stream.likeness` names a factory, `factory(context, questions) -> Likeness`. It may read the
 questions once, in the order of their numbers.
 """
 
@@ -25,45 +25,44 @@ from prompt_coevo.types import Question
 
 _NEAREST: Final = 128
 _LEAST: Final = 0.2
-"""Less than this is the noise of a few common words."""
+"""Lower values are noise from a few common words."""
 _LISTED: Final = 2_000
-"""Of a word in more questions than this, the index lists about so many, drawn by the question."""
+"""For a word in more questions than this, the index lists a random sample of about this size."""
 _LOOKED_AT: Final = 5_000
-"""Places in the index that are looked at for one question, those of its rarest words first."""
+"""Index entries read for one question, those of its rarest words first."""
 _LATE: Final = 1_000
-"""Late questions that another one is compared with, all of them: those right before it."""
+"""A late question is compared with this many late questions, those right before it."""
 _TRIED: Final = 500
-"""Questions for which is tried whether words that come together may count once."""
+"""Questions sampled to test whether words that come together may count once."""
 _CLOSE: Final = 0.6
 _OF_A_KIND: Final = 1_000
-"""Words that come together count once if most questions that have them are, all the same, this close to at
-least a thousandth of the others: more than chance makes close."""
+"""Words that come together count once only if most questions with them still have, at this likeness or
+more, as many others as a thousandth of all questions: more than chance gives."""
 _CACHED: Final = 131_072
-"""Answers that a likeness keeps."""
+"""Answers cached by a likeness."""
 
 
 class Alike(NamedTuple):
-    """Questions by number, and how much each is like the one that was asked for, in (0, 1]."""
+    """Questions by number, and how much each is like the one asked about, in (0, 1]."""
 
     numbers: NDArray[np.int32]
     weights: NDArray[np.float32]
 
 
 class Likeness(Protocol):
-    """Knows the questions by number: their places in the order that the policy names them in."""
+    """Knows the questions by number: their positions in the policy's order."""
 
     def near(self, number: int) -> Alike:
-        """The question itself, first and with weight 1, and those most like it."""
+        """Return the question itself first, with weight 1, then those most like it."""
         ...
 
 
 @runtime_checkable
 class Growing(Likeness, Protocol):
-    """Takes late questions in when they come; to another likeness they are like none until all are
-    compared anew."""
+    """Adds late questions as they come. Any other likeness ignores them until all are compared again."""
 
     def join(self, questions: Iterable[Question]) -> None:
-        """The questions that follow. What is near one must not depend on how many came at once."""
+        """Add the next questions. The result of `near` must not depend on how many came at once."""
         ...
 
 
@@ -71,7 +70,7 @@ LikenessFactory: TypeAlias = Callable[[Context, Iterable[Question]], Likeness]
 
 
 def built(factory: LikenessFactory, context: Context, questions: Iterable[Question]) -> Likeness:
-    """What a factory makes of the questions. Raises PluginError if it raises another error than ours."""
+    """Call a factory. Raises PluginError if it raises an error that is not a CoevoError."""
     try:
         return factory(context, questions)
     except CoevoError:
@@ -79,36 +78,36 @@ def built(factory: LikenessFactory, context: Context, questions: Iterable[Questi
     except Exception as error:
         name = context.settings.section(StreamSettings).likeness
         raise PluginError(
-            f"stream.likeness = {name!r} cannot be made: {type(error).__name__}: {error}; mend it, or "
+            f"stream.likeness = {name!r} cannot be built: {type(error).__name__}: {error}; fix it, or "
             "choose another one"
         ) from error
 
 
 def words(context: Context, questions: Iterable[Question]) -> Likeness:
-    """By the words that questions share."""
+    """Compare questions by the words they share."""
     return Words(question_text(question.prompt) for question in questions)
 
 
 def none(context: Context, questions: Iterable[Question]) -> Likeness:
-    """No question says anything about another one."""
+    """Treat no two questions as alike."""
     return Unlike()
 
 
 class Unlike:
-    """No question says anything about another one."""
+    """Treats no two questions as alike."""
 
     def near(self, number: int) -> Alike:
         return alone(number)
 
 
 class Words:
-    """Cosine of tf-idf vectors of the words (`tokens`) that a question shares with others, case aside.
+    """Cosine of tf-idf vectors of the words (`tokens`) that a question shares with others, ignoring case.
 
-    A word that stands in one question alone, or in all, says nothing. Common words that come together, as
-    those of an instruction do, count once, if the questions that hold them are like others without that.
-    `texts` are read once; the index takes 4 bytes for each different word of a question, and at most as
-    much again. Questions that `join` are like those, and like the 1 000 that joined before them, by the
-    weights that words had without them.
+    A word in only one question or in all of them does not count. Common words that come together, like
+    those of an instruction, count once, if the questions with them are still like others that way. `texts`
+    are read once; the index takes 4 bytes for each distinct word of a question, and at most twice that.
+    Questions added by `join` are compared with the first ones and with the 1 000 that joined before them,
+    by word weights that do not include late questions.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -146,8 +145,9 @@ class Words:
         self._listed, self._list_starts = self._inverted(frequency)
 
     def _needed(self, numerals: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Words most of whose questions are close to hardly any as the words are weighed now: what looked
-        like an instruction is all that they share. Equal numbers make no two questions close here."""
+        """Return the words to weigh in full again: most of their questions have hardly any close ones under
+        the present weights, so what looked like an instruction is all that they share. Equal numbers do not
+        make questions close here."""
         drawn = np.random.default_rng(0).permutation(len(self._norms))[:_TRIED]
         squares, self._squares = self._squares, np.where(numerals, np.float32(0), self._squares)
         weights = [self._near(number).weights[1:] for number in drawn.tolist()]
@@ -164,7 +164,7 @@ class Words:
     def _inverted(
         self, frequency: NDArray[np.int64]
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The questions of every word, of a common one a part: the same questions for all of them."""
+        """Build the index of questions by word. All common words list the same sample of questions."""
         lengths = np.diff(self._starts)
         questions = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
         drawn = np.random.default_rng(0).random(len(lengths), dtype=np.float32)
@@ -197,8 +197,8 @@ class Words:
         return self._best(number, found)
 
     def _best(self, number: int, found: NDArray[np.int32]) -> Alike:
-        """The nearest of those found, by all the words that they share; of a late question also of the
-        late ones right before it."""
+        """Return the nearest of the questions found, by all words they share; for a late question, also of
+        the late ones right before it."""
         own = np.zeros(len(self._squares), dtype=np.float32)
         words = self._of(number)
         own[words] = self._squares[words]
@@ -225,14 +225,14 @@ class Words:
 
     @staticmethod
     def _sums(values: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The sum of each stretch of values."""
+        """Return the sum of each stretch of values."""
         totals = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
         stretches: NDArray[np.float64] = totals[starts[1:]] - totals[starts[:-1]]
         return stretches
 
 
 def _stretches(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The places of several stretches of an array, one stretch after the other."""
+    """Return the indices of several stretches of an array, one stretch after the other."""
     ends = np.cumsum(lengths)
     places = np.arange(ends[-1] if len(ends) else 0)
     places += np.repeat(starts - (ends - lengths), lengths)
@@ -242,8 +242,8 @@ def _stretches(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray
 def _summed(
     questions: NDArray[np.int32], weights: NDArray[np.float32]
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """Each of the questions once, in order, and the sum of its weights. (A count over all questions of a
-    large dataset would look at each of them.)"""
+    """Return the distinct questions in order, and the sum of weights of each. (A bincount would cost as
+    much as the dataset is large.)"""
     if not len(questions):
         return questions, np.zeros(0)
     order = np.argsort(questions, kind="stable")
@@ -254,10 +254,10 @@ def _summed(
 
 
 def _nearest(number: int, found: NDArray[np.int32], cosines: NDArray[np.floating[Any]]) -> Alike:
-    """Of the questions `found`, without `number` itself, those that are most like it, and not too little.
+    """Return the questions in `found` that are most like `number` (not itself), if they are like enough.
 
-    Of equal ones those with the nearest numbers: every question knows others, and the order does not
-    depend on how sums were added up.
+    Among equals, those with the nearest numbers win, so that every question lists others and the order does
+    not depend on rounding.
     """
     cosines = np.minimum(cosines, 1.0).astype(np.float32)
     away = np.abs(found.astype(np.int64) - number)
@@ -267,8 +267,8 @@ def _nearest(number: int, found: NDArray[np.int32], cosines: NDArray[np.floating
 
 
 def _read(texts: Iterable[str]) -> tuple[dict[str, int], NDArray[np.int32], NDArray[np.int64]]:
-    """Numbers of words; and the different words of every text, one text after the other, and where each
-    begins."""
+    """Read texts. Return the words' numbers, the distinct words of every text one text after the other, and
+    the index at which each text begins."""
     numbers: dict[str, int] = {}
     words, starts = array("i"), array("q", [0])
     for text in texts:
@@ -279,7 +279,7 @@ def _read(texts: Iterable[str]) -> tuple[dict[str, int], NDArray[np.int32], NDAr
 
 
 def alone(number: int) -> Alike:
-    """A question that is like no other."""
+    """Return the answer for a question that is like no other."""
     return _with_itself(number, np.zeros(0, np.int32), np.zeros(0, np.float32))
 
 

@@ -1,4 +1,4 @@
-"""Says how many questions have others like them, and what follows where none has."""
+"""Report how many questions have others like them, and warn if hardly any has."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from prompt_coevo.markers import PROJECT
 logger = logging.getLogger(PROJECT)
 
 _LOOKED_AT: Final = 1_000
-"""Of more questions so many are drawn."""
+"""With more questions than this, a random sample of this size is examined."""
 _HARDLY_ANY: Final = 0.02
 _ENOUGH: Final = 100
-"""Of fewer questions it is no surprise if none is like another one."""
+"""With fewer questions than this it is no surprise if none is like another."""
 
 
 def tell_lookalikes(context: Context, evidence: Evidence, questions: int) -> None:
-    """Log and journal how many of the questions have others like them. Warn where hardly any has, unless
-    `stream.likeness` is `none`."""
+    """Log and journal how many questions have others like them. Warn if hardly any has, unless
+    `stream.likeness` is `none` or there are few questions."""
     if questions < 2:
         return
     drawn = np.random.default_rng(0).permutation(questions)[:_LOOKED_AT]
@@ -41,7 +41,7 @@ def tell_lookalikes(context: Context, evidence: Evidence, questions: int) -> Non
         logging.INFO if chosen else logging.WARNING,
         "stream: %s (stream.likeness = %r). What a template does on one question then says little about "
         "the others: templates are judged by their overall record, and stream.proof is off "
-        "where nothing is alike. A function of yours that knows which questions are alike may be named in "
+        "where nothing is alike. If you have a function that knows which questions are alike, name it in "
         "stream.likeness",
         said,
         name,

@@ -1,4 +1,4 @@
-"""Which templates the members of a group run under: Thompson sampling, each member for itself."""
+"""Choose the templates of a group's members by Thompson sampling, independently for each member."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ def draw_members(
     bare: int,
     trying: int,
 ) -> list[Template | None]:
-    """A template for each of `size` members, None for no template.
+    """Draw a template for each of `size` members; None means no template.
 
-    The first `bare` members have none; the next `trying` draw from all `templates`, the others from
-    those in use, which stand first. `belief` belongs to `templates`.
-    """
+    The first `bare` members get none. The next `trying` draw from all `templates`, the rest only from those
+    in use, which come first in the list. `belief` has one entry for each of `templates`."""
     in_use = sum(template.state == "in use" for template in templates)
     bare = min(bare, size)
     trying = min(trying, size - bare)
@@ -36,7 +35,7 @@ def draw_members(
 
 
 def _thompson(count: int, belief: Belief, among: int, rng: np.random.Generator) -> list[int]:
-    """`count` draws of the one that may solve most, each for itself, among the first ones."""
+    """Draw `count` times: sample a chance for each of the first `among` templates and take the highest."""
     chances = rng.beta(belief.solves[:among], belief.fails[:among], size=(count, among))
     drawn: list[int] = chances.argmax(axis=1).tolist()
     return drawn

@@ -1,4 +1,4 @@
-"""When to ask a reflection model again that answers no call."""
+"""Decide when to call a reflection model again that has stopped answering."""
 
 from __future__ import annotations
 
@@ -9,28 +9,27 @@ _IN_A_ROW: Final = 8
 
 
 class Outage:
-    """Batches of calls in a row that were lost: all of their calls failed, and nothing was paid for.
+    """Count consecutive lost batches of calls. A batch is lost if all its calls failed and cost nothing.
 
-    After the first one the next batch waits for an update, then for two, four, ...; after eight no
-    further one is made until the next epoch.
-    """
+    After the first one the next batch waits one update, then two, four, ...; after eight there is none
+    until the next epoch."""
 
     def __init__(self) -> None:
         self._lost = self._again_at = 0
 
     def lasts(self, step: int) -> bool:
-        """Whether nothing is to be asked at this step."""
+        """Return True if no call should be made at this step."""
         return self._lost >= _IN_A_ROW or step < self._again_at
 
     def lost(self, asked_at: int, step: int) -> None:
-        """A batch that began at the step `asked_at` was lost. Those that began before the latest one was
-        known to be lost say nothing new."""
+        """Count a lost batch that began at step `asked_at`. Batches that began before the latest loss was
+        known are part of the same outage and do not count."""
         if asked_at >= self._again_at:
             self._again_at = step + 2**self._lost
             self._lost += 1
 
     def end(self) -> None:
-        """A call was answered, or an epoch begins."""
+        """End the outage, because a call was answered or an epoch begins."""
         self._lost = self._again_at = 0
 
     def to_json(self) -> dict[str, int]:

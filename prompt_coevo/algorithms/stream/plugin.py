@@ -1,11 +1,11 @@
-"""A search for templates that never stops training: the default method.
+"""Search for templates without ever stopping training: the default method.
 
-Not the paper's. Every training group of a hard question is an evaluation: its members run under
-templates of a library, drawn by what is known of them on this question and on those like it, and one
-runs without any. After every weight update a few calls to the reflection model begin in the
-background, about questions that nothing is expected to solve; what they write is tried by members of
-the next groups, and comes into use on a success on a question that its proposer did not see. A question
-is hard until it is solved without a template.
+Ours, not a paper's. Every training group of a hard question doubles as an evaluation: one rollout runs
+without a template, the others under templates of a library, drawn by what is known about them on this
+question and on questions like it. After every weight update a few calls to the reflection model start in
+the background, about questions that no template is expected to solve. Rollouts of the next groups try the
+templates it writes. A template comes into use once it succeeds on a question that its proposer did not
+see. A question stays hard until it is solved without a template.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _WORTH_A_GUESS = 0.3
 
 
 class Stream:
-    """The plugin. Registered under the name `stream`."""
+    """The plugin, registered as `stream`."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._settings = context.settings.section(StreamSettings)
-        # What is missing shows before training.
+        # Fail before training if the proposer is missing.
         context.proposer(self._settings.proposer)
         make_likeness: LikenessFactory = registry.load(
             "likenesses", self._settings.likeness, "stream.likeness"
@@ -74,7 +74,9 @@ class Stream:
 
     @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
-        if self._ids and self._saved is None:  # the host trains a second time, and we go on
+        if (
+            self._ids and self._saved is None
+        ):  # the trainer trains a second time: keep what is known
             self._saved = {**self.coevo_state(), "compared": None}
         self._ahead = Ahead(self._settings, self._context.workload)
         self._evidence = self._questions.begin(policy, (self._saved or {}).get("compared"))
@@ -90,8 +92,8 @@ class Stream:
                 self._take_up(self._saved)
             except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
                 raise StateError(
-                    f"the checkpoint holds a state of stream that it cannot read: {error!r}; resume with "
-                    "the version that wrote it"
+                    f"the checkpoint holds a state of stream that this version cannot read: {error!r}; "
+                    "resume with the version that wrote it"
                 ) from error
             self._saved = None
 
@@ -110,7 +112,7 @@ class Stream:
     def coevo_plan_group(
         self, question_id: str, round: int, group: int, group_size: int
     ) -> Sequence[MemberPlan] | None:
-        """Members of a hard question's group: bare, trying, and under what is in use."""
+        """Plan a hard question's group: bare members, members on trial, members under templates in use."""
         number = self._numbers.get(question_id)
         hard = question_id in self._hard
         if number is None:
@@ -123,17 +125,17 @@ class Stream:
             return None
         in_use = self._library.in_state("in use")
         templates = [*in_use, *self._library.in_state("trial")]
-        if len(templates) == 1:  # the empty one
+        if len(templates) == 1:  # only the empty one
             return None
         slots = [template.slot for template in templates]
         belief = self._evidence.belief(number, slots, self._step)
         likely = belief.means[1:].max() >= _WORTH_A_GUESS > belief.means[0]
-        if not hard and not likely:  # or solved without a template, as those like it are
+        if not hard and not likely:  # or solved without a template, like its neighbours
             return None
         bare = self._settings.bare_members if hard else group_size // 2
         if bare >= group_size:
             self._warn_of_small_groups(group_size)
-        # While nothing solves it, more can be tried in an epoch than is proposed for it.
+        # As long as nothing solves it, an epoch can try more templates than are proposed for it.
         solvable = self._evidence.is_solvable(number, belief.some(1, len(in_use)))
         drawn = draw_members(
             group_size,
@@ -168,7 +170,7 @@ class Stream:
         self._measured.update(self._numbers[group.question_id] for group in judged)
         self._groups_of_this_epoch += len(judged)
 
-    # Last, after INSPO has weighed: evidence rests on the best instruction of this step.
+    # Last, after INSPO has updated its weights: evidence rests on the best instruction of this step.
     @hookimpl(trylast=True)
     def coevo_step_end(self, policy: Policy, last: bool) -> None:
         if not self._ids:
@@ -194,7 +196,7 @@ class Stream:
 
     @hookimpl
     def coevo_state(self) -> dict[str, Any]:
-        if not self._ids:  # before training: as it was loaded
+        if not self._ids:  # before training: return the state as loaded
             return dict(self._saved or {})
         return {
             "hard": self._hard.to_json(),
@@ -241,7 +243,7 @@ class Stream:
         if joined:
             in_use = len(self._library.in_state("in use")) - 1
             return Summary(f"{joined} templates came into use, {in_use} are at the end")
-        # More groups than questions: some came again, and nobody told of an epoch's end.
+        # More groups than questions: some were repeated, although no epoch was reported to end.
         met_once = met_once and self._groups_of_this_epoch <= len(self._measured)
         if self._observed and not self._measured:
             text = "no template was ever used, because no rollout could be judged"
@@ -261,7 +263,7 @@ class Stream:
         return self._results.verdict(self._step, compared, self._comparison.why_not)
 
     def _take_up(self, state: Mapping[str, Any]) -> None:
-        """What was remembered, now that the questions are known."""
+        """Restore the saved state, now that the questions are known."""
         if "hard" not in state:
             return
         self._hard.load(state["hard"])
@@ -301,16 +303,16 @@ class Stream:
         return self._context.policy_version.step
 
     def _learn_from(self, rollouts: Sequence[Rollout]) -> None:
-        """Outcomes on one question, wherever they come from and whenever."""
+        """Add the outcomes of rollouts on one question to the evidence, whatever their source and age."""
         slots, rewards, ages = [], [], []
         for rollout in rollouts:
             candidate = rollout.assignment.template
             template = self._library.get(candidate.id if candidate else EMPTY_TEMPLATE.id)
-            if template is None:  # dropped meanwhile
+            if template is None:  # dropped in the meantime
                 continue
             self._note_outcome(template, rollout)
             slots.append(template.slot)
-            # Partial credit is no success: a template that only raises it would look like one that works.
+            # Partial credit is no success: else a template that only earns more of it would seem to work.
             rewards.append(float(rollout.reward >= self._settings.solved_at))
             ages.append(max(0, self._step - rollout.policy_version.step))
         if slots:
@@ -318,7 +320,7 @@ class Stream:
             self._evidence.add(number, slots, rewards, ages, self._step)
 
     def _follow_up(self, group: Group) -> None:
-        """Note what comes of a question that is hard, or like one that is."""
+        """Record the outcomes of a question that is hard, or like a hard one."""
         name, enters, follows = group.question_id, False, False
         if name not in self._results.outcomes:
             number = self._numbers[name]
@@ -331,8 +333,8 @@ class Stream:
         self._results.outcomes.observe(group, self._step, enters=enters, follows=follows, hard=hard)
 
     def _found_hard(self, group: Group) -> bool:
-        """Judge a question that was not measured before by as many rollouts as have no template at first
-        sight, so that the comparison group is found as the others are."""
+        """Judge a question seen for the first time by the first half of its group: at first sight that half
+        runs without templates, so the comparison group is found hard by the same measure as the others."""
         if not self._settings.first_sight:
             return group.question_id in self._hard
         half = Group(group.question_id, group.rollouts[: len(group.rollouts) // 2])
@@ -340,13 +342,13 @@ class Stream:
         return success is not None and success < self._settings.tau
 
     def _note_outcome(self, template: Template, rollout: Rollout) -> None:
-        """For reflection, and for the template's trial."""
+        """Record an outcome for reflection and for the template's trial."""
         question_id = rollout.assignment.question_id
         number = self._numbers[question_id]
         solved = rollout.reward >= self._settings.solved_at
         if solved:
             self._failures.solved(number, template.candidate.id)
-        elif question_id in self._hard:  # reflection looks at no other's
+        elif question_id in self._hard:  # reflection only looks at hard questions
             self._failures.add(number, template.candidate.id, rollout)
         tried = template.state == "trial" and question_id in self._hard
         if tried and concerns(template, number, self._evidence):
@@ -362,7 +364,7 @@ class Stream:
             self._context.warn_early("no_room_for_templates", reason)
 
     def _notice_the_instruction(self) -> None:
-        """Outcomes under an instruction say less about another one."""
+        """Halve the evidence if the best instruction has changed: it was collected under the old one."""
         best = self._context.first_result(hookspecs.coevo_best_instruction)
         found = best.id if best else None
         if self._instruction is not None and found != self._instruction:

@@ -1,4 +1,4 @@
-"""The questions by number: in the order that the policy names them in, late ones behind."""
+"""Number the questions in the order in which the policy lists them; late questions follow at the end."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from prompt_coevo.policy import Policy
 from prompt_coevo.types import Question
 
 _AN_EPOCH: Final = 1_000
-"""So many late questions count as an epoch, because in a stream that never repeats none ends."""
+"""So many late questions count as an epoch: a stream that never repeats a question has no real one."""
 
 
 class Numbered:
-    """Ids and numbers of the questions, and the evidence by number, which knows which are alike.
+    """Ids and numbers of the questions, and the evidence, which knows by number which are alike.
 
-    When half of all questions are late (`learn`), all are compared anew, so comparing costs no more than a
-    constant for each. Until then a late one is like those that a growing likeness finds, else like none.
+    When half of all questions are late (see `learn`), all are compared again; doubling keeps the cost per
+    question constant. Until then a late question is only like those that a `Growing` likeness finds for it.
     """
 
     def __init__(self, context: Context, make_likeness: LikenessFactory) -> None:
@@ -29,11 +29,10 @@ class Numbered:
         self.numbers: dict[str, int] = {}
         self._compared = 0
         self.late = 0
-        """How many questions were late, so far in this run."""
+        """Late questions so far in this run."""
 
     def begin(self, policy: Policy, compared: int | None) -> Evidence:
-        """Evidence on what the policy knows now, of which the first so many questions are compared (None:
-        all)."""
+        """Number the policy's questions, compare the first `compared` (None: all), return new evidence."""
         self.ids, self.numbers = [], {}
         self.evidence = Evidence(0, Unlike())
         self._number(policy)
@@ -42,7 +41,7 @@ class Numbered:
         return self.evidence
 
     def learn(self, policy: Policy) -> bool:
-        """The policy knows more than before. Returns whether as many late ones as an epoch has are over."""
+        """Number the policy's new questions. Return True if that completes an epoch of late ones."""
         known = len(self.ids)
         self._number(policy)
         if len(self.ids) >= 2 * self._compared:
@@ -54,11 +53,12 @@ class Numbered:
 
     @property
     def compared(self) -> int | None:
-        """For a state: how many questions were compared, None if all were."""
+        """Return for a state how many questions were compared; None if all were."""
         return None if self._compared == len(self.ids) else self._compared
 
     def _number(self, policy: Policy) -> None:
-        # Anywhere among them: one that the host forgot and learns again keeps its number.
+        # New ones may be anywhere in the list. One that the trainer forgot and learns again keeps its
+        # number.
         for question_id in policy.question_ids():
             if question_id not in self.numbers:
                 self.numbers[question_id] = len(self.ids)
@@ -66,7 +66,7 @@ class Numbered:
         self.evidence.make_room(len(self.ids))
 
     def _compare(self, policy: Policy, count: int) -> None:
-        """One that the host has forgotten since is like none."""
+        """Compare the first `count` questions. Those that the trainer has forgotten are like no other."""
         self._compared, known = count, set(policy.question_ids())
         questions = (
             policy.question(one) if one in known else Question(one, "") for one in self.ids[:count]

@@ -1,4 +1,4 @@
-"""What the reflection model is asked, how often, and when its answers are used."""
+"""Decide what to ask the reflection model, how often, and when to use its replies."""
 
 from __future__ import annotations
 
@@ -29,27 +29,29 @@ from prompt_coevo.types import EMPTY_TEMPLATE, Candidate
 logger = logging.getLogger(PROJECT)
 
 _ATTEMPTS: Final = 4
-"""Calls of an epoch that may show one question."""
+"""Calls per epoch that may show the same question."""
 _CONSIDERED: Final = 64
 _ENOUGH: Final = 4
-"""Rollouts that say something of a template."""
+"""Rollouts needed to say something about a template."""
 
 
 @dataclass
 class _Calls:
-    """Calls made together, and the questions that each of them shows."""
+    """Calls made together, and the questions shown in each."""
 
     asked: Asked
     shown: list[tuple[int, ...]]
     this_epoch: bool = True
-    """Whether they count against what this epoch may ask."""
+    """Whether they count against this epoch's limit."""
 
 
 class Reflection:
-    """Asks about hard questions that no template is expected to solve, from what training saw fail.
+    """Ask about hard questions that no template is expected to solve, showing rollouts that failed in
+    training.
 
-    Every step a few calls, in the background, used `reply_steps` updates later; in an epoch at most
-    `calls_per_hard` for every hard question. A call that failed and cost nothing does not count.
+    A few calls start in the background at every step, and their replies are used `reply_steps` updates
+    later. An epoch has at most `calls_per_hard` calls for every hard question. Failed calls without a cost
+    do not count.
     """
 
     def __init__(
@@ -71,7 +73,7 @@ class Reflection:
         self._of_this_epoch = 0
 
     def new_epoch(self) -> None:
-        """Questions that were given up may be asked about again."""
+        """Begin an epoch: reset the limits and allow calls about questions that were given up."""
         self._attempts.clear()
         self._of_this_epoch = 0
         self._outage.end()
@@ -79,11 +81,11 @@ class Reflection:
             calls.this_epoch = False
 
     def try_again(self) -> None:
-        """After an outage."""
+        """End an outage early."""
         self._outage.end()
 
     def replies(self, step: int, policy: Policy) -> list[tuple[Candidate, tuple[int, ...]]]:
-        """The candidates whose step has come, with the questions that their proposer was shown."""
+        """Return the candidates due at this step, with the questions that their proposer was shown."""
         due = [calls for calls in self._under_way if calls.asked.use_at <= step]
         self._under_way = [calls for calls in self._under_way if calls.asked.use_at > step]
         return [found for calls in due for found in self._judged(calls, step, policy)]
@@ -158,7 +160,7 @@ class Reflection:
 
     @property
     def under_way(self) -> set[int]:
-        """The questions that calls are about whose answers are not used yet."""
+        """Questions in calls whose replies are not used yet."""
         return {
             question for calls in self._under_way for shown in calls.shown for question in shown
         }
@@ -166,8 +168,11 @@ class Reflection:
     # Inside
 
     def _targets(self, step: int, hard: Collection[int], members: int) -> list[int]:
-        """Hard questions to ask about: what failed is known, nothing is expected to solve them, and an
-        epoch, with `members` of each group, can try more than what is on trial for them."""
+        """Choose the hard questions to ask about.
+
+        Their failures are known, no template is expected to solve them, and an epoch has the rollouts
+        (`members` of each group) to try more templates than are on trial for them.
+        """
         busy = self.under_way
         open_ones = [
             question
@@ -177,7 +182,7 @@ class Reflection:
             and self._attempts[question] < _ATTEMPTS
             and self._parents(question)
         ]
-        if len(open_ones) > _CONSIDERED:  # others at every step
+        if len(open_ones) > _CONSIDERED:  # different ones at every step
             spread = {q: (q * 2_654_435_761 + step * 40_503) % 65_536 for q in open_ones}
             open_ones.sort(key=lambda question: (self._attempts[question], spread[question]))
             del open_ones[_CONSIDERED:]
@@ -195,14 +200,13 @@ class Reflection:
     def _has_room(
         self, question: int, hard: Collection[int], waiting: Sequence[int], members: int
     ) -> bool:
-        """Whether an epoch has rollouts on such questions to try more than what is on trial for them."""
+        """Return True if an epoch has enough rollouts on such questions for another template on trial."""
         on_trial = int((self._evidence.hope(question)[waiting] > 0).sum())
         alike = sum(one in hard for one in self._evidence.near(question).numbers.tolist())
         return on_trial * _ENOUGH < max(_ENOUGH, alike * members)
 
     def _tried(self, chosen: tuple[int, ...], step: int) -> tuple[tuple[str, float], ...]:
-        """Templates that were tried on such questions often enough to say something, and the share of these
-        rollouts that succeeded; the best ones first, then those that came last."""
+        """Return templates tried enough on such questions and their success: best first, then latest."""
         templates = [one for one in self._library if one.slot]
         solved, tried = self._evidence.outcomes_near(
             chosen[0], [one.slot for one in templates], step
@@ -222,12 +226,13 @@ class Reflection:
         return tuple(sorted(found, key=lambda one: -one[1])[:LISTED])
 
     def _parents(self, question: int) -> list[Template]:
-        """The templates that could be improved for this question: in use, and it failed under them."""
+        """Return the templates in use under which the question failed: those that could be improved."""
         known = [self._library.get(name) for name in self._failures.of(question)]
         return [one for one in known if one is not None and one.state == "in use"]
 
     def _parent(self, seed: int, drawn: float) -> Candidate:
-        """In half of the calls a template that has solved others, if the question failed under one."""
+        """Choose the parent: in half of the calls a template that works elsewhere, if the question failed
+        under one; otherwise the empty one."""
         parents = self._parents(seed)
         others = [one for one in parents if one.slot]
         if others and (drawn < 0.5 or len(others) == len(parents)):
@@ -240,8 +245,8 @@ class Reflection:
     def _with_its_like(
         self, seed: int, parent: Candidate, targets: Sequence[int]
     ) -> tuple[int, ...]:
-        """The question, and those most like it that failed under the same template; any where no question
-        is like it."""
+        """Return the question and those most like it that failed under the same template. Without any like
+        it, add whichever failed under that template."""
         alike = self._evidence.near(seed)
         likeness = dict(zip(alike.numbers.tolist(), alike.weights.tolist(), strict=True))
         others = [
@@ -256,7 +261,7 @@ class Reflection:
 
     @property
     def _in_background(self) -> bool:
-        """The policy as its own teacher would generate while training does, with the same random state."""
+        """False if the policy reflects itself: it would generate during training and share random state."""
         return self._context.settings.reflection.backend_in_use != "self"
 
     def _asked(self, requests: Sequence[ProposalRequest], step: int) -> Asked:
@@ -266,7 +271,7 @@ class Reflection:
     def _judged(
         self, calls: _Calls, step: int, policy: Policy
     ) -> list[tuple[Candidate, tuple[int, ...]]]:
-        """What was proposed and passed the gates. A failure is written down and costs nothing else."""
+        """Return the candidates that passed the gates. A failure is logged and journaled, nothing more."""
         asked = calls.asked
         questions = {question for shown in calls.shown for question in shown}
         guard = leak_guard(
@@ -278,14 +283,18 @@ class Reflection:
             self._count_lost(calls, proposals, step)
             source = CandidateSource(self._context, guard)
             known = [self._known(shown) for shown in calls.shown]
-            tried = [set(texts) for texts in known]  # the gate that looks at them may be off
+            tried = [
+                set(texts) for texts in known
+            ]  # `judge` adds to `known`; its own check may be off
             answers = source.judge(asked.requests, proposals, known)
         except CoevoError:
             raise
         except Exception as error:
             if not asked.done:
-                self._hung.append(asked)  # nothing more is asked until it is back
-            logger.warning("no new templates from %d calls: %s", len(asked.requests), error)
+                self._hung.append(asked)  # make no calls until it returns
+            logger.warning(
+                "no new templates from %d reflection calls: %s", len(asked.requests), error
+            )
             self._context.note("reflection_skipped", calls=len(asked.requests), reason=str(error))
             return []
         return [
@@ -296,14 +305,15 @@ class Reflection:
         ]
 
     def _known(self, shown: tuple[int, ...]) -> set[str]:
-        """The texts that were tried, or are, on questions like these."""
+        """Return the texts tried before, or on trial, on questions like these."""
         around = {*shown, *self._evidence.around(shown)}
         known = [*self._library.dropped.values()]
         known += [Dropped(one.candidate.text, one.shown) for one in self._library]
         return {"", *(one.text for one in known if not around.isdisjoint(one.shown))}
 
     def _count_lost(self, calls: _Calls, answer: Answer, step: int) -> None:
-        """Calls that cost nothing may be made again; a question that fails among others may not."""
+        """Take lost calls off the epoch's count. Questions may only be asked about again if the whole batch
+        was lost: one that fails alone may be the cause."""
         lost = _lost(answer, len(calls.shown))
         if calls.this_epoch:
             self._of_this_epoch -= lost
@@ -317,8 +327,8 @@ class Reflection:
 
 
 def _lost(answer: Answer, asked: int) -> int:
-    """How many calls failed without a cost; all of them if nobody answered."""
+    """Count the calls that failed without a cost; all of them if nobody answered."""
     if answer is None:
         return asked
     lost = sum(proposal.failed and proposal.reply.usage == Usage() for proposal in answer)
-    return min(lost, asked)  # a proposer may give more than it was asked for
+    return min(lost, asked)  # a proposer may return more proposals than requested

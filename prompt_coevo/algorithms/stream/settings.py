@@ -18,32 +18,32 @@ class StreamSettings(HardQuestionSettings):
     method = "stream"
 
     calls_per_hard: float | Literal["unlimited"] = 1.0
-    """Reflection calls of an epoch for every hard question, at most."""
+    """Reflection calls per epoch for every hard question, at most."""
     calls_per_step: int = Field(default=4, ge=1)
-    """Reflection calls that begin after a weight update, at most."""
+    """Reflection calls that start after one weight update, at most."""
     reply_steps: int = Field(default=1, ge=1)
-    """Weight updates until a reply is used. It is waited for if it is not there by then."""
+    """Weight updates between a call and the use of its reply. Training waits for a reply that is late."""
     failures_per_call: int = Field(default=4, ge=1)
-    """Failed responses that a call shows, at most; those to the questions most alike."""
+    """Failed responses in one call, at most; chosen from the questions most alike."""
     bare_members: int = Field(default=1, ge=1)
-    """Members of a hard question's group that run without a template."""
+    """Rollouts in a hard question's group that run without a template."""
     trial_members: int = Field(default=2, ge=1)
-    """Members of a hard question's group that may run under a template on trial; all but the bare ones
-    while no template in use is expected to solve it."""
+    """Rollouts in a hard question's group that may run under a template on trial; all but the bare ones
+    while no template in use is expected to solve the question."""
     proof: bool = True
-    """A template comes into use on a success on a hard question that its proposer did not see, where one
-    is like those that it saw; so it cannot just hold their answers."""
+    """Use a template only after a success on a hard question that its proposer did not see, if there is one
+    like those it saw. This rules out templates that merely hold the answers."""
     first_sight: bool = True
-    """Half of a group may run under templates although the question was not yet measured. A run of a single
-    epoch learns nothing from templates without it, one of two epochs little."""
+    """Let half of a group run under templates when a question comes up for the first time. Without this, a
+    run of one epoch learns nothing from templates and a run of two epochs little."""
     comparison: float | Literal["auto"] = "auto"
-    """The share of the groups of like hard questions that never have a template, so that the run's end can
-    say whether templates helped; 0 is none. `auto` is 0.1 from 400 such groups on, else 0."""
+    """Share of the groups of like hard questions that never get a template, so that the run can say at its
+    end whether templates helped; 0 for none. `auto` is 0.1 if there are 400 such groups or more, else 0."""
     library_size: int = Field(default=256, ge=1)
     """Templates in use, at most."""
     likeness: str = "words"
-    """How it knows which questions are alike: `words` that they share, `none`, the name of an installed
-    one, or `module:attribute`."""
+    """How to tell which questions are alike: `words` (shared words), `none`, the name of an installed
+    likeness, or `module:attribute`."""
 
     @property
     def asks_in_background(self) -> bool:

@@ -1,4 +1,4 @@
-"""Words that come together, as those of a sentence that half of the questions begin with."""
+"""Find words that always come together, like those of a sentence that begins half of the questions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 _COMMON: Final = 0.05
-"""Of a word in fewer of the questions than this, companions say that questions are of a kind."""
+"""A word in a smaller share of questions is kept: its companions show that questions are of a kind."""
 _BY_CHANCE: Final = 16
 """Words in fewer questions than this may come together by chance."""
 _MOST: Final = 4_096
-"""Common words that are looked at, the most common ones."""
+"""Number of common words to examine, the most common first."""
 _SAMPLE: Final = 1_000
 _CORRELATED: Final = 0.5
 _BLOCK: Final = 512
@@ -21,10 +21,10 @@ _BLOCK: Final = 512
 def repetitions(
     words: NDArray[np.int32], starts: NDArray[np.int64], frequency: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """Return for each word how many words say what it says, itself included: 1 for most.
+    """Return for each word how many words say the same, itself included: 1 for most.
 
-    `words` are the words of every question, one question after the other, from `starts` on. A word that
-    always comes with another one counts it fully, others by the fourth power of their correlation.
+    `words` are the words of all questions, one question after the other, beginning at `starts`. Another
+    word adds the fourth power of its correlation with the word, so one that always comes with it adds 1.
     """
     count = len(starts) - 1
     found = np.ones(len(frequency), dtype=np.float32)
@@ -46,8 +46,8 @@ def repetitions(
 def _standardized(
     words: NDArray[np.int32], starts: NDArray[np.int64], common: NDArray[np.int64], known: int
 ) -> NDArray[np.float32]:
-    """Whether questions of a sample have the common words: (questions, words), the products of whose
-    columns are correlations."""
+    """Return which of a sample of questions have the common words, shape (questions, words), standardized
+    so that the products of columns are correlations."""
     count = len(starts) - 1
     drawn = np.random.default_rng(0).permutation(count)[:_SAMPLE]
     row_of = np.full(count, -1)

@@ -1,4 +1,7 @@
-"""What two questions may share: words, runs of characters where words have no spaces, and operators."""
+"""Split a question into the tokens that two questions may share.
+
+Tokens are words, operators, and runs of characters in scripts without spaces.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _SOUTH_EAST_ASIAN: Final = (
     "\u0e01-\u0e3a\u0e40-\u0e4e\u0e50-\u0e59\u0e81-\u0eff\u1000-\u1049\u104c-\u109f\u1780-\u17d3"
     "\u17dc-\u17ff\ua9e0-\ua9ff\uaa60-\uaa7f"
 )
-# From Devanagari to Sinhala vowels are marks, which are no \w but belong to their word.
+# From Devanagari to Sinhala vowels are marks: they are not \w, but they belong to their word.
 _INDIC: Final = "\u0900-\u0963\u0966-\u0dff"
 _OPERATORS: Final = "-+*/^=<>|&%~\u2190-\u22ff\u2a00-\u2aff"
 _LETTER: Final = rf"[^\W_{_HAN_AND_KANA}{_SOUTH_EAST_ASIAN}]"
@@ -34,10 +37,10 @@ _THREE: Final = re.compile(f"[{_SOUTH_EAST_ASIAN}]")
 
 
 def tokens(text: str) -> dict[str, None]:
-    """Return the different tokens of a text, in order, in lower case.
+    """Return the distinct tokens of a text, in order, in lower case.
 
-    Names in code are taken apart: getUserName and user_name share `user` and `name`. Of scripts without
-    spaces these are all runs of two characters (Chinese, Japanese) or three (Thai, Lao, Khmer, Burmese).
+    Names in code are split: getUserName and user_name share `user` and `name`. In scripts without spaces,
+    the tokens are all runs of two characters (Chinese, Japanese) or three (Thai, Lao, Khmer, Burmese).
     """
     if text.isascii():
         return dict.fromkeys(_ASCII_TOKEN.findall(_SEAM.sub(" ", text).lower()))

@@ -1,4 +1,4 @@
-"""Whether a template on trial comes into use: pure rules."""
+"""Decide whether a template on trial comes into use: pure functions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from prompt_coevo.algorithms.stream.evidence import Evidence
 from prompt_coevo.algorithms.stream.library import Template
 
 _TRIES: Final = 10
-"""Rollouts without a success after which a template is given up: one that solves a fourth of them is given
-up by chance in 6 % of the trials."""
+"""Drop a template after so many rollouts without a success. One that solves a fourth of them is dropped by
+chance in 6 % of trials."""
 
 
 def concerns(template: Template, question: int, evidence: Evidence) -> bool:
-    """Whether a rollout on this question says something about the template: it is like one shown.
+    """Return True if the question is like one shown, so that its rollouts count for the template.
 
-    Where nothing is like any of those shown, all questions count.
+    If no question is like any of those shown, all questions count.
     """
     if question in template.shown:
         return True
@@ -25,15 +25,14 @@ def concerns(template: Template, question: int, evidence: Evidence) -> bool:
 
 
 def unseen(template: Template, hard: Collection[int], evidence: Evidence) -> list[int]:
-    """The hard questions most like those that the proposer saw fail, which it did not see."""
+    """Return the hard questions most like those that the proposer saw fail, but which it did not see."""
     return [question for question in evidence.around(template.shown) if question in hard]
 
 
 def verdict(template: Template, *, proof: bool, stale: bool) -> bool | None:
-    """Whether the template comes into use; None: not known yet.
+    """Return True if the template comes into use, False if it is dropped, None if that is still open.
 
-    With `proof` it takes a success on a question that its proposer did not see. `stale`: it has been on
-    trial for too long.
+    `proof` requires a success on a question that its proposer did not see. `stale`: the trial is too old.
     """
     if template.solved_unseen if proof else template.solved:
         return True

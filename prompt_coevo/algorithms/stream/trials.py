@@ -1,4 +1,4 @@
-"""The trials of new templates: which of them begin, and what comes of them."""
+"""Run the trials of new templates: begin them, judge them, and make room in the library."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from prompt_coevo.context import Context
 from prompt_coevo.types import Candidate
 
 _PATIENCE: Final = 3
-"""Epochs that a template may be on trial."""
+"""Epochs for which a template may stay on trial."""
 _FAIR: Final = 2.0
-"""Rollouts near a question that a template has to have failed in, to be no more tried there."""
+"""Failed rollouts near a question after which a template is no longer tried there."""
 
 
 class Trials:
-    """Takes candidates into the library and out of it, and counts those that came into use and that left in
-    `totals`."""
+    """Moves candidates into the library and out of it, and counts in `totals` those used and dropped."""
 
     def __init__(
         self, context: Context, library: Library, evidence: Evidence, totals: dict[str, int]
@@ -29,8 +28,8 @@ class Trials:
         self._library, self._evidence, self._totals = library, evidence, totals
 
     def take_in(self, candidate: Candidate, shown: Sequence[int], epoch: int) -> None:
-        """Try a candidate that passed the gates on questions like those that it was proposed for, also one
-        that is here already."""
+        """Start the trial of a candidate that passed the gates, on questions like those it was proposed
+        for. If it is in the library already, add the questions."""
         template = self._library.get(candidate.id)
         if template is None:
             template = self._library.add(candidate, shown, epoch)
@@ -42,8 +41,8 @@ class Trials:
             self._evidence.write_for(template.slot, template.shown)
 
     def judge(self, hard: Collection[int], epoch: int, step: int) -> None:
-        """Bring what is proven into use, drop what is not, and what a full library has no room for: those
-        that solved least of late on the questions that are hard now."""
+        """Bring proven templates into use and drop those that failed. If the library is too full, drop
+        those that recently solved least on the questions that are hard now."""
         for template in self._library.in_state("trial"):
             others = unseen(template, hard, self._evidence) if self._settings.proof else []
             stale = epoch - template.since > _PATIENCE
@@ -59,11 +58,11 @@ class Trials:
             in_use = [one for one in self._library.in_state("in use") if one.slot]
             in_use.sort(key=lambda one: (solved[one.slot], one.since, one.slot))
             for template in in_use[: self._library.overfull]:
-                self._drop(template)  # it may come again when there is room
+                self._drop(template)  # without `failed_on`: it may be proposed again
 
     def _failed_on(self, template: Template, step: int) -> list[int]:
-        """Return those questions that it was written for near which it was tried and solved nothing: it may
-        be what others need that it was never tried on."""
+        """Return the questions it was written for near which it was tried and solved nothing. On the others
+        it was never really tried and may be just what they need."""
         outcomes = [
             (question, *self._evidence.outcomes_near(question, [template.slot], step)[:, 0])
             for question in template.shown

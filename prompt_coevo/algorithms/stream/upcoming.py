@@ -1,4 +1,4 @@
-"""Which questions a run may still meet, so that no call is made whose reply comes too late."""
+"""Predict which questions the run will still meet, to avoid calls whose replies would come too late."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _ROUNDING: Final = 1e-6
 
 
 class Ahead:
-    """Counts the groups that were planned, in passes over the questions, each in an order of its own.
+    """Count the planned groups, in passes over the questions, each pass in an order of its own.
 
-    What is not known counts as still to come: the end of a run that does not say its steps, or that has
-    gone beyond them; and the questions of a stream.
+    If in doubt, expect more to come: when the run does not tell its number of steps or has passed it, and
+    when questions are streamed.
     """
 
     def __init__(self, settings: StreamSettings, workload: Workload | None) -> None:
         self._settings = settings
         self._room = workload is None or settings.bare_members < workload.group_size
-        """Whether the group of a hard question has room for templates."""
+        """Whether a hard question's group has room for templates."""
         self._steps = workload.steps if workload else None
         self._updates = max(workload.updates_per_round, _ROUNDING) if workload else 1.0
         self._met: set[int] = set()
@@ -30,7 +30,7 @@ class Ahead:
         self.group_size = workload.group_size if workload else 0
 
     def plan(self, question: int, step: int, group_size: int) -> None:
-        """A group of the question is planned after so many updates."""
+        """Count a group of the question, planned after so many updates."""
         self.group_size = group_size
         if question in self._met:  # another pass
             self._met.clear()
@@ -47,10 +47,10 @@ class Ahead:
         *,
         streamed: bool,
     ) -> bool:
-        """Whether a reply to what is asked after `step` updates may come in time for a group to use it.
+        """Return True if a reply to a call made after `step` updates may still be used by a group.
 
-        `hard` are those hard questions that may have templates, and `known` counts all questions, of which
-        the `measured` are no longer met for the first time.
+        `hard` are the hard questions that may have templates. `known` counts all questions; the `measured`
+        ones will no longer be met for the first time.
         """
         if not (self._room or self._settings.first_sight):
             return False
@@ -81,6 +81,6 @@ class Ahead:
         self.group_size = state["group_size"]
 
     def _in_time(self, use_at: int, steps: int) -> bool:
-        """Whether a round is planned from update `use_at` on."""
+        """Return True if a round is planned at update `use_at` or later."""
         rounds = math.ceil((use_at - self._planned_at) / self._updates - _ROUNDING)
         return self._planned_at + max(1, rounds) * self._updates < steps - _ROUNDING

@@ -245,7 +245,7 @@ def test_a_likeness_that_cannot_be_made_ends_the_run(offer: Any) -> None:
 
     offer("likenesses", "broken", broken)
     engine = engine_with(stream={"likeness": "broken"})
-    with pytest.raises(PluginError, match="'broken' cannot be made: ValueError: no such topic"):
+    with pytest.raises(PluginError, match="'broken' cannot be built: ValueError: no such topic"):
         engine.begin(Families())
 
 
