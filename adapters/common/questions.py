@@ -325,4 +325,4 @@ def check_dataset(dataset: Any) -> None:
 
 
 def _dumps(value: Any) -> str:
-    return json.dumps(value, default=str)
+    return json.dumps(value, default=_plain)

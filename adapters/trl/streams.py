@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from prompt_coevo.adapters.common.checkpoint import writing
 from prompt_coevo.adapters.common.columns import index_columns
-from prompt_coevo.adapters.common.questions import QuestionIndex
+from prompt_coevo.adapters.common.questions import QuestionIndex, content_id
 from prompt_coevo.adapters.common.rows import Row
 from prompt_coevo.adapters.trl.ranks import ALONE, Ranks
 from prompt_coevo.engine.identity import Dataset
@@ -122,7 +122,7 @@ def _looked_at(dataset: Any) -> tuple[list[Row], bool]:
     if first is None:
         return [], True
     rows = list(islice(iter(dataset), LOOKED_AT))
-    same = bool(rows) and rows[0] == first
+    same = bool(rows) and content_id(rows[0]) == content_id(first)  # arrays have no plain ==
     return (rows, True) if same else ([first], False)
 
 

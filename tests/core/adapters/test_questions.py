@@ -38,6 +38,22 @@ def test_ids_by_content_stay_as_they_are() -> None:
     assert content_id("two and two?", "4") == "99531aebd151a400"
 
 
+def test_an_image_as_ground_truth_is_the_same_question_each_time_it_is_read() -> None:
+    """Its repr holds a memory address."""
+
+    class Image:
+        mode, size = "L", (1, 1)
+
+        def tobytes(self) -> bytes:
+            return b"pixel"
+
+    def read() -> QuestionIndex:
+        rows = [{"prompt": "what is it?", "truth": Image()}]
+        return QuestionIndex(rows, prompt=lambda row: row["prompt"], truth=lambda row: row["truth"])
+
+    assert read().ids() == read().ids()
+
+
 def test_an_id_for_two_questions_is_refused() -> None:
     with pytest.raises(DatasetError, match="'same' stands for two different .* rows 0 and 1 of"):
         index(own_id=lambda row: "same")

@@ -18,7 +18,12 @@ from prompt_coevo.adapters.common.questions import QuestionIndex
 from prompt_coevo.adapters.trl.late_rows import LateRows
 from prompt_coevo.adapters.trl.ranked_engine import RankedEngine
 from prompt_coevo.adapters.trl.ranks import Ranks
-from prompt_coevo.adapters.trl.streams import index_stream, load_late_rows, save_late_rows
+from prompt_coevo.adapters.trl.streams import (
+    _looked_at,
+    index_stream,
+    load_late_rows,
+    save_late_rows,
+)
 from prompt_coevo.errors import DatasetError, StateError
 from prompt_coevo.types import PolicyVersion
 
@@ -221,3 +226,25 @@ def test_all_ranks_know_what_rank_0_has_looked_at(caplog: pytest.LogCaptureFixtu
 def test_an_empty_stream_is_refused() -> None:
     with pytest.raises(DatasetError, match="the training dataset is empty"):
         index_stream(iter(()), SETTINGS)
+
+
+class Array(list[float]):
+    """Equality element by element, as numpy's."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("The truth value of an array with more than one element is ambiguous")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(("seconds", "same"), [(1.0, True), (2.0, False)])
+def test_the_first_look_at_a_stream_compares_rows_with_arrays(seconds: float, same: bool) -> None:
+    starts = iter([1.0, seconds])
+
+    class Stream:
+        def __iter__(self) -> Any:
+            first = next(starts)
+            return iter([{"prompt": "one", "at": Array([first, 0.0])}])
+
+    rows, again = _looked_at(Stream())
+    assert (len(rows), again) == (1, same)
