@@ -109,10 +109,6 @@ FAMILIES: Final[Mapping[str, tuple[Mapping[str, Any], str]]] = {
         },
         _NUMBER,
     ),
-    "propositional_logic": (
-        {"max_vars": 2, "max_statements": 2, "max_complexity": 1},
-        "Write a formula such as P ∨ Q.",
-    ),
 }
 """The sizes of a family, and the hint. What stands behind a colon tells apart two of one dataset."""
 
