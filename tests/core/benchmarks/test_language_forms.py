@@ -1,4 +1,4 @@
-"""The rules that answers keep, without a model: what patterns take and refuse, and the files to train on."""
+"""Rules that answers keep, without a model: what patterns take and refuse, and the files to train on."""
 
 from __future__ import annotations
 
