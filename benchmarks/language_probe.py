@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -128,15 +129,33 @@ def measure(model: Any, tokenizer: Any, family: Family, items: int, samples: int
             conversations[text] = [chat(f"{text}\n\n{question}") for question in asked]
     if family in UNNAMED:
         conversations["all six"] = [chat(question, ALL_SIX) for question in asked]
+    answers = [family.answers[item] for item in chosen]
+
+    def right(number: int, text: str) -> float:
+        return reward(text, answers[number])
+
+    return {**found, **rates(model, tokenizer, conversations, right, samples, MOST_TOKENS)}
+
+
+def rates(
+    model: Any,
+    tokenizer: Any,
+    conversations: Mapping[str, Sequence[list[dict[str, str]]]],
+    right: Callable[[int, str], float],
+    samples: int,
+    most_tokens: int,
+) -> dict[str, Any]:
+    """Score completions of conversations, one about each item, by what was said before the question.
+
+    `right` scores a completion, given the number of its item.
+    """
+    found = {}
     for name, chats in conversations.items():
-        texts = sample(model, tokenizer, chats, samples, MOST_TOKENS)
-        right = [
-            [reward(text, family.answers[item]) for text in of_item]
-            for item, of_item in zip(chosen, texts, strict=True)
-        ]
+        texts = sample(model, tokenizer, chats, samples, most_tokens)
+        scores = [[right(number, text) for text in of_item] for number, of_item in enumerate(texts)]
         found[name] = {
-            "right": round(sum(map(sum, right)) / samples / len(chosen), 3),
-            "items": round(sum(map(max, right)) / len(chosen), 2),
+            "right": round(sum(map(sum, scores)) / samples / len(chats), 3),
+            "items": round(sum(map(max, scores)) / len(chats), 2),
             "said": texts[0][0],
         }
     return found
@@ -161,6 +180,13 @@ def table(rows: list[dict[str, Any]], samples: int) -> str:
     return "\n".join(lines)
 
 
+def load(folder: str) -> tuple[Any, Any]:
+    """Load a model, with weights in bfloat16, and its tokenizer."""
+    quieten()
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+    return model.eval(), load_tokenizer(folder)
+
+
 def _chosen(names: str | None) -> list[Family]:
     known = {family.name: family for family in (*FAMILIES, *FURTHER)}
     if unknown := set(names.split(",") if names else ()) - set(known):
@@ -178,13 +204,11 @@ def main() -> None:
     parser.add_argument("--families", help="separated by commas; all by default")
     parser.add_argument("--json", type=Path, help="the file for the numbers")
     options = parser.parse_args()
-    quieten()
-    tokenizer = load_tokenizer(options.model)
-    model = transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype=torch.bfloat16)
+    model, tokenizer = load(options.model)
     rows = []
     with torch.no_grad():
         for family in _chosen(options.families):
-            rows.append(measure(model.eval(), tokenizer, family, options.items, options.samples))
+            rows.append(measure(model, tokenizer, family, options.items, options.samples))
             print(json.dumps(rows[-1]), flush=True)
     if options.json:
         options.json.write_text(

@@ -4,8 +4,9 @@
 
 `COEVO_MODEL` is a model, by its folder or name; by default the one that `prompt-coevo smollm2` makes.
 `COEVO_QUESTIONS` is a file of other questions (language_questions.py), with completions of `COEVO_TOKENS`
-tokens (256), `COEVO_TEACHER` the litellm model that reflects, `COEVO_ROLLOUTS` the budget. What they say is
-in the hash of the settings: freeze them first, and give another file. Where there is a GPU, it is used.
+tokens (256), `COEVO_TEACHER` the litellm model that reflects, or a file of instructions, one a line, that a
+teacher draws from, `COEVO_ROLLOUTS` the budget. What they say is in the hash of the settings: freeze them
+first, and give another file. Where there is a GPU, it is used.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from language_questions import from_file
+from language_questions import from_file, lines_of
 from store import Key, ResultsError
 
 from prompt_coevo.demo.arms import Arm
@@ -104,7 +105,7 @@ def frozen() -> dict[str, Any]:
     if QUESTIONS:
         common["tokens"] = TOKENS
     if TEACHER:
-        common["teacher"] = TEACHER
+        common["teacher"] = _teacher().get("teacher", TEACHER)
     if "COEVO_MODEL" in os.environ and fingerprint(MODEL) != PUBLISHED:
         common["model"] = fingerprint(MODEL)
     return {
@@ -145,8 +146,14 @@ def check(keys: Sequence[Key]) -> None:
     if QUESTIONS and own and not TEACHER:
         raise ResultsError(
             f"{', '.join(own)}: the built-in teachers know nothing of the questions in {QUESTIONS}; set "
-            "COEVO_TEACHER to a litellm model"
+            "COEVO_TEACHER to a litellm model or a file of instructions"
         )
+
+
+def _teacher() -> dict[str, Any]:
+    """The section of the settings that `COEVO_TEACHER` stands for."""
+    file = Path(TEACHER or "")
+    return {"teacher": lines_of(file)} if file.is_file() else {"model": TEACHER}
 
 
 def _asks(studied: Studied) -> bool:
@@ -162,7 +169,7 @@ def run(world: str, arm: str, seed: int, draw: int) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     studied = ARMS[arm]
-    asked = {"model": TEACHER} if TEACHER and _asks(studied) else studied.reflection
+    asked = _teacher() if TEACHER and _asks(studied) else studied.reflection
     asked_of = questions(draw)
     budget, log = int(ROLLOUTS * studied.budgets), list[dict[str, float]]()
     with tempfile.TemporaryDirectory() as folder:

@@ -2,6 +2,10 @@
 
 A line is a JSON object with `question` and `answer`, or `problem` and `solution`. An answer ends with
 `#### 72` or has `\\boxed{72}`; math-verify compares.
+
+Or every line has `question`, `pattern` and `family`: a right completion matches the regular expression from
+its first to its last letter (white space at its ends aside, a dot matches line breaks). Half of each family
+is held out. `"plain": true` marks a family that the policy answers without help.
 """
 
 from __future__ import annotations
@@ -9,13 +13,14 @@ from __future__ import annotations
 import functools
 import json
 import random
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from store import ResultsError
 
-from prompt_coevo.demo.unnamed.tasks import Questions, Task
+from prompt_coevo.demo.unnamed.tasks import Questions, Task, matches
 
 HELD_OUT: Final = 200
 FAMILY: Final = "questions"
@@ -23,15 +28,17 @@ FAMILY: Final = "questions"
 
 def from_file(file: Path, seed: int, most_tokens: int) -> Questions:
     """Read the questions, and hold some of them out. Raises ResultsError for a file that is none."""
-    tasks = [_task(file, number, line) for number, line in enumerate(_lines(file), start=1)]
+    lines = lines_of(file)
+    if lines and '"pattern"' in lines[0]:
+        return _with_patterns(file, lines, seed, most_tokens)
+    tasks = [_task(file, number, line) for number, line in enumerate(lines, start=1)]
     reward = _verifier()
     for number, task in enumerate(tasks, start=1):
         if not reward(task.answer, task.answer):
             raise ResultsError(
                 f"{file}, question {number}: math-verify reads no answer in {task.answer!r}"
             )
-    if len({task.question for task in tasks}) < len(tasks):
-        raise ResultsError(f"{file}: a question stands there twice; the held-out ones must be new")
+    _check_distinct(file, tasks)
     held_out = min(HELD_OUT, len(tasks) // 4)
     if not held_out:
         raise ResultsError(f"{file} has {len(tasks)} questions; four is the least")
@@ -45,7 +52,44 @@ def from_file(file: Path, seed: int, most_tokens: int) -> Questions:
     )
 
 
-def _lines(file: Path) -> Sequence[str]:
+def _with_patterns(file: Path, lines: Sequence[str], seed: int, most_tokens: int) -> Questions:
+    families: dict[str, list[Task]] = {}
+    plain = set[str]()
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+            task = Task(str(row["question"]), str(row["pattern"]), str(row["family"]))
+            re.compile(task.answer)
+        except (ValueError, KeyError, TypeError, re.error):
+            raise ResultsError(
+                f"{file}, line {number}: not a JSON object with question, pattern and family, the pattern "
+                "a regular expression"
+            ) from None
+        families.setdefault(task.family, []).append(task)
+        if row.get("plain"):
+            plain.add(task.family)
+    _check_distinct(file, [task for tasks in families.values() for task in tasks])
+    hard = tuple(name for name in families if name not in plain)
+    if not hard or min(map(len, families.values())) < 2:
+        raise ResultsError(
+            f"{file}: a family that is not plain is needed, and two questions of each"
+        )
+    training, held_out = list[Task](), list[Task]()
+    rng = random.Random(f"{file.name}/{seed}")
+    for tasks in families.values():
+        rng.shuffle(tasks)
+        held_out += tasks[: len(tasks) // 2]
+        training += tasks[len(tasks) // 2 :]
+    return Questions(training, held_out, matches, hard, most_tokens)
+
+
+def _check_distinct(file: Path, tasks: Sequence[Task]) -> None:
+    if len({task.question for task in tasks}) < len(tasks):
+        raise ResultsError(f"{file}: a question stands there twice; the held-out ones must be new")
+
+
+def lines_of(file: Path) -> Sequence[str]:
+    """Read the lines of a file that are not empty. Raises ResultsError where it cannot be read."""
     try:
         return [line for line in file.read_text("utf-8-sig").split("\n") if line.strip()]
     except OSError as error:

@@ -118,6 +118,78 @@ def test_a_file_that_is_no_such_file_is_refused(
         load(COEVO_QUESTIONS=str(lines(tmp_path, *rows))).questions(0)
 
 
+FORMS = [
+    {"question": f"What is {n}?", "pattern": f"{n}!", "family": family, "plain": family == "asked"}
+    for n, family in enumerate(["shouted"] * 4 + ["asked"] * 6)
+]
+
+
+def test_half_of_each_family_with_patterns_is_held_out(load: Load, tmp_path: Path) -> None:
+    file = str(lines(tmp_path, *FORMS))
+    asked = load(COEVO_QUESTIONS=file, COEVO_TOKENS="9").questions(0)
+    for part in (asked.training, asked.held_out):
+        assert [task.family for task in part] == ["shouted"] * 2 + ["asked"] * 3
+    assert not {*asked.training} & {*asked.held_out}
+    assert asked.hard == ("shouted",)
+    assert asked.reward(" 7!\n", "7!") == 1
+    assert asked.reward("7! 7", "7!") == asked.reward("17!", "7!") == asked.reward("", "7!") == 0
+    assert load(COEVO_QUESTIONS=file).questions(1).held_out != asked.held_out
+    load()
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (
+            [*FORMS, {"question": "What?", "pattern": "x"}],
+            "line 11: not a JSON object with question",
+        ),
+        ([*FORMS, {"question": "?", "pattern": "(", "family": "f"}], "line 11: not a JSON object"),
+        ([*FORMS, FORMS[0]], "a question stands there twice"),
+        (FORMS[4:], "a family that is not plain is needed"),
+        (FORMS[3:], "two questions of each"),
+    ],
+)
+def test_a_file_with_patterns_that_errs_is_refused(
+    load: Load, tmp_path: Path, rows: list[Any], said: str
+) -> None:
+    from store import ResultsError
+
+    with pytest.raises(ResultsError, match=said):
+        load(COEVO_QUESTIONS=str(lines(tmp_path, *rows))).questions(0)
+
+
+def test_a_teacher_draws_from_a_file(load: Load, tmp_path: Path) -> None:
+    file = tmp_path / "instructions.txt"
+    file.write_text("Shout.\n\nWhisper.\n", "utf-8")
+    tier = load(COEVO_TEACHER=str(file))
+    first = hashes(tier)
+    assert tier._teacher() == {"teacher": ["Shout.", "Whisper."]}
+    file.write_text("Shout.\n", "utf-8")
+    assert not set(first.values()) & set(hashes(tier).values())
+    assert load(COEVO_TEACHER="openai/other")._teacher() == {"model": "openai/other"}
+    load()
+
+
+def test_a_run_with_patterns_and_a_teachers_file(load: Load, tmp_path: Path) -> None:
+    shutil.copytree(base_path(World()), tmp_path / "model")
+    file = tmp_path / "instructions.txt"
+    file.write_text("Shout.\n", "utf-8")
+    tier = load(
+        COEVO_MODEL=str(tmp_path / "model"),
+        COEVO_QUESTIONS=str(lines(tmp_path, *FORMS)),
+        COEVO_TEACHER=str(file),
+        COEVO_TOKENS="4",
+        COEVO_ROLLOUTS="64",
+    )
+    tier.check(tier.plan(["grpo", "stream"], 1, None))
+    run = json.loads(json.dumps(tier.run("unnamed", "stream", 0, 0)))
+    page = importlib.reload(importlib.import_module("language_page"))
+    assert "| | runs | asked | shouted | training |" in page.summary([run])
+    assert set(run["curve"]) == {"asked", "shouted", "hard"}
+    load()
+
+
 def test_what_cannot_run_is_said_before(load: Load, tmp_path: Path) -> None:
     from store import ResultsError
 

@@ -86,6 +86,12 @@ def reward(completion: str, answer: str) -> float:
     return float(answer in words and not _RIVALS.get(answer, set()) & set(words))
 
 
+def matches(completion: str, pattern: str) -> float:
+    """Return 1 if a regular expression matches the whole completion, without white space at its ends, else
+    0. A dot matches line breaks."""
+    return float(re.fullmatch(pattern, completion.strip(), re.DOTALL) is not None)
+
+
 @dataclass(frozen=True)
 class Questions:
     """What is trained on and what is held out, and how an answer is judged.

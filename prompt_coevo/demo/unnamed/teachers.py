@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from prompt_coevo.demo.unnamed.families import UNNAMED
@@ -23,6 +23,12 @@ _ANYTHING: Final = (
     "Tell me something that I do not know about it.",
 )
 _FIRST_WORD: Final = re.compile(r"<question>\s*(\w+)")
+
+
+def drawing(instructions: Sequence[str], seed: int) -> Callable[[str], str]:
+    """Make a teacher that draws one of these instructions, whatever the question."""
+    rng = random.Random(f"{seed}|drawing")
+    return lambda _prompt: f"<template>{rng.choice(instructions)}</template>"
 
 
 def teacher(name: TeacherName, seed: int) -> Callable[[str], str]:

@@ -18,7 +18,7 @@ from prompt_coevo.demo.trainer import quieten
 from prompt_coevo.demo.unnamed.arms import POINTS, ROLLOUTS_PER_STEP
 from prompt_coevo.demo.unnamed.held_out import HeldOut, chat, load_tokenizer
 from prompt_coevo.demo.unnamed.tasks import Questions
-from prompt_coevo.demo.unnamed.teachers import TeacherName, teacher
+from prompt_coevo.demo.unnamed.teachers import TeacherName, drawing, teacher
 from prompt_coevo.demo.unnamed.values import trainer_values
 from prompt_coevo.demo.watch import counting, run
 from prompt_coevo.errors import SettingsError
@@ -35,8 +35,9 @@ def train(
     """Train one arm and evaluate it before, on the way, and at the end.
 
     `job.base` is the model's folder, `job.draw` the split of the questions, unless others are given.
-    `job.reflection` may name a teacher: `{"teacher": "blind"}`; else it is `reader`. `log` is told the
-    trainer's log of every step.
+    `job.reflection` may name a teacher: `{"teacher": "blind"}`, or the instructions that it draws from:
+    `{"teacher": ["Write a poem.", ...]}`; else it is `reader`. `log` is told the trainer's log of every
+    step.
     """
     quieten()
     torch.manual_seed(job.seed)
@@ -75,9 +76,10 @@ def settings_of(job: Job, calls: Counter[str]) -> Settings | None:
     if job.spec.values is None:
         return None
     reflection = dict(job.reflection or {})
-    name: TeacherName = reflection.pop("teacher", "reader")
+    named: TeacherName | Sequence[str] = reflection.pop("teacher", "reader")
     if not reflection.keys() & {"model", "function"}:
-        reflection["function"] = counting(teacher(name, job.seed), calls)
+        answers = teacher(named, job.seed) if isinstance(named, str) else drawing(named, job.seed)
+        reflection["function"] = counting(answers, calls)
     return Settings(seed=job.seed, reflection=reflection, **job.spec.values)
 
 
