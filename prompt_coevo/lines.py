@@ -95,9 +95,7 @@ def _text(value: Any) -> Any:
 def record(line: bytes) -> dict[str, Any] | None:
     """Return the JSON object in a line, or None if there is none."""
     try:
-        found = json.loads(
-            line.decode()
-        )  # decoded here, because json guesses the encoding of bytes
+        found = json.loads(line.decode())  # json would guess the encoding of bytes
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

@@ -1,4 +1,4 @@
-"""What a run says and counts of the files that it finds: in its folder, and beside its checkpoint."""
+"""Handle the files of earlier attempts and runs at the start: warn of losses, count earlier spending."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BUDGETS: Final = ("max_calls", "max_total_tokens", "max_usd")
 
 
 def say_what_was_lost(context: RunContext) -> None:
-    """Warn of calls whose replies were lost, and of damaged lines of the ledger."""
+    """Warn of calls whose replies were lost, and of damaged lines in the ledger."""
     ledger = context.ledger
     if not (ledger.lost or ledger.damaged):
         return
@@ -31,7 +31,7 @@ def say_what_was_lost(context: RunContext) -> None:
 
 
 def say_what_was_there(context: RunContext) -> None:
-    """Warn of a folder that another experiment has written into: its lines stay in the files."""
+    """Warn if the folder contains files of a different run. They are kept, and appended to."""
     if not context.ledger.after_another_run:
         return
     context.note("folder_of_another_run")
@@ -45,13 +45,13 @@ def say_what_was_there(context: RunContext) -> None:
 def spent_before(
     context: RunContext, known: Mapping[str, float], run: str, ledgers: Sequence[Path]
 ) -> Mapping[str, float]:
-    """Count what a run had spent that goes on from a checkpoint, by the ledger that it wrote elsewhere.
+    """Return what a resumed run has spent, by the ledger that it wrote in another folder.
 
-    `known` is what the checkpoint knows; calls that were made after it, before the run was killed, are in
-    its ledger alone. `ledgers` are where that may be. Warns where there is none and a budget is set.
+    `known` are the checkpoint's totals. Calls between the checkpoint and a kill are in the ledger alone;
+    `ledgers` are the places where it may be. Warn if there is none and a budget is set.
     """
     if context.ledger.totals["calls"]:
-        return known  # the run's own file is here
+        return known  # the run's own ledger is in this folder
     for path in ledgers:
         spent = Ledger.spent_in(path, run) if path.is_file() else None
         if spent is not None:
