@@ -42,6 +42,6 @@ def shown(size: int) -> str:
 
 
 def _inactive(path: Path) -> int:
-    """Pages of files that are given back when memory is wanted."""
+    """Return the bytes of file pages that the kernel frees when memory is needed."""
     pairs = (line.split() for line in path.read_text("ascii").split("\n"))
     return next((int(pair[1]) for pair in pairs if pair and pair[0] == "inactive_file"), 0)

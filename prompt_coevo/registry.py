@@ -202,7 +202,7 @@ def _at(place: str, where: str) -> Any:
         ) from error
     except Exception as error:  # a third-party module may raise anything
         raise SettingsError(
-            f"{where} cannot be imported: {type(error).__name__}: {error}; mend the module"
+            f"{where} cannot be imported: {type(error).__name__}: {error}; fix the module"
         ) from error
     return found
 

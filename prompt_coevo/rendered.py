@@ -177,8 +177,8 @@ class ChatReader:
             return prompt
         if marks is None or (chat := marks.read(prompt)) is None:
             raise DatasetError(
-                f"prompts are rendered already (one holds {mark!r}), and the user's turn that a template "
-                f"goes into is not found in it; {_ADVICE}"
+                f"prompts are rendered already (one holds {mark!r}), but the user's turn, where a template "
+                f"goes, is not found in it; {_ADVICE}"
             )
         return chat
 

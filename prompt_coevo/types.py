@@ -122,12 +122,12 @@ class Assignment:
 
     @property
     def templated(self) -> bool:
-        """Whether a non-empty template is in the rollout's prompt."""
+        """True if the rollout's prompt has a non-empty template."""
         return self.template is not None and bool(self.template.text)
 
     @property
     def distilled(self) -> bool:
-        """Whether the prompt that is trained on differs from the one rolled out."""
+        """True if the trained prompt differs from the one rolled out."""
         return self.templated and self.distill
 
     def unpunished(self, reward: float) -> bool:
@@ -184,7 +184,7 @@ class Assignment:
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise HostError(
                 f"an assignment did not come back as it was sent ({type(error).__name__}: {error}); the "
-                "host must hand on its values as they are"
+                "trainer must pass on its values unchanged"
             ) from None
 
 

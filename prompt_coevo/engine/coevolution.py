@@ -119,7 +119,7 @@ class Coevolution:
 
     @property
     def may_distill(self) -> bool:
-        """Whether a trained prompt may differ from the one rolled out."""
+        """True if a trained prompt may differ from the one rolled out."""
         return may_distill(self.settings)
 
     # The calls of an adapter
@@ -175,7 +175,7 @@ class Coevolution:
             self.context.ledger.go_on(self.context.identity.digest, continues=old.digest)
         differences = self.context.identity.differences(old.meaning)
         self.context.note("dataset_replaced", differences=differences)
-        logger.warning("the training dataset is another one now: %s", "; ".join(differences))
+        logger.warning("the training dataset has changed: %s", "; ".join(differences))
 
     def questions_learned(self, policy: Policy) -> None:
         """Tell the plugins of new ids in `policy.question_ids()`. Call it before their first round."""
@@ -317,7 +317,7 @@ class Coevolution:
         self.context.abandon()
         self._ended = True
         sign = self.context.early_said[0]
-        raise EarlySignError(f'{sign} (to train all the same: early_signs = "warn")')
+        raise EarlySignError(f'{sign} (to train anyway: early_signs = "warn")')
 
     def _check_names(self, saved: Mapping[str, Any], where: str) -> None:
         for name in saved:
@@ -340,8 +340,8 @@ class Coevolution:
         told = "; ".join(differences)
         if self.settings.resume != "force":
             raise StateError(
-                f"{where} is of another run: {told}; give the run back what it had, start without this "
-                'checkpoint, or set resume = "force" to go on with what is new'
+                f"{where} is of another run: {told}; restore the earlier values, start without this "
+                'checkpoint, or set resume = "force" to continue with the new ones'
             )
         logger.warning("resumed as another run: %s", told)
         self.context.note("resumed_as_another_run", differences=differences)

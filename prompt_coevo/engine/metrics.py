@@ -55,5 +55,9 @@ class Metrics:
     def _warn_of_collision(self, name: str, plugin: str) -> None:
         if name not in self._colliding:
             self._colliding.add(name)
-            logger.warning("the metric %r of the plugin %r is another one's already", name, plugin)
+            logger.warning(
+                "the metric %r of the plugin %r is ignored: another plugin already reports it",
+                name,
+                plugin,
+            )
             self._context.note("metric_collides", metric=name, plugin=plugin)

@@ -23,8 +23,8 @@ def say_what_was_lost(context: RunContext) -> None:
         return
     context.note("ledger_opened", lost=ledger.lost, damaged=ledger.damaged)
     logger.warning(
-        "%d calls to the reflection model were under way when this run ended last, and count as "
-        "the most that they can have cost; %d lines of the ledger of calls are damaged",
+        "%d calls to the reflection model were under way when this run last ended, and count with "
+        "their highest possible cost; %d lines of the ledger of calls are damaged",
         ledger.lost,
         ledger.damaged,
     )
@@ -36,8 +36,8 @@ def say_what_was_there(context: RunContext) -> None:
         return
     context.note("folder_of_another_run")
     logger.warning(
-        "%s has the files of an earlier run with another dataset, method or seed, and this one is "
-        "written behind it; give the trainer another output directory to keep them apart",
+        "%s has the files of an earlier run with another dataset, method or seed, and this run is "
+        "appended to them; give the trainer another output directory to keep them apart",
         context.folder,
     )
 
@@ -59,9 +59,9 @@ def spent_before(
     budgets = [name for name in _BUDGETS if getattr(context.settings.reflection, name) is not None]
     if context.folder and budgets and known.get("calls"):
         logger.warning(
-            "the ledger of the run that wrote this checkpoint (coevo/calls.jsonl beside it) is not there: "
-            "what it spent after the checkpoint is not counted, and reflection.%s may be exceeded by that; "
-            "copy the file to %s to have it counted",
+            "the ledger of the run that wrote this checkpoint (coevo/calls.jsonl beside it) is missing: "
+            "what it spent after the checkpoint is not counted, and reflection.%s may be exceeded by as "
+            "much; copy the file to %s to have it counted",
             ", reflection.".join(budgets),
             context.folder,
         )

@@ -88,8 +88,8 @@ class Planner:
             method = self._methods.get(name)
             if method is not None and job not in method.provides:
                 raise PluginError(
-                    f"the method {name!r} gives rollouts a {job}, which its registration does not say; add "
-                    f"it to Method.provides"
+                    f"the method {name!r} gives rollouts a {job}, which its registration does not declare; "
+                    f"add it to Method.provides"
                 )
             if chosen is None:
                 chosen = name
@@ -104,11 +104,11 @@ class Planner:
 def _check_offer(name: str, plans: object, size: int) -> None:
     if not isinstance(plans, Sequence) or not all(isinstance(plan, MemberPlan) for plan in plans):
         raise PluginError(
-            f"coevo_plan_group of {name!r} answered a {type(plans).__name__} that is no sequence of "
-            "MemberPlan; answer one MemberPlan per rollout"
+            f"coevo_plan_group of {name!r} returned a {type(plans).__name__} that is not a sequence of "
+            "MemberPlan; return one MemberPlan per rollout"
         )
     if len(plans) != size:
         raise PluginError(
-            f"coevo_plan_group of {name!r} answered {len(plans)} plans for a group of {size}; it "
-            "must answer one per rollout"
+            f"coevo_plan_group of {name!r} returned {len(plans)} plans for a group of {size}; it "
+            "must return one per rollout"
         )

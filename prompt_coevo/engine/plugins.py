@@ -154,7 +154,7 @@ class _Manager(pluggy.PluginManager):
             return None  # older versions of pluggy would evaluate it
         options = super().parse_hookimpl_opts(plugin, name)
         if options and (options.get("wrapper") or options.get("hookwrapper")):
-            raise TypeError(f"{name} is a hook wrapper, which are not called; make it a hook")
+            raise TypeError(f"{name} is a hook wrapper, which is not supported; make it a hook")
         return options
 
 

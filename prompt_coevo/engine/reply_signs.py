@@ -51,8 +51,8 @@ class ReplySigns:
             held = ", ".join(f"{count} {kind}" for kind, count in self._found.most_common())
             self._context.warn_early(
                 "replies_without_text",
-                f"the first {REPLIES} replies of the reflection model hold nothing to try ({held}); let it "
-                "answer with plain text in the tags that the prompt asks for, without tools, and with "
+                f"the first {REPLIES} replies of the reflection model contain no candidate ({held}); let "
+                "it answer with plain text in the tags that the prompt asks for, without tools, and with "
                 "enough reflection.max_tokens for text after its reasoning",
             )
 

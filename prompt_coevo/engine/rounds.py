@@ -55,8 +55,8 @@ class OpenRounds:
         for number in sorted({one.round for one in plan}):
             if not 0 <= number < rounds:
                 raise HostError(
-                    f"the round {number} is out, as the host's checkpoint says, and the engine's state has "
-                    f"planned {rounds} rounds; the two are not of one checkpoint"
+                    f"the trainer's checkpoint still holds rollouts of round {number}, but the engine's "
+                    f"state has planned {rounds} rounds; the two are not from the same checkpoint"
                 )
             self.open(number, [one for one in plan if one.round == number])
 
@@ -90,7 +90,7 @@ class OpenRounds:
             raise HostError(
                 f"a rollout of question {planned.question_id!r} in round {planned.round} came "
                 "back with an assignment that was never planned, or whose group is complete already; the "
-                "host mixed up its rows"
+                "trainer mixed up its rows"
             )
         if planned.member in group.arrived:
             raise HostError(

@@ -112,7 +112,7 @@ class RunContext:
         if not self.methods and all(map(self._is_gate, self.plugins.names[built_in:])):
             self.note("nothing_evolves")
             logger.warning(
-                "algorithms names none and there is no plugin but gates, so nothing is evolved; known: %s",
+                "no algorithm is configured, so nothing will evolve; set algorithms to some of: %s",
                 ", ".join(registry.names("methods")),
             )
 

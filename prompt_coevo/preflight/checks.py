@@ -92,6 +92,6 @@ class Looking:
         rewards = [f"{one.reward:g}" if one.fit else one.status for one in rollouts]
         told = f"question {question_id!r}: rewards {', '.join(rewards[:-1])}; under a probe {rewards[-1]}"
         if not any(one.fit for one in rollouts):
-            yield Line("problem", "rollout", f"{told}: none can be judged by")
+            yield Line("problem", "rollout", f"{told}: none has a usable reward")
         else:
             yield Line("ok", "rollout", told)

@@ -39,7 +39,7 @@ def forecast(
     rows = workload.questions if workload.rows is None else workload.rows
     if same := few_questions(rows, workload.questions, settings.question_id_column):
         yield Line(
-            "warning", "questions", f"{same}, and by row_columns what methods may read of it"
+            "warning", "questions", f"{same}, and the columns that methods may read by row_columns"
         )
     yield Line("ok", _TOPIC, _training(workload))
     for method in methods.values():
@@ -71,7 +71,7 @@ def few_questions(rows: int, questions: int, id_column: str | None) -> str | Non
         by, other = f"the column {id_column!r} tells", "another"
     return (
         f"{_amount(rows)} rows are {plural(questions, 'question')}, because {by} questions apart; where "
-        f"rows are questions of their own, name {other} column with their ids by question_id_column"
+        f"each row is a question, name {other} column with their ids by question_id_column"
     )
 
 
@@ -90,8 +90,8 @@ def _training(workload: Workload) -> str:
 
 def _unknown(length: str) -> str:
     return (
-        f"how many {length} the run has is not known, so neither is whether it is long enough; give "
-        f"prompt-coevo check --{length} to learn it"
+        f"how many {length} the run has is not known, so it may be too short; give "
+        f"prompt-coevo check --{length} to find out"
     )
 
 

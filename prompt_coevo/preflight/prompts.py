@@ -80,7 +80,7 @@ def look_at_prompts(
     """Yield a line for each shape, the most frequent first. `kinds` are the parts that the run uses."""
     found, looked_at = shapes(policy)
     total = len(policy.question_ids())
-    some = "" if looked_at == total else f", {looked_at} of them looked at"
+    some = "" if looked_at == total else f", {looked_at} of them checked"
     yield Line("ok", "questions", f"{total} questions in {plural(len(found), 'shape')}{some}")
     if not kinds:
         return
@@ -92,7 +92,7 @@ def look_at_prompts(
             yield Line(status, "prompts", f"{', '.join(shape)} ({count}): {told}")
     if len(ordered) > _SHOWN:
         rest = len(ordered) - _SHOWN
-        yield Line("note", "prompts", f"{plural(rest, 'rarer shape')} looked at likewise")
+        yield Line("note", "prompts", f"{plural(rest, 'rarer shape')} checked as well")
 
 
 def _placed(
@@ -122,7 +122,7 @@ def _placed(
 def _advice(kinds: Collection[Job], placement: Placement) -> str:
     if "instruction" in kinds and placement.instruction == "system":
         return 'if the policy knows no system message, set placement.instruction = "prefix"'
-    return "mend the tokenizer's chat template, or the question"
+    return "fix the tokenizer's chat template, or the question"
 
 
 def _shape(prompt: Prompt) -> Shape:

@@ -28,8 +28,8 @@ _LONGEST: Final = 600
 """The most characters of an error, so that the remedy after it still fits on the page."""
 _TOPIC: Final = "reflection"
 _NOT_ASKED: Final = {
-    "function": "a python function, which is not called before it is needed",
-    "self": "the initial policy itself, which is not loaded before it is needed",
+    "function": "a python function, which is not called until it is needed",
+    "self": "the initial policy itself, which is not loaded until it is needed",
 }
 _TWICE: Final = re.compile(r"^(\w+): (?:litellm\.)?\1: (?:\1: )?")
 # litellm's additions after the sentence that matters.
@@ -70,13 +70,13 @@ def look_at_reflection(
     """Yield the line about the reflection model; if it was called, yield the answer first."""
     backend = settings.backend_in_use
     if model is None:
-        yield Line("note", _TOPIC, "nothing in this run asks a reflection model")
+        yield Line("note", _TOPIC, "nothing in this run uses a reflection model")
     elif backend in _NOT_ASKED:
         yield Line("note", _TOPIC, _NOT_ASKED[str(backend)])
     elif not model.can_be_brief:
-        yield Line("note", _TOPIC, f"{name_of(settings)} is not asked: it has no method `brief`")
+        yield Line("note", _TOPIC, f"{name_of(settings)} is not called: it has no method `brief`")
     elif refusal := model.refusal():
-        yield Line("warning", _TOPIC, f"{name_of(settings)} is not asked any more: {refusal}")
+        yield Line("warning", _TOPIC, f"{name_of(settings)} is not called any more: {refusal}")
     else:
         answer = ask(model, settings)
         yield answer
@@ -118,7 +118,7 @@ def _line(settings: ReflectionSettings, answer: Answer, near: str | None) -> Lin
     said = _ASIDE.split(answer.reply.error or "")[0]
     reason = _TWICE.sub(r"\1: ", in_a_line(said, _LONGEST)).rstrip(". ")
     status: Status = "warning" if answer.busy else "problem"
-    what = "is there, but busy" if answer.busy else "does not answer"
+    what = "is up, but busy" if answer.busy else "does not answer"
     return Line(status, _TOPIC, f"{name} {what}: {reason}; {_remedy(reason, settings, near)}")
 
 
@@ -142,7 +142,7 @@ def _remedy(reason: str, settings: ReflectionSettings, near: str | None) -> str:
         return f"is {server} up, and can this machine reach it?"
     if _BUSY.search(reason):
         return "training begins, and calls will wait for it"
-    return "mend that, or name another model"
+    return "fix that, or name another model"
 
 
 def _has_no_quota(error: str) -> bool:

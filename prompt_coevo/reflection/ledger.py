@@ -245,8 +245,8 @@ class Ledger:
         except OSError as error:
             assert self._lines is not None
             raise StateError(
-                f"the ledger {self._lines.path} cannot be written: {error.strerror}; without it no budget "
-                "holds, so give the run a folder that can be written to"
+                f"the ledger {self._lines.path} cannot be written: {error.strerror}; without it budgets "
+                "cannot be kept, so give the run a writable folder"
             ) from None
 
     def _write(self, event: str, **fields: Any) -> None:
@@ -297,8 +297,8 @@ class Ledger:
                     yield record
         except OSError as error:
             raise StateError(
-                f"the ledger {self._lines.path} cannot be read: {error.strerror}; mend that, or move it "
-                "away, and what it holds is forgotten"
+                f"the ledger {self._lines.path} cannot be read: {error.strerror}; fix that, or move the "
+                "file away, and its calls are no longer counted"
             ) from None
 
     def _check_schema(self, record: Mapping[str, Any]) -> None:

@@ -55,6 +55,6 @@ def _backend(reflection: ReflectionSettings) -> str:
 def _refuse_dollars(reflection: ReflectionSettings, model: str) -> None:
     if reflection.max_usd is not None:
         raise SettingsError(
-            f"reflection.max_usd = {reflection.max_usd:g} cannot be kept, for litellm's price list has no "
-            f"price for {model}; set reflection.max_calls instead"
+            f"reflection.max_usd = {reflection.max_usd:g} cannot be kept, because litellm's price list has "
+            f"no price for {model}; set reflection.max_calls instead"
         )

@@ -24,7 +24,7 @@ logger = logging.getLogger(PROJECT)
 
 # In addition to the time that a model's own limit needs to take effect.
 _GRACE_S = 1.0
-_CLOSED = "the run was given up, so nothing is asked any more"
+_CLOSED = "the run was given up, so no more calls are made"
 
 
 @dataclass(frozen=True)
@@ -314,7 +314,7 @@ class PaidReplies:
         if not told:
             self._note("usage_unreadable", usage=repr(usage))
             logger.warning(
-                "the reflection model says that a call cost %r; what is no plausible number counts as 0",
+                "the reflection model reports that a call cost %r; implausible numbers count as 0",
                 usage,
             )
 

@@ -43,7 +43,7 @@ class BudgetEvent:
 
     def __str__(self) -> str:
         if self.event == "budget_spent":
-            return f"{_spent(self.name, self.limit)}: evolution stops, training goes on"
+            return f"{_spent(self.name, self.limit)}: evolution stops, training continues"
         return f"{self.spent:g} of the budget {self.name} = {self.limit:g} is used"
 
 

@@ -27,7 +27,7 @@ def explanation(run: Run, one: CandidateRecord) -> Iterator[str]:
     for turn in one.turns:
         yield f"  {turn.at}: {turn.fate} ({in_a_line(turn.why)})"
     if not one.turns:
-        yield "  nothing that the journal says"
+        yield "  nothing in the journal"
     for check in one.checks:
         yield ""
         yield from _proposal(run, check, one.text)

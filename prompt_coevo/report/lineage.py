@@ -129,7 +129,7 @@ class Lineage:
             one.evidence = list(filter(counts, one.evidence))
             kept = list(filter(counts, one.turns))
             if one.turns and not kept:
-                why = f"attempt {at.attempt} went on from step {at.step}, before it"
+                why = f"attempt {at.attempt} resumed from step {at.step}, before it"
                 kept = [Turn(at, "undone", why)]
             one.turns = kept
 

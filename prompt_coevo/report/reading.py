@@ -75,11 +75,13 @@ def run_folder(given: Path) -> Path:
     if not given.exists():
         raise RunError(f"there is no {given}; {_GIVE}")
     if not given.is_dir():
-        raise RunError(f"{given} is no folder; {_GIVE}")
+        raise RunError(f"{given} is not a folder; {_GIVE}")
     below = [path.parent for pattern in _DEPTH for path in islice(given.glob(pattern), _SHOWN)]
     if below:
         names = ", ".join(str(path) for path in sorted(below)[:_SHOWN])
-        raise RunError(f"{given} is no run, but there are runs below it: {names}; give one of them")
+        raise RunError(
+            f"{given} is not a run, but there are runs below it: {names}; give one of them"
+        )
     raise RunError(f"{given} holds no journal (events.jsonl); {_GIVE}")
 
 

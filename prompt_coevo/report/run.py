@@ -219,7 +219,7 @@ class Ending:
 
 @dataclass
 class Run:
-    """The whole run. What a resume has undone is left out."""
+    """A whole run, without what a resume has undone."""
 
     folder: str
     begun: str = ""
