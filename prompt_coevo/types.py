@@ -134,9 +134,7 @@ class Assignment:
         """Check whether a rollout with this deciding reward gets 0 instead of a negative advantage."""
         if self.punished_from is None or not self.distilled:
             return False
-        return (
-            not reward >= self.punished_from
-        )  # `not >=`, so that NaN (no reward) is unpunished, too
+        return not reward >= self.punished_from  # true for NaN: no reward, no punishment
 
     def rollout_prompt(self, prompt: Prompt) -> Prompt:
         """Return the prompt that the policy sees: `(I, T(x, z))`. String or chat in, same kind out."""
