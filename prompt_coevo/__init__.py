@@ -1,6 +1,6 @@
 """prompt_coevo: let the prompt learn together with the policy, inside an existing RL trainer.
 
-Nothing heavy is imported here: the names below are loaded when they are first used.
+The public names below are imported lazily, on first use.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __version__ = "0.1.0"
 
 
 class _MovedModules:
-    """Answers the import of a module's old name with its new one; asked last, for names nobody knows."""
+    """An import finder, last in line, that answers a module's old name with an error naming the new one."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:

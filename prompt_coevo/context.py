@@ -1,4 +1,4 @@
-"""What an algorithm or a proposer may rely on: the engine, as its plugins see it."""
+"""The engine's interface for plugins: algorithms, proposers, gates."""
 
 from __future__ import annotations
 
@@ -24,34 +24,33 @@ class Context(Protocol):
 
     @property
     def policy_version(self) -> PolicyVersion:
-        """The version of the host's current weights."""
+        """The version of the policy's current weights."""
         ...
 
     @property
     def workload(self) -> Workload | None:
-        """What the host trains on, from `coevo_train_begin` on; None if it has not said."""
+        """The trainer's questions and batch sizes, from `coevo_train_begin` on; None if not reported."""
         ...
 
     def warn_early(self, sign: str, sentence: str) -> None:
-        """Log and journal a sign that nothing can be learned, which ends the run if the setting
-        `early_signs` is `stop`."""
+        """Log and journal a sign that nothing can be learned. `early_signs = "stop"` ends the run."""
         ...
 
     def first_result(
         self, hook: Callable[P, R | None], *args: P.args, **kwargs: P.kwargs
     ) -> R | None:
-        """The first answer of a hook's providers that is not None; one that raises is passed over.
+        """Return the first result of a hook that is not None. A provider that raises is skipped.
 
         Name the hook by its specification: `context.first_result(hookspecs.coevo_propose, requests=...)`.
         """
         ...
 
     def notify(self, event: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Call every listener of an event hook; one that raises is reported and does no harm."""
+        """Call every listener of an event hook. Exceptions are reported and ignored."""
         ...
 
     def check(self, hook: Callable[P, str | None], *args: P.args, **kwargs: P.kwargs) -> str | None:
-        """As `first_result`, for a gate: one that raises is a reason to reject."""
+        """Return the first gate's reason to reject, or None. A gate that raises rejects."""
         ...
 
     def note(self, event: str, **fields: Any) -> None:
@@ -59,21 +58,21 @@ class Context(Protocol):
         ...
 
     def language_model(self) -> RecordedModel:
-        """The reflection model. Raises SettingsError if none is configured."""
+        """Return the reflection model. Raise SettingsError if none is configured."""
         ...
 
     def proposer(self, name: str) -> Proposer:
-        """The proposer of this name. Raises SettingsError if it is unknown or cannot work."""
+        """Return the proposer with this name. Raise SettingsError if it is unknown or cannot work."""
         ...
 
     def count_tokens(self, text: str) -> int:
-        """Length of a text in tokens of the policy."""
+        """Count the tokens of a text with the policy's tokenizer."""
         ...
 
     def system_message(self) -> str | None:
-        """The system message that all questions of the dataset share; None if they do not."""
+        """Return the system message that all questions of the dataset share; None if they differ."""
         ...
 
     def publish(self, name: str, text: str) -> None:
-        """Write a file of that name into the run's folder, if it has one."""
+        """Write a file with this name into the run's folder, if there is one."""
         ...

@@ -1,4 +1,4 @@
-"""The errors that users see. Each message is one sentence: what is wrong, where, what to do."""
+"""The errors that users see. Each message says in one sentence what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ class CoevoError(Exception):
 
 
 class SettingsError(CoevoError, ValueError):
-    """Settings are unknown, out of range, or contradict each other: `problems`, a sentence each, without
-    what has the shape of a provider's key and was typed in a wrong place."""
+    """Settings are unknown, out of range, or contradict each other.
+
+    `problems` holds one sentence for each mistake; API keys typed in the wrong place are redacted.
+    """
 
     def __init__(self, *problems: str) -> None:
         problems = tuple(map(redact, problems))
@@ -24,7 +26,7 @@ class SettingsError(CoevoError, ValueError):
 
 
 class DatasetError(CoevoError, ValueError):
-    """The host's dataset cannot be used as it is."""
+    """The trainer's dataset cannot be used as it is."""
 
 
 class StateError(CoevoError, ValueError):
@@ -32,19 +34,19 @@ class StateError(CoevoError, ValueError):
 
 
 class HostError(CoevoError, RuntimeError):
-    """The host trainer is used in a way that the adapter cannot support."""
+    """The trainer is used in a way that the adapter cannot support."""
 
 
 class OutOfStep(HostError):
-    """A rank died, hangs, or failed where others wait for it: no further word reaches them all."""
+    """A rank died, hangs, or failed while others wait for it, so the ranks cannot be synchronised again."""
 
 
 class PreflightError(CoevoError, RuntimeError):
-    """What was looked at before training says that the run would come to nothing."""
+    """The preflight found a problem that would make the run useless."""
 
 
 class EarlySignError(CoevoError, RuntimeError):
-    """The first rounds have shown that nothing can be learned, and the settings end such a run."""
+    """The first rounds show that nothing can be learned, and `early_signs = "stop"` ends such a run."""
 
 
 class PluginError(CoevoError, RuntimeError):

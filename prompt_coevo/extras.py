@@ -12,7 +12,7 @@ class MissingExtraError(CoevoError, ImportError):
 
 
 def require(*packages: str, extra: str, purpose: str) -> None:
-    """Raise MissingExtraError unless all packages are installed; nothing is imported."""
+    """Raise MissingExtraError unless all packages are installed. Do not import them."""
     for package in packages:
         if not is_installed(package):
             raise MissingExtraError(
@@ -22,6 +22,6 @@ def require(*packages: str, extra: str, purpose: str) -> None:
 
 
 def is_installed(package: str) -> bool:
-    """Whether a package can be imported; a folder that happens to have its name is none."""
+    """Check whether a package can be imported. A plain folder of the same name does not count."""
     spec = find_spec(package)
     return spec is not None and spec.origin is not None

@@ -1,4 +1,4 @@
-"""The tags that fence texts in our own prompts. No text from outside may hold one of them."""
+"""The tags that fence texts in our prompts. Texts from outside must not contain them."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ OWN_TAG = re.compile(
 )
 
 FENCE = re.compile(r"<(/?(?:(?:ins|score)_\d+|current_\w+|tried)\s*>)", re.IGNORECASE)
-"""Those that fence a candidate; a user's own <score> is none of them."""
+"""The tags that fence a candidate. A plain <score>, which a user's prompt may contain, is not one."""

@@ -1,4 +1,4 @@
-"""Locks on files, by which processes keep each other out of a folder."""
+"""File locks that keep a second process out of a folder."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ logger = logging.getLogger(PROJECT)
 
 
 def locked(file: FileIO) -> bool:
-    """Lock an open file, unless somebody else holds it: then False. It lasts until the file is closed.
+    """Lock an open file until it is closed. Return False if another process holds the lock.
 
-    Where the system knows no locks, or the file system (that is logged), there is none, and True.
+    Return True without a lock if the system has none, or the file system has none (logged).
     """
     if fcntl is None:
         return True
-    # Not lockf: that lock is lost as soon as anybody in this process reads the file and closes it.
+    # Not lockf: its lock is lost as soon as this process opens the file elsewhere and closes it.
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
@@ -39,7 +39,7 @@ def locked(file: FileIO) -> bool:
 
 
 def sign(file: FileIO) -> None:
-    """Say in a file that this process has locked who holds it. On a full disk that is logged."""
+    """Write the holder (process id, machine) into a lock file. Log a write error, such as a full disk."""
     try:
         file.truncate(0)
         file.write(f"process {os.getpid()} on {platform.node()}\n".encode())
@@ -52,6 +52,6 @@ def sign(file: FileIO) -> None:
 
 
 def holder(file: FileIO) -> str:
-    """Who holds it, as far as its file says."""
+    """Return the holder that a lock file names."""
     file.seek(0)
     return file.read().decode("utf-8", "replace").strip() or "it does not say which"

@@ -1,4 +1,4 @@
-"""The file operations that a run depends on, in one place, so that tests can let each of them fail."""
+"""The file operations that a run depends on, in one place so that tests can make each of them fail."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from pathlib import Path
 
 
 def append(path: Path, data: bytes, *, sync: bool = False) -> None:
-    """Write behind what is there; with `sync` it is on the disk when this returns. Raises OSError.
+    """Append to a file; with `sync` the data is on the disk on return. Raise OSError.
 
-    A write that fails may leave a part of the data.
+    A failed write may leave a part of the data.
     """
     _write(path, os.O_APPEND, data, sync=sync)
 
 
 def replace(path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Write a file so that a reader sees the old one or the whole new one, never a part. Raises OSError.
+    """Replace a file atomically: a reader sees the old or the new content, never a part. Raise OSError.
 
-    Without `sync` a machine that loses its power may lose both.
+    Without `sync` a power failure may lose both.
 
-    The temporary file beside it has one name, so that a killed write leaves one file at most, and the
-    next one writes over it. Two processes must not write the same file.
+    The temporary file has a fixed name, so that killed writes leave at most one file, which the next
+    write replaces. Two processes must not write the same file.
     """
     temporary = path.with_name(f".{path.name}.tmp")
     try:
@@ -32,7 +32,7 @@ def replace(path: Path, data: bytes, *, sync: bool = True) -> None:
 
 
 def ends_in_newline(path: Path) -> bool:
-    """Whether a line that is appended would stand on its own. Raises OSError; a missing file is fine."""
+    """Check that an appended line would begin a new line; true for a missing file. Raise OSError."""
     try:
         with path.open("rb") as file:
             if not file.seek(0, os.SEEK_END):

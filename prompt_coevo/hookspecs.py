@@ -1,10 +1,10 @@
-"""Every hook, typed. `docs/hooks.md` documents each of them; a test holds the two together.
+"""Every hook, typed. `docs/hooks.md` documents each of them; a test keeps the two in agreement.
 
-A hook is called by its specification, `context.first_result(hookspecs.coevo_propose, requests=...)`, so a
-wrong name, argument or result is a type error.
+Call a hook by its specification, `context.first_result(hookspecs.coevo_propose, requests=...)`: a type
+checker then finds a wrong name, argument or result.
 
 Three kinds. *One provider answers*: the first result that is not None counts. *Everyone acts*: all
-plugins are called. *Everyone may listen*: events; a listener that raises is reported and does no harm.
+plugins are called. *Everyone may listen*: events; an exception in a listener is reported and ignored.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ if TYPE_CHECKING:
 def coevo_plan_group(
     question_id: str, round: int, group: int, group_size: int
 ) -> Sequence[MemberPlan] | None:
-    """What every rollout of this group runs under, or None: nothing to add.
+    """Plan the instruction and template of each rollout in a group. Return None to leave the group alone.
 
-    Each part (instruction, template) has one provider: a stranger's plugin before a method, and two
-    that both claim a part are an error.
+    Each part (instruction, template) has one provider. Third-party plugins take precedence over methods;
+    two of them, or two methods, that provide the same part are an error.
     """
 
 
 @hookspec(firstresult=True)
 def coevo_best_instruction() -> Candidate | None:
-    """The best instruction so far: what a template search runs under, and what a run results in."""
+    """Return the best instruction so far. Template searches run under it; the run's result includes it."""
 
 
 @hookspec(firstresult=True)
 def coevo_evaluation_instruction() -> Candidate | None:
-    """The instruction that the host's evaluation runs under; None leaves its prompts alone."""
+    """Return the instruction for the trainer's evaluation. None leaves its prompts unchanged."""
 
 
 @hookspec(firstresult=True)
 def coevo_propose(requests: Sequence[ProposalRequest]) -> Sequence[Proposal] | None:
-    """Write new candidates: one proposal per request, asked for concurrently."""
+    """Write new candidates: one proposal per request. The requests are sent concurrently."""
 
 
 @hookspec(firstresult=True)
 def coevo_verify(algorithm: str, trials: Sequence[Trial]) -> Sequence[bool] | None:
-    """Which children join, by their rollouts next to their parents'."""
+    """Decide which children join the population: compare their rollouts with their parents'."""
 
 
 @hookspec(firstresult=True)
@@ -78,7 +78,7 @@ def coevo_check_candidate(
     known: Collection[str],
     leak_guard: LeakGuard,
 ) -> str | None:
-    """Why this candidate must not be tried, or None. Called before any rollout is spent on it."""
+    """Return why this candidate is rejected, or None. Called before any rollout is spent on it."""
 
 
 # Every algorithm acts
@@ -86,60 +86,60 @@ def coevo_check_candidate(
 
 @hookspec
 def coevo_train_begin(policy: Policy) -> None:
-    """Training begins, or goes on from a checkpoint; the state is loaded already."""
+    """Called when training begins or resumes from a checkpoint; the state is already loaded."""
 
 
 @hookspec
 def coevo_questions_learned(policy: Policy) -> None:
-    """The policy knows more questions than before, because training met them; their round comes next."""
+    """Called when `policy` has new questions (of a stream), before the first round that trains on them."""
 
 
 @hookspec
 def coevo_questions_in_use() -> Collection[str] | None:
-    """The ids of questions that this plugin may ask for later: a host with a stream keeps their rows."""
+    """Return ids of questions that this plugin may still need: with a streamed dataset, their rows stay."""
 
 
 @hookspec
 def coevo_observe(groups: Sequence[Group]) -> None:
-    """The groups of one generation round, with their rewards."""
+    """Called with the scored groups of a generation round."""
 
 
 @hookspec
 def coevo_step_end(policy: Policy, last: bool) -> None:
-    """The host updated the weights; `last` says that it will not train on."""
+    """Called after a weight update. `last` is true after the final one."""
 
 
 @hookspec
 def coevo_epoch_end(policy: Policy) -> None:
-    """An epoch is over and another one follows."""
+    """Called between two epochs."""
 
 
 @hookspec
 def coevo_train_end(policy: Policy) -> None:
-    """Training is over; the weights are final."""
+    """Called at the end of training, with the final weights."""
 
 
 @hookspec
 def coevo_state() -> dict[str, Any] | None:
-    """What this plugin must remember, as JSON values."""
+    """Return this plugin's state for the checkpoint, as JSON values."""
 
 
 @hookspec
 def coevo_load_state(state: dict[str, Any]) -> None:
-    """Take up a remembered state."""
+    """Restore a state that `coevo_state` returned."""
 
 
 @hookspec
 def coevo_metrics() -> dict[str, float] | None:
-    """Finite numbers for the host's logger; the engine adds the prefix `coevo/`.
+    """Return finite numbers for the trainer's logger; the engine adds the prefix `coevo/`.
 
-    Totals, and how things stand now; a number of the last round alone is an `OfRound`.
+    They are totals or current values. Wrap a number that describes only the last round in `OfRound`.
     """
 
 
 @hookspec
 def coevo_summary() -> Summary | None:
-    """What came of the run, in one sentence for its last lines: called at its end."""
+    """Summarize the result of the run in one sentence for its last log lines. Called at its end."""
 
 
 # Everyone may listen
@@ -149,36 +149,39 @@ def coevo_summary() -> Summary | None:
 def coevo_after_candidate_checked(
     candidate: Candidate | None, proposal: Proposal, reason: str | None
 ) -> None:
-    """A candidate passed the gates (`reason` is None) or did not; None if the reply held none."""
+    """Called when a candidate passed the gates (`reason` is None) or was rejected.
+
+    `candidate` is None if the reply contained none.
+    """
 
 
 @hookspec
 def coevo_after_candidate_verified(trial: Trial, accepted: bool) -> None:
-    """A candidate was rolled out next to its parent."""
+    """Called when a candidate has been rolled out against its parent."""
 
 
 @hookspec
 def coevo_after_population_changed(
     population: Sequence[Candidate], added: Sequence[Candidate], removed: Sequence[Candidate]
 ) -> None:
-    """Instructions joined or left the population."""
+    """Called when instructions joined or left the population."""
 
 
 @hookspec
 def coevo_after_templates_assigned(
     cover: TemplatesInUse | None, result: SearchResult | None
 ) -> None:
-    """`cover` holds the templates in use from now on, None if there are none.
+    """Called when templates are assigned. `cover` holds those in use from now on; None: there are none.
 
-    `result` is the search that found them, None if there was none to make or it failed.
+    `result` is the search that found them, None if no search was due or it failed.
     """
 
 
 @hookspec
 def coevo_on_reflection_error(proposal: Proposal) -> None:
-    """A call to the reflection model failed for good."""
+    """Called when a call to the reflection model failed after all retries."""
 
 
 @hookspec
 def coevo_on_state_saved(state: dict[str, Any]) -> None:
-    """The host has taken a copy of the engine's state."""
+    """Called when the trainer has taken a copy of the engine's state for a checkpoint."""

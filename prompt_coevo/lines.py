@@ -1,4 +1,4 @@
-"""A file of JSON objects, one a line, that is only ever added to."""
+"""An append-only file of JSON objects, one per line."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _BLOCK: Final = 1 << 16
 
 
 class Lines:
-    """Appends records, and reads what a crash, a full disk or a bad byte has left of them.
+    """Append records; read those that a crash, a full disk or a bad byte has left intact.
 
-    Several threads may append, one process at a time.
+    Several threads of one process may append.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
         self._whole = False
-        """Whether the file is known to end with a newline."""
+        """True once the file is known to end with a newline."""
 
     def append(self, records: Sequence[Mapping[str, Any]], *, sync: bool = False) -> None:
-        """Write the records, each as one line; with `sync` they are on the disk when this returns.
+        """Write each record as one line; with `sync` they are on the disk on return.
 
-        What is no JSON value is written as its text. Raises OSError; then the last line may be cut, and
-        the next one written will not be glued to it.
+        Values that JSON does not know are written as text. Raise OSError; the last line may then be cut
+        short, and the next append begins a new line.
         """
         data = "".join(_line(record) for record in records).encode("ascii")
         with self._lock:
@@ -41,7 +41,7 @@ class Lines:
             self._whole = True
 
     def read(self) -> Iterator[dict[str, Any] | None]:
-        """The records, and None for every line that is none: cut short, or damaged. Raises OSError."""
+        """Yield the records, and None for every damaged or cut line. Raise OSError."""
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
@@ -52,11 +52,11 @@ class Lines:
                     yield record(line)
 
     def backwards(self) -> Iterator[dict[str, Any] | None]:
-        """As `read`, from the last line on, without reading the others before they are wanted."""
+        """Yield as `read` does, from the last line to the first, reading the file only as far as needed."""
         with self.path.open("rb") as file:
             place = file.seek(0, os.SEEK_END)
             pieces: list[bytes] = []
-            """Of a line whose start is still to be read, the last one first."""
+            """The pieces of a line whose start is not read yet, the last one first."""
             while place:
                 size = min(_BLOCK, place)
                 place -= size
@@ -72,7 +72,7 @@ class Lines:
 
 
 def shown(value: object, show: Callable[[Any], str] = str) -> str:
-    """Any object as text, also a stranger's that cannot be shown."""
+    """Convert any object to text, also one whose `str` or `repr` raises."""
     try:
         return show(value)
     except Exception as error:
@@ -93,9 +93,9 @@ def _text(value: Any) -> Any:
 
 
 def record(line: bytes) -> dict[str, Any] | None:
-    """Return the object that a line holds, or None if it holds none."""
+    """Return the JSON object in a line, or None if there is none."""
     try:
-        found = json.loads(line.decode())  # of bytes, json would guess the encoding
+        found = json.loads(line.decode())  # json would guess the encoding of bytes
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

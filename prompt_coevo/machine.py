@@ -1,4 +1,4 @@
-"""What this machine has free, and how sizes are written."""
+"""Free disk space and memory of this machine, and sizes in words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LIMITS: Final = Path("/sys/fs/cgroup")
 
 
 def free_disk(folder: Path) -> int:
-    """The bytes that are free where a folder is, or would be made."""
+    """Return the free bytes on the disk of a folder, which need not exist yet."""
     place = folder.absolute()
     while not place.is_dir():
         place = place.parent
@@ -19,7 +19,7 @@ def free_disk(folder: Path) -> int:
 
 
 def free_memory(meminfo: Path = _MEMORY, limits: Path = _LIMITS) -> int | None:
-    """What may be used of this machine's memory, or of its container's; None where Linux does not say."""
+    """Return the free memory of this machine or its container in bytes; None where Linux does not tell."""
     try:
         lines = meminfo.read_text("ascii").split("\n")
         kib = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
@@ -34,7 +34,7 @@ def free_memory(meminfo: Path = _MEMORY, limits: Path = _LIMITS) -> int | None:
 
 
 def shown(size: int) -> str:
-    """A number of bytes for a reader."""
+    """Write a number of bytes with a readable unit."""
     for unit, name in ((1e9, "GB"), (1e6, "MB")):
         if size >= unit:
             return f"{size / unit:.1f} {name}"
@@ -42,6 +42,6 @@ def shown(size: int) -> str:
 
 
 def _inactive(path: Path) -> int:
-    """Pages of files that are given back when memory is wanted."""
+    """Return the bytes of file pages that the kernel frees when memory is needed."""
     pairs = (line.split() for line in path.read_text("ascii").split("\n"))
     return next((int(pair[1]) for pair in pairs if pair and pair[0] == "inactive_file"), 0)

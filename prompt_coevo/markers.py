@@ -1,4 +1,4 @@
-"""The pluggy markers: decorate a plugin's hooks with `hookimpl`. And the interface's version."""
+"""The pluggy markers (decorate a plugin's hooks with `hookimpl`) and the version of the interface."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from prompt_coevo.errors import PluginError
 from prompt_coevo.visible import visible_record
 
 PROJECT: Final = "prompt_coevo"
-"""The name of the hooks and of the one logger, whose lines quote servers, data sets and models."""
+"""The name of the hooks and of the package's only logger."""
+
+# Log lines quote servers, data sets and models, so control characters are made harmless.
 
 logging.getLogger(PROJECT).addFilter(visible_record)
 
 INTERFACE: Final = 2
-"""Counts the versions of the interface for plugins: hooks, methods, and what they are built with."""
+"""The version of the plugin interface: hooks, methods and their arguments."""
 
 hookspec: Final = pluggy.HookspecMarker(PROJECT)
 hookimpl: Final = pluggy.HookimplMarker(PROJECT)

@@ -1,4 +1,4 @@
-"""Where an instruction and a template go in a prompt, string or chat.
+"""Place an instruction and a template in a prompt (string or chat).
 
 `x~ = T(x, z)` of P2O section 3.2 and the system message of INSPO section 3.1. Texts written by a
 language model are only ever concatenated: nothing here formats, evaluates or rescans them.
@@ -22,9 +22,9 @@ _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 def check_layout(
     layout: str, names: Sequence[str], where: str, optional: Sequence[str] = ()
 ) -> None:
-    """Raise SettingsError unless `layout` holds each `{{name}}` once.
+    """Raise SettingsError unless `layout` contains each `{{name}}` exactly once.
 
-    Placeholders in `optional` may occur as often as one likes, others not at all.
+    Placeholders in `optional` may occur any number of times, all others not at all.
     """
     found = _PLACEHOLDER.findall(layout)
     for name in names:
@@ -44,17 +44,17 @@ def check_layout(
 
 
 def fill(layout: str, **values: str) -> str:
-    """Put `values` in the place of the layout's `{{name}}` placeholders, in one pass.
+    """Replace the layout's `{{name}}` placeholders by `values`, in one pass.
 
-    Inserted texts are not looked at again, so a value that contains a placeholder stays as it is.
+    Inserted texts are not scanned again: a placeholder inside a value stays as it is.
     """
     return _PLACEHOLDER.sub(lambda match: values[match[1]], layout)
 
 
 class RenderedChat(str):
-    """A text prompt that is a chat already, with the place of its last user's text.
+    """A text prompt that is a rendered chat. `start` and `end` delimit the last user message.
 
-    `system` is the text of its system message. Found by `prompt_coevo.rendered`.
+    `system` is the text of its system message, if it has one. Built by `prompt_coevo.rendered`.
     """
 
     start: int
@@ -71,35 +71,35 @@ class RenderedChat(str):
         system: str | None,
         with_system: Callable[[str, str], str],
     ) -> Self:
-        """`with_system` puts an instruction into a text of this kind, as its system message."""
+        """Build a rendered chat. `with_system(text, instruction)` sets the system message of a text."""
         chat = cls(text)
         chat.start, chat.end, chat.system, chat._with_system = start, end, system, with_system
         return chat
 
     @property
     def question(self) -> str:
-        """The last user's text."""
+        """The text of the last user message."""
         return str(self)[self.start : self.end]
 
     def edited(self, edit: Callable[[str], str]) -> RenderedChat:
-        """Edit the last user's text."""
+        """Edit the text of the last user message."""
         text, question = str(self), edit(self.question)
         whole = text[: self.start] + question + text[self.end :]
         end = self.start + len(question)
         return RenderedChat.of(whole, self.start, end, self.system, self._with_system)
 
     def with_system(self, instruction: str) -> str:
-        """Make the instruction the system message. Raises DatasetError where there is no place for one."""
+        """Make the instruction the system message. Raise DatasetError if there is no place for one."""
         return self._with_system(str(self), instruction)
 
 
 @dataclass(frozen=True)
 class Placement:
-    """How instruction and template are put into a prompt.
+    """The rules for placing an instruction and a template in a prompt.
 
-    `instruction`: `"system"` makes it the system message of a chat (a system message that is
-    already there is replaced), `"prefix"` puts it in front of the last user message. A string
-    prompt has no system message, so there both modes put it in front, unless it is a `RenderedChat`.
+    `instruction`: `"system"` makes it the system message of a chat and replaces an existing one;
+    `"prefix"` puts it in front of the last user message. A string prompt has no system message: both
+    modes put the instruction in front of it, unless it is a `RenderedChat`.
     """
 
     instruction: Literal["system", "prefix"] = "system"
@@ -107,10 +107,10 @@ class Placement:
     template_layout: str = "{{template}}\n\n{{question}}"
 
     def place(self, prompt: Prompt, instruction: str | None, template: str | None) -> Prompt:
-        """Return `prompt` with the instruction and the template in it; the input is not changed.
+        """Return `prompt` with the instruction and the template placed; the input is not changed.
 
         The template goes in front of the question first, then the instruction in front of both.
-        Returns the same kind as `prompt`: string or list of messages.
+        The result is of the same kind as `prompt`: string or list of messages.
         """
         if template:
             prompt = _edit_question(
@@ -129,7 +129,7 @@ class Placement:
 
 
 def question_text(prompt: Prompt) -> str:
-    """The question as one text: the string itself, or the text of the last user message."""
+    """Return the question as one text: the string itself, or the text of the last user message."""
     if isinstance(prompt, RenderedChat):
         return prompt.question
     if isinstance(prompt, str):
@@ -138,12 +138,12 @@ def question_text(prompt: Prompt) -> str:
 
 
 def texts(prompt: Prompt) -> list[str]:
-    """All texts of a prompt: the string itself, or those of its messages."""
+    """Return all texts of a prompt: the string itself, or the text of each message."""
     return [prompt] if isinstance(prompt, str) else [_message_text(one) for one in prompt]
 
 
 def system_message(prompt: Prompt) -> str | None:
-    """The text of a chat's system message, None if it has none."""
+    """Return the text of a chat's system message, None if it has none."""
     if isinstance(prompt, RenderedChat):
         return prompt.system
     if isinstance(prompt, str) or not prompt or prompt[0].get("role") != "system":

@@ -1,4 +1,4 @@
-"""What an adapter gives to the engine: the current policy and the questions."""
+"""The interface that an adapter implements for the engine: the current policy and the questions."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from prompt_coevo.types import Question, Rollout, RolloutRequest
 
 
 class Policy(Protocol):
-    """The host's policy with its *current* weights.
+    """The policy in training, with its *current* weights.
 
-    Rollouts run outside the training batch and leave the host's training state (random numbers,
-    metrics, buffers, mode) as they found it.
+    Rollouts run outside the training batch and must not change the trainer's state (random numbers,
+    metrics, buffers, mode).
     """
 
     def rollout(self, requests: Sequence[RolloutRequest]) -> list[Rollout]:
-        """One scored completion per request, in order. The engine asks in the largest batch it can."""
+        """Return one scored completion per request, in order. The engine sends the largest batch it can."""
         ...
 
     def question(self, question_id: str) -> Question:
-        """The question with this id. Raises KeyError for an id that was never given out."""
+        """Return the question with this id. Raise KeyError for an id that was never given out."""
         ...
 
     def question_ids(self) -> Sequence[str]:
-        """The ids of all training questions, each once."""
+        """Return the ids of all training questions, each once."""
         ...

@@ -1,4 +1,4 @@
-"""What a proposer is asked and what it answers."""
+"""Requests to proposers and language models, and their answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prompt_coevo.types import Candidate, CandidateKind, Question
 
 @dataclass(frozen=True)
 class Trajectory:
-    """One rollout as a reflection model gets to see it."""
+    """A rollout as it is shown to the reflection model."""
 
     question: str
     completion: str
@@ -21,16 +21,16 @@ class Trajectory:
 
     @classmethod
     def of(cls, question: Question, completion: str, reward: float) -> Trajectory:
-        """With the texts of a question."""
+        """Build a trajectory with the texts of a question."""
         return cls(question_text(question.prompt), completion, reward, question.ground_truth)
 
 
 @dataclass(frozen=True)
 class ProposalRequest:
-    """Write `count` new candidates from `parents` (usually one), given trajectories that failed.
+    """A request for `count` new candidates from `parents` (usually one), given failed trajectories.
 
-    `proposer` names who is to answer. `history` holds candidates that were tried, with their scores: for
-    templates the share of rollouts that succeeded.
+    `proposer` names the proposer that answers. `history` holds earlier candidates with their scores: for
+    templates the share of successful rollouts.
     """
 
     kind: CandidateKind
@@ -48,7 +48,7 @@ class ProposalRequest:
 
 @dataclass(frozen=True)
 class Usage:
-    """What one call to a language model cost."""
+    """The cost of one call to a language model."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -57,10 +57,10 @@ class Usage:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a language model answered: a text, or the error that stands in its place.
+    """A language model's answer: a text, or an error.
 
-    `retry_after` says that the same request may have more luck, and after how many seconds at the
-    earliest; None where asking again does not help.
+    `retry_after` are the seconds to wait before the same request is sent again; None if a retry would
+    not help.
     """
 
     text: str | None
@@ -75,7 +75,7 @@ class Proposal:
     """A proposer's answer to one request.
 
     `texts` are the candidates found in the reply. If there are none, `problem` says why: the call
-    failed (`failed` is true), or the reply held no candidate.
+    failed (`failed` is true), or the reply contained no candidate.
     """
 
     request: ProposalRequest
@@ -86,36 +86,35 @@ class Proposal:
 
     @property
     def failed(self) -> bool:
-        """Whether the call itself failed, so that trying on is pointless."""
+        """True if the call itself failed, so that further requests are pointless."""
         return self.reply.error is not None
 
 
 class LanguageModel(Protocol):
-    """Anything that answers prompts. Errors come back as replies; nothing is raised.
+    """Anything that answers prompts. Errors are returned as replies, never raised.
 
-    It is asked for one prompt at a time, by several threads, so that every call can be accounted for; one
-    that has an attribute `batched = True` gets all prompts at once. A method `most(prompt)`, if it has
-    one, says what a call can cost at most: a `Usage`. Budgets in tokens and dollars are then never
-    exceeded. A method `brief(prompt, most_tokens, seconds)`, if it has
-    one, gives a short `Reply` in a short time: the check before a run asks it.
+    Several threads call it with one prompt each, so that every call can be accounted for; a model with an
+    attribute `batched = True` gets all prompts at once. Two methods are optional. `most(prompt)` returns
+    the highest possible cost of a call as a `Usage`: budgets in tokens and dollars are then never exceeded.
+    `brief(prompt, most_tokens, seconds)` returns a short `Reply` in a short time, for the preflight.
     """
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
-        """One reply per prompt, in order, asked for concurrently."""
+        """Return one reply per prompt, in order. Prompts are sent concurrently."""
         ...
 
 
 class RecordedModel(LanguageModel, Protocol):
-    """A model whose requests can be told apart in the journal."""
+    """A model whose requests have an id in the journal."""
 
     def request_hash(self, prompt: str) -> str:
-        """Identifies a request."""
+        """Return the id of a request."""
         ...
 
 
 class Proposer(Protocol):
-    """Writes candidates: reflection, paraphrase, ..."""
+    """A strategy for writing candidates: reflection, paraphrase, ..."""
 
     def propose(self, requests: Sequence[ProposalRequest]) -> list[Proposal]:
-        """One proposal per request, in order."""
+        """Return one proposal per request, in order."""
         ...

@@ -1,4 +1,4 @@
-"""Keeps keys out of what is written and said."""
+"""Remove API keys and other secrets from texts that are logged, journaled or shown."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ _NAMES: Final = (
     *("CREDENTIAL", "CREDENTIALS"),
 )
 _SAYS_NOTHING: Final = re.compile(r"\d+|V\d+|ID|PEM")
-"""At the end of a variable's name."""
+"""Endings of a variable's name that do not count, as in `OPENAI_API_KEY_2`."""
 _WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|[-_]")
-"""Between the words of a name."""
+"""The boundaries between the words of a name."""
 _SECRET_SETTING: Final = re.compile(
     r"(?:^|_)(?:(?:API|ACCESS|SECRET|PRIVATE)_?KEYS?|PASSWORD|PASSWD|PASSPHRASE|SECRETS?|CREDENTIALS?"
     r"|AUTHORIZATION)$|^(?:(?:API|ACCESS|AUTH|BEARER|HF|SESSION|REFRESH)_)?TOKEN$"
 )
 _SEVERAL: Final = re.compile(r"[\s,;]+")
-# Shorter values are no keys, and replacing them would garble the text ("x" is a common dummy).
+# Shorter values are not keys; replacing them would garble the text ("x" is a common dummy).
 _SHORTEST_GIVEN: Final = 4
 _SHORTEST_IN_ENVIRONMENT: Final = 8
 _SHORTEST_CODED: Final = 12
 _SHORTEST_OF_SEVERAL: Final = 16
 _SHORTEST_HALVED: Final = 24
 _IN_ADDRESS: Final = "://"
-"""Looked for first: most texts are ids, thousands of them for a step, and hold none."""
-# The second has a slash in the password, and is no port and path. Bounded, or it would be quadratic.
+"""A cheap test before the regexes: most texts are ids, thousands per step, without an address."""
+# The second form has a slash in the password, and must not match port and path. Bounded, as it would
+# take quadratic time otherwise.
 _USER_IN_ADDRESS: Final = re.compile(
     r"(?<=://)(?:[^/\s]{1,500}@|[^/\s:@\[]{1,100}:(?!\d{1,5}(?:/|$))[^\s@\"'<>,]{1,200}@)"
 )
 _ADDRESS: Final = re.compile(r"(://[^\s?#\"'<>]+)(?:(\?)[^\s\"'<>]+|#[^\s\"'<>]+)?")
 _TOP: Final = re.compile(r"/[^/]+")
-# As the providers make them: long enough, and where a name could look the same with a digit, and with a
-# capital letter or without dashes for long.
+# The providers' formats. Where an ordinary name could look the same: with a digit, and with a capital
+# letter or a long stretch without dashes.
 _SHAPE_OF_A_KEY: Final = re.compile(
     r"(?<![\w-])(?:"
     r"(?:sk|gsk|xai|pplx)[-_](?=[\w-]*\d)(?=[\w-]*(?:[A-Z]|[a-z0-9]{24}))[\w-]{16,}"
@@ -56,19 +57,20 @@ _IN_A_KEY: Final = (
     *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"),
     *("xox", "eyJ", "earer ", "asic "),
 )
-"""One of these is in whatever has such a shape. They are looked for first: most texts have none."""
+"""Every key of these shapes contains one of these parts. A cheap test: most texts contain none."""
 _MARK: Final = "[api key]"
 
 
 def redact(text: str, *keys: str) -> str:
-    """Return the text without keys: those that are given and those in environment variables, also in
-    base64, hexadecimal digits, percent signs and JSON's escapes, and half of a long one; what has the
-    shape of a provider's key, a JSON web token or an authorization header; users, passwords, queries and
-    fragments of addresses.
+    """Return the text without secrets.
+
+    Removed are: the given keys and those in environment variables, also in base64, hexadecimal, percent or
+    JSON encoding, and each half of a long one; texts in the format of a provider's key, a JSON web token or
+    an authorization header; users, passwords, queries and fragments of addresses.
 
     A variable holds a key if its name is or ends in KEY, TOKEN, SECRET, PASSWORD, PASSWD, PASSPHRASE,
-    CREDENTIALS, JWT, PAT or APIKEY (after an underscore; a number or ID may follow), and its value is no
-    path: one that exists, that begins with `~/`, `./` or `../`, or with `/` and a name that exists at the
+    CREDENTIALS, JWT, PAT or APIKEY (after an underscore; a number or ID may follow), and its value is not
+    a path: one that exists, that begins with `~/`, `./` or `../`, or with `/` and a name that exists at the
     root. (Keys in base64 may begin with a slash.) A KEY, TOKEN, JWT or PAT is never a single word, nor
     `<a mark>`.
     """
@@ -76,7 +78,7 @@ def redact(text: str, *keys: str) -> str:
 
 
 def redact_known(text: str, known: Sequence[str]) -> str:
-    """Do the same for many texts: `known` is what `known_keys` has just said."""
+    """Redact many texts: as `redact`, with `known_keys` computed once, which is the slow part."""
     if _IN_ADDRESS in text:  # first: a key may be a part of an address
         text = _ADDRESS.sub(_without_query, _USER_IN_ADDRESS.sub("", text))
     for key in known:
@@ -87,7 +89,7 @@ def redact_known(text: str, known: Sequence[str]) -> str:
 
 
 def secrets_in(address: str) -> list[str]:
-    """Collect what of an address is not to be said: its password, and keys in its query."""
+    """Return the secrets in an address: its password, and keys in its query."""
     try:
         parts = urlsplit(address)
         found = [value for name, value in parse_qsl(parts.query) if names_a_key(name)]
@@ -98,17 +100,17 @@ def secrets_in(address: str) -> list[str]:
 
 
 def looks_like_a_key(value: str) -> bool:
-    """Whether the value, or what stands behind a provider's name in it, has the shape of a key."""
+    """Check whether the value, or what follows a provider's name in it, has the format of a key."""
     return any(_SHAPE_OF_A_KEY.fullmatch(part) for part in value.strip().split("/"))
 
 
 def names_a_key(name: str) -> bool:
-    """Say whether a variable of this name holds a key."""
+    """Check whether an environment variable with this name holds a key."""
     return _last_word(name) in _NAMES or {"BEARER", "TOKEN"} <= set(name.upper().split("_"))
 
 
 def names_a_secret(name: str) -> bool:
-    """Say whether a setting of this name holds one: `api_key` does, `sort_key` and `eos_token` do not."""
+    """Check whether a setting is secret by its name: `api_key` is, `sort_key` and `eos_token` are not."""
     return bool(_SECRET_SETTING.search(_WORDS.sub("_", name).upper()))
 
 
@@ -121,14 +123,14 @@ def _last_word(name: str) -> str:
 
 
 def known_keys(*keys: str) -> list[str]:
-    """The keys that are given and those in environment variables, in all their forms, the longest first."""
+    """Return the given keys and those in environment variables, in all their forms, the longest first."""
     found = {key for key in keys if len(key) >= _SHORTEST_GIVEN} | _keys_in_environment()
     return sorted({form for key in found for form in _forms(key)}, key=len, reverse=True)
 
 
 @lru_cache(maxsize=256)
 def _forms(key: str) -> frozenset[str]:
-    """Write the key as it may stand in a text."""
+    """Return the forms in which a key may occur in a text."""
     forms = {key, json.dumps(key)[1:-1]}
     forms |= {quote(key, safe=safe, errors="surrogateescape") for safe in ("", "/")}
     if len(key) >= _SHORTEST_CODED:
@@ -141,7 +143,7 @@ def _forms(key: str) -> frozenset[str]:
 
 
 def _in_base64(data: bytes) -> set[str]:
-    """Write what is the same in base64 wherever the bytes begin, such as after `user:`."""
+    """Return the part of the base64 text that does not depend on what precedes, such as `user:`."""
     found = set()
     for before in range(3):
         whole = base64.b64encode(bytes(before) + data).decode()

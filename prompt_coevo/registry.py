@@ -1,8 +1,7 @@
-"""Components chosen by name: built in, installed by somebody, or given as `module:attribute`.
+"""Components chosen by name: built in, installed by another package, or given as `module:attribute`.
 
-The built-in ones are found in the same way as a stranger's, by the place that their name stands for.
-An installed package offers its own by an entry point of the group `prompt_coevo.<kind>`; a program
-that is no package calls `register`.
+Built-in names stand for a `module:attribute`, too. A package offers components by entry points of the
+group `prompt_coevo.<kind>`; a program that is not a package calls `register`.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ _MODELS: Final = "prompt_coevo.reflection.models"
 _LIKENESS: Final = "prompt_coevo.algorithms.stream.likeness"
 _ANALYZERS: Final = "prompt_coevo.retrieval.bm25.analyzers"
 DEFAULT_METHODS: Final = ("stream",)
-"""The methods of a run that names none."""
+"""The methods of a run whose settings name none."""
 METHOD_SETS: Final[Mapping[str, tuple[str, ...]]] = {"both": ("inspo", "stream")}
-"""What one name stands for where a flag may name one method."""
+"""Names for several methods, for flags that take a single name."""
 _BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
     "methods": {
         "hints": "prompt_coevo.algorithms.hints:METHOD",
@@ -83,7 +82,7 @@ _registered: dict[Kind, dict[str, Any]] = {kind: {} for kind in _BUILT_IN}
 
 
 def register(kind: Kind, name: str, component: Any) -> None:
-    """Offer a component under a name, in this process. Raises PluginError if the name is taken."""
+    """Offer a component under a name in this process. Raise PluginError if the name is taken."""
     if name in names(kind):
         raise PluginError(
             f"the name {name!r} is taken among the {kind} ({origin(kind, name)}); choose another one"
@@ -92,20 +91,19 @@ def register(kind: Kind, name: str, component: Any) -> None:
 
 
 def unregister(kind: Kind, name: str) -> None:
-    """Take back what `register` offered. Raises KeyError."""
+    """Remove a component that `register` offered. Raise KeyError."""
     del _registered[kind][name]
 
 
 def names(kind: Kind) -> list[str]:
-    """The names that can be chosen, sorted. Raises PluginError if two packages claim the same one."""
+    """Return the available names, sorted. Raise PluginError if two packages offer the same one."""
     return sorted({*_registered[kind], *_BUILT_IN[kind], *_installed(kind)})
 
 
 def load(kind: Kind, name: str, setting: str = "") -> Any:
-    """The component of a name, or at `module:attribute`.
+    """Return the component with this name, or at `module:attribute`.
 
-    Raises SettingsError, which names the `setting` that asked, for a name that nobody offers or a
-    place that cannot be imported.
+    Raise SettingsError for an unknown name or a place that cannot be imported; it names the `setting`.
     """
     where = f"{setting} = {name!r}" if setting else f"the name {name!r}"
     if ":" in name:
@@ -120,7 +118,7 @@ def load(kind: Kind, name: str, setting: str = "") -> Any:
 
 
 def unknown(kind: Kind, chosen: Iterable[str], setting: str) -> Iterator[str]:
-    """A sentence about each name that nobody offers. Nothing is imported, and no place looked at."""
+    """Yield a sentence about each unknown name. Import nothing, and skip `module:attribute`."""
     for name in chosen:
         if ":" not in name and name not in names(kind):
             yield _no_such(kind, name, f"{setting} = {name!r}")
@@ -137,14 +135,14 @@ def _no_such(kind: Kind, name: str, where: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
-    """The end of a sentence about an unknown name: the one that was probably meant, or else this."""
+    """Return the end of a sentence about an unknown name: a suggestion, or `otherwise` if none is close."""
     close = difflib.get_close_matches(name.lower(), list(known), n=1)
     return f"; did you mean {close[0]}?" if close else otherwise
 
 
 def installed(group: str) -> list[EntryPoint]:
-    """What installed packages offer in a group of entry points, without what
-    `PROMPT_COEVO_DISABLE_PLUGINS` switches off: some by their names, or all."""
+    """Return the installed entry points of a group, without those that `PROMPT_COEVO_DISABLE_PLUGINS`
+    switches off: some by their names, or all."""
     value = os.environ.get(DISABLE_PLUGINS_VARIABLE, "")
     if value.lower() in ("1", "true", "yes", "all"):
         return []
@@ -171,17 +169,17 @@ def _installed(kind: Kind) -> dict[str, EntryPoint]:
 
 @cache
 def _offered(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """What the packages on `path` offer; looking for it takes milliseconds, and is done often."""
+    """Return the entry points of the packages on `path`. Cached: a scan takes milliseconds."""
     return tuple(entry_points(group=group))
 
 
 def is_built_in(kind: Kind, name: str) -> bool:
-    """Whether it comes with this package."""
+    """Check whether the component comes with this package."""
     return name in _BUILT_IN[kind]
 
 
 def origin(kind: Kind, name: str) -> str:
-    """Where the component of a known name comes from, in words."""
+    """Say in words where the component with a known name comes from."""
     if is_built_in(kind, name):
         return "it is built in"
     if name in _registered[kind]:
@@ -202,9 +200,9 @@ def _at(place: str, where: str) -> Any:
             f"{where} cannot be imported from {place!r}: {error}; "
             "install it, or put its folder on PYTHONPATH"
         ) from error
-    except Exception as error:  # a stranger's module may raise anything
+    except Exception as error:  # a third-party module may raise anything
         raise SettingsError(
-            f"{where} cannot be imported: {type(error).__name__}: {error}; mend the module"
+            f"{where} cannot be imported: {type(error).__name__}: {error}; fix the module"
         ) from error
     return found
 

@@ -1,4 +1,4 @@
-"""What left the package, and what to use now: each entry ends a sentence "NAME was removed: ..."."""
+"""Removed names and their replacements. Each entry completes a sentence "NAME was removed: ..."."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ SETTINGS: Final[Mapping[str, str]] = {
         for name in _OF_THE_STREAM
     },
 }
-"""By the full name, such as `inspo.verify`."""
+"""By the setting's full name, such as `inspo.verify`."""
 
 HOOKS: Final[Mapping[str, str]] = {
     "coevo_before_candidates_proposed": "coevo_propose gets the same requests",
@@ -90,7 +90,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     ),
     "demo --full": "name arms and seeds by --arms and --seeds",
 }
-"""By what follows `prompt-coevo`: a command, or a command and its option."""
+"""By the words after `prompt-coevo`: a command, or a command and its option."""
 
 MODULES: Final[Mapping[str, str]] = {
     "prompt_coevo.doors": (
@@ -103,4 +103,4 @@ MODULES: Final[Mapping[str, str]] = {
     "prompt_coevo.preflight.look": "prompt_coevo.preflight.checks",
     "prompt_coevo.candidates.asked": "prompt_coevo.candidates.background",
 }
-"""By a module's old name: its new one."""
+"""New module names by the old ones."""

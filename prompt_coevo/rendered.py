@@ -1,7 +1,7 @@
-"""Text prompts that are chats already: `tokenizer.apply_chat_template(messages, tokenize=False)`.
+"""Text prompts that are rendered chats: `tokenizer.apply_chat_template(messages, tokenize=False)`.
 
-A template in front of such a text stands outside the chat, where the policy does not heed it. So the parts
-of the text are found by the tokenizer's own chat template, which renders a few made-up chats.
+A template in front of such a text would stand outside the chat, where the policy ignores it. So this module
+finds the parts of the text: it renders a few made-up chats by the tokenizer's chat template.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _ADVICE: Final = (
 
 @dataclass(frozen=True)
 class ChatMarks:
-    """What a tokenizer's chat template puts around the parts of a chat.
+    """The marks that a tokenizer's chat template puts around the parts of a chat.
 
-    `begin` may stand before the whole text. `user` opens a user's turn, and the first of `ends` closes it.
-    `system` opens a system message, and `system_end` stands between it and the first user's text; they are
-    None where the template has no place for one. `several`: an instruction is put where a message would
-    have it in a chat of several turns, too.
+    `begin` may precede the whole text. `user` opens a user's turn; the first of `ends` closes it. `system`
+    opens a system message, and `system_end` stands between it and the first user's text; `system` is None
+    if the template has no place for one. `several`: system messages can be placed in chats of several
+    turns, too.
     """
 
     begin: str
@@ -47,20 +47,20 @@ class ChatMarks:
     several: bool = False
 
     def read(self, text: str) -> RenderedChat | None:
-        """Find the parts of a rendered chat. Return None for a text without a user's turn."""
+        """Find the parts of a rendered chat. Return None if the text has no user's turn."""
         start = text.rfind(self.user)
         if start < 0:
             return None
         start += len(self.user)
         span = self._system_span(text)
-        if span is not None and span[1] >= start:  # Llama 2 writes it into the first user's turn
+        if span is not None and span[1] >= start:  # Llama 2 puts it inside the first user's turn
             start = span[1] + len(self.system_end)
         ends = [at for end in self.ends if (at := text.find(end, start)) >= 0]
         system = None if span is None else text[slice(*span)] or None
         return RenderedChat.of(text, start, min(ends, default=len(text)), system, self._with_system)
 
     def _system_span(self, text: str) -> tuple[int, int] | None:
-        """Return where the text of a system message stands, None if there is none."""
+        """Return the start and end of the system message's text, None if there is none."""
         if self.system is None or self.system == self.user:
             return None
         opening = len(text) - len(text.removeprefix(self.begin))
@@ -71,7 +71,7 @@ class ChatMarks:
         return None if end < 0 else (start, end)
 
     def _with_system(self, text: str, instruction: str) -> str:
-        """Put an instruction where a system message would be, in place of one that is there."""
+        """Insert an instruction as the system message, replacing an existing one."""
         if (span := self._system_span(text)) is not None:
             return text[: span[0]] + instruction + text[span[1] :]
         opening = len(text) - len(text.removeprefix(self.begin))
@@ -88,8 +88,8 @@ class ChatMarks:
 def find_marks(render: Render, special: Collection[str], begin: str = "") -> ChatMarks | None:
     """Find the marks of a chat template by rendering made-up chats.
 
-    `special` are the tokenizer's marks, `begin` is the token that begins a text. Return None if the marks
-    cannot be found, or if a template that is placed by them is not where it would be in a message.
+    `special` are the tokenizer's special tokens, `begin` is its beginning-of-text token. Return None if the
+    marks cannot be found, or if placing a template by them differs from rendering it in a message.
     """
     user, assistant = _message("user", _USER), _message("assistant", _ASSISTANT)
     several = [user, assistant, _message("user", _LAST)]
@@ -97,11 +97,11 @@ def find_marks(render: Render, special: Collection[str], begin: str = "") -> Cha
         bare, end = _around(render([user], True).removeprefix(begin), _USER)
         _, answered = _around(render([user, assistant], False), _ASSISTANT)
         between, _ = _around(_around(render(several, True), _ASSISTANT)[1], _LAST)
-    except Exception:  # a chat template is a program of somebody else's
+    except Exception:  # a chat template is third-party code
         return None
     opening = _without_shared_beginning(between, answered, special)
     opening = next((opening[n:] for n in range(len(opening)) if bare.endswith(opening[n:])), "")
-    if begin and opening.startswith(begin):  # as `<|im_start|>`, which some name as this token, too
+    if begin and opening.startswith(begin):  # some tokenizers declare `<|im_start|>` as this token
         return find_marks(render, special)
     if not opening.strip() or not end.strip():
         return None
@@ -114,15 +114,15 @@ def find_marks(render: Render, special: Collection[str], begin: str = "") -> Cha
 
 
 def _with_system_marks(marks: ChatMarks, render: Render, several: Sequence[Message]) -> ChatMarks:
-    """Add the marks of a system message, if the chat template has a place for one."""
+    """Add the marks of the system message, if the chat template has a place for one."""
     system, user = _message("system", _SYSTEM), several[0]
     try:
         before, rest = _around(render([system, user], True).removeprefix(marks.begin), _SYSTEM)
         between, _ = _around(rest, _USER)
-    except Exception:  # as Gemma's, which raises an error
+    except Exception:  # Gemma's template, for example, raises on system messages
         return marks
     found = replace(marks, system=before, system_end=between)
-    folded = before == marks.user  # a message that is there cannot be told from the user's own text
+    folded = before == marks.user  # an existing system message looks like the user's own text
     with_one = [] if folded else [[system, user]]
     if not between or not _places_alike(found, render, [[user], *with_one], instruction=_CANDIDATE):
         return marks
@@ -141,7 +141,7 @@ def _places_alike(
     instruction: str | None = None,
     template: str | None = None,
 ) -> bool:
-    """Check that a candidate is put into a rendered chat where it is if a message is rendered with it."""
+    """Check that placing a candidate in a rendered chat equals rendering the chat with the candidate."""
     placement = Placement()
     for chat in chats:
         try:
@@ -156,7 +156,7 @@ def _places_alike(
 
 
 class ChatReader:
-    """Finds the parts of a prompt that is a rendered chat. Other prompts stay as they are.
+    """A function that turns rendered chats into `RenderedChat` and returns other prompts unchanged.
 
     `processing_class` is a tokenizer or processor of transformers.
     """
@@ -165,9 +165,9 @@ class ChatReader:
         self._processing = processing_class
 
     def __call__(self, prompt: Prompt) -> Prompt:
-        """Return a RenderedChat for a text in which a user's turn is found.
+        """Return a RenderedChat for a text with a user's turn.
 
-        Raises DatasetError for a text that has marks of the chat template and no such turn.
+        Raise DatasetError for a text that has marks of the chat template but no user's turn.
         """
         if not isinstance(prompt, str):
             return prompt
@@ -177,21 +177,21 @@ class ChatReader:
             return prompt
         if marks is None or (chat := marks.read(prompt)) is None:
             raise DatasetError(
-                f"prompts are rendered already (one holds {mark!r}), and the user's turn that a template "
-                f"goes into is not found in it; {_ADVICE}"
+                f"prompts are rendered already (one holds {mark!r}), but the user's turn, where a template "
+                f"goes, is not found in it; {_ADVICE}"
             )
         return chat
 
-    @cached_property  # a dataset of chats needs none of it
+    @cached_property  # lazy: a dataset of messages does not need it
     def _marks(self) -> tuple[ChatMarks | None, tuple[str, ...]]:
-        """The chat template's marks, and those by which a rendered chat is known."""
+        """The chat template's marks, and the marks by which a rendered chat is recognised."""
         tokenizer = getattr(self._processing, "tokenizer", self._processing)
         begin, end = (getattr(tokenizer, f"{name}_token", None) or "" for name in ("bos", "eos"))
         if not getattr(self._processing, "chat_template", None):
             return None, ()
         try:
             rendered = self._render([_message("user", _USER)], False)
-        except Exception:  # a chat template is a program of somebody else's
+        except Exception:  # a chat template is third-party code
             return None, ()
         special = sorted(set(special_tokens(self._processing).values()), key=len, reverse=True)
         marks = find_marks(self._render, special, begin)
@@ -211,7 +211,7 @@ def _message(role: str, content: str) -> Message:
 
 
 def _around(text: str, part: str) -> tuple[str, str]:
-    """Return what stands before and after a part. Raise ValueError if it is not in the text once."""
+    """Return the texts before and after a part. Raise ValueError unless it occurs exactly once."""
     before, found, after = text.partition(part)
     if not found or part in after:
         raise ValueError(f"{part} is not in it once")
@@ -219,7 +219,7 @@ def _around(text: str, part: str) -> tuple[str, str]:
 
 
 def _without_shared_beginning(text: str, other: str, special: Collection[str]) -> str:
-    """Cut off what two texts begin with, in whole marks: `<|end|>` and `<|user|>` share no `<|`."""
+    """Remove the common beginning of two texts, in whole marks: `<|end|>` and `<|user|>` share no `<|`."""
     pattern = "|".join(map(re.escape, special))
     cut = (lambda one: re.split(f"({pattern})", one)) if pattern else (lambda one: [one])
     pieces, others = cut(text), cut(other)

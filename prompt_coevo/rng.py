@@ -1,4 +1,4 @@
-"""Randomness from counters, so that decisions depend on nothing but the seed and what is decided."""
+"""Counter-based random numbers: a decision depends only on the seed and its own counters."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 
 
 def counter_rng(seed: int, stream: str, *counters: int | str) -> np.random.Generator:
-    """A generator that is the same for the same seed, stream and counters, in every process.
+    """Return the generator of a seed, a stream and counters; it is the same in every process.
 
-    Timing, the number of processes and a resume do not change what it draws.
+    Timing, the number of processes and a resume do not change its draws.
     """
     key = "\0".join([str(seed), stream, *map(str, counters)])
     digest = hashlib.sha256(key.encode()).digest()

@@ -1,7 +1,7 @@
-"""Work on daemon threads, which nothing waits for when the interpreter exits.
+"""Run functions on daemon threads, which the interpreter does not wait for at exit.
 
-`concurrent.futures` joins its threads at exit: a run that ends while a call is under way would hang
-until the server answers.
+`concurrent.futures` joins its threads at exit: a run that ends during a call would hang until the
+server answers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _work: ContextVar[Future[Any] | None] = ContextVar("_work", default=None)
 
 
 def in_thread(function: Callable[[], Result]) -> Future[Result]:
-    """Start `function` on a daemon thread of its own; the future holds its result or exception."""
+    """Start `function` on a new daemon thread; the future holds its result or exception."""
     future: Future[Result] = Future()
     whole = _work.get() or future
 
@@ -36,12 +36,12 @@ def in_thread(function: Callable[[], Result]) -> Future[Result]:
 
 
 def work_under_way() -> Future[Any] | None:
-    """The outermost work of `in_thread` that the caller is part of; None on other threads."""
+    """Return the future of the outermost `in_thread` that the caller runs in; None on other threads."""
     return _work.get()
 
 
 def done_with(result: Result) -> Future[Result]:
-    """What `in_thread` gives, of a function that has returned this result."""
+    """Return a finished future with this result."""
     future: Future[Result] = Future()
     future.set_result(result)
     return future
@@ -50,9 +50,9 @@ def done_with(result: Result) -> Future[Result]:
 def map_in_threads(
     function: Callable[[Item], Result], items: Sequence[Item], limit: int
 ) -> list[Result]:
-    """`function` of every item, in order, on at most `limit` threads at once.
+    """Call `function` on every item, on at most `limit` threads at once; return the results in order.
 
-    If the function raises, no further item is begun and the exception is raised here.
+    If the function raises, start no further items and raise the exception here.
     """
     waiting = deque(enumerate(items))
     results: dict[int, Result] = {}

@@ -1,4 +1,4 @@
-"""Token ids by a tokenizer or processor of transformers, which is not imported here."""
+"""Token ids from a tokenizer or processor of transformers, which is not imported here."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from prompt_coevo.placement import Prompt
 
 
 def encode(processing_class: Any, text: str) -> list[int]:
-    """The ids of a text, without any special tokens around it."""
+    """Return the ids of a text, without special tokens around it."""
     tokenizer = getattr(processing_class, "tokenizer", processing_class)
     ids: list[int] = tokenizer(str(text), add_special_tokens=False)["input_ids"]
     return ids
 
 
 def encode_all(processing_class: Any, texts: Sequence[str]) -> list[list[int]]:
-    """The ids of each text, as of `encode`; there must be one at least."""
+    """Return the ids of each text, as `encode` does. There must be at least one text."""
     tokenizer = getattr(processing_class, "tokenizer", processing_class)
     ids: list[list[int]] = tokenizer(
-        [str(text) for text in texts],  # tokenizers look for `str` itself in a list
+        [str(text) for text in texts],  # in a list, tokenizers accept no subclass of `str`
         add_special_tokens=False,
         return_attention_mask=False,
         return_token_type_ids=False,
@@ -28,7 +28,7 @@ def encode_all(processing_class: Any, texts: Sequence[str]) -> list[list[int]]:
 
 
 def encode_prompt(processing_class: Any, prompt: Prompt) -> list[int]:
-    """The ids of a text, or of a chat as its template renders it."""
+    """Return the ids of a text, or of a chat rendered by the chat template."""
     if isinstance(prompt, str):
         return encode(processing_class, prompt)
     ids: list[list[int]] = processing_class.apply_chat_template(
@@ -38,9 +38,9 @@ def encode_prompt(processing_class: Any, prompt: Prompt) -> list[int]:
 
 
 def special_tokens(processing_class: Any) -> dict[int, str]:
-    """The tokens that are more than text, by id: special ones, and the marks in the chat template.
+    """Return special tokens and the chat template's marks, by id.
 
-    Any odd word may give one of them, too: see `unknown_token`.
+    Unknown words may be encoded as one of them: see `unknown_token`.
     """
     tokenizer = getattr(processing_class, "tokenizer", processing_class)
     ids = getattr(tokenizer, "all_special_ids", ())
@@ -55,24 +55,24 @@ def special_tokens(processing_class: Any) -> dict[int, str]:
 
 
 def unknown_token(processing_class: Any) -> int | None:
-    """The id that unknown words get. With some, as GPT-2's, it is the token that ends a text, too."""
+    """Return the id of unknown words. Some tokenizers, such as GPT-2's, share it with the end of text."""
     tokenizer = getattr(processing_class, "tokenizer", processing_class)
     unknown: int | None = getattr(tokenizer, "unk_token_id", None)
     return unknown
 
 
 def _chat_templates(processing_class: Any) -> Iterator[str]:
-    """There may be several with names."""
+    """Yield the chat templates; there may be several, with names."""
     found = getattr(processing_class, "chat_template", None) or ""
     yield from [found] if isinstance(found, str) else found.values()
 
 
 def _is_mark(token: str) -> bool:
-    """Whether a token looks like <this>; words and indentation may be tokens of their own, too."""
+    """Check whether a token looks like <this>: added tokens may also be words or indentation."""
     return len(token.strip()) > 2 and not token.strip()[0].isalnum()
 
 
 def vocabulary_size(model_config: Any) -> int | None:
-    """How many ids a model of transformers has embeddings for, None if its configuration hides it."""
+    """Return how many ids a transformers model has embeddings for; None if its configuration hides it."""
     size: int | None = getattr(model_config.get_text_config(), "vocab_size", None)
     return size

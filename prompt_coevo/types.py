@@ -1,4 +1,4 @@
-"""The words of the field, as frozen dataclasses."""
+"""The data types of the interface, as frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ V = TypeVar("V")
 
 
 class PolicyVersion(NamedTuple):
-    """Which weights: the attempt (a resumed run is another one) and the weight updates so far."""
+    """A version of the weights: the attempt (each resume begins a new one) and the updates so far."""
 
     attempt: int = 0
     step: int = 0
@@ -68,7 +68,7 @@ class Candidate:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Candidate:
-        """What `to_json` gave. Raises KeyError, TypeError or ValueError for anything else."""
+        """Restore from `to_json`. Raise KeyError, TypeError or ValueError for anything else."""
         if data["kind"] not in _KINDS:
             raise ValueError("a candidate is an instruction or a template")
         return cls(
@@ -81,15 +81,15 @@ class Candidate:
 
 
 EMPTY_TEMPLATE = Candidate(text="", kind="template", origin="empty")
-"""`ε`, the empty template of P2O eq. 3: the question as it is."""
+"""`ε`, the empty template of P2O eq. 3: it leaves the question unchanged."""
 
 
 @dataclass(frozen=True)
 class MemberPlan:
-    """What a method wants one rollout of a group to run under. None leaves a part to the others.
+    """A method's plan for one rollout of a group. None leaves a part to other methods.
 
-    `distill` and `placement` go with the template; without them the settings' own count. So does
-    `punished_from`: a distilled rollout whose deciding reward is below it gets no negative advantage.
+    `distill`, `placement` and `punished_from` belong to the template; the first two default to the
+    settings. A distilled rollout whose deciding reward is below `punished_from` gets no negative advantage.
     """
 
     instruction: Candidate | None = None
@@ -101,12 +101,11 @@ class MemberPlan:
 
 @dataclass(frozen=True)
 class Assignment:
-    """What one rollout runs under. Self-contained and JSON-able, so it can travel with its row.
+    """The instruction and template of one rollout. Self-contained JSON, so it can travel with its row.
 
-    `round` counts the host's generation rounds, `group` and `member` say which rollout of the round
-    this is. `distill` says whether the trained prompt leaves the template out (P2O eq. 5),
-    `punished_from` from which deciding reward on a distilled rollout keeps a negative advantage (None: all
-    do).
+    `round` counts the trainer's generation rounds; `group` and `member` locate the rollout in its round.
+    With `distill` the trained prompt leaves the template out (P2O eq. 5). A distilled rollout keeps a
+    negative advantage if its deciding reward is at least `punished_from` (None: always).
     """
 
     question_id: str
@@ -121,26 +120,26 @@ class Assignment:
 
     @property
     def templated(self) -> bool:
-        """Whether a non-empty template is in the rollout's prompt."""
+        """True if the rollout's prompt has a non-empty template."""
         return self.template is not None and bool(self.template.text)
 
     @property
     def distilled(self) -> bool:
-        """Whether the prompt that is trained on differs from the one rolled out."""
+        """True if the trained prompt differs from the one rolled out."""
         return self.templated and self.distill
 
     def unpunished(self, reward: float) -> bool:
-        """Whether a rollout with this deciding reward gets 0 in place of a negative advantage."""
+        """Check whether a rollout with this deciding reward gets 0 instead of a negative advantage."""
         if self.punished_from is None or not self.distilled:
             return False
-        return not reward >= self.punished_from  # nor is one without a reward
+        return not reward >= self.punished_from  # true for NaN: no reward, no punishment
 
     def rollout_prompt(self, prompt: Prompt) -> Prompt:
-        """The prompt that the policy sees: `(I, T(x, z))`. String or chat in, same kind out."""
+        """Return the prompt that the policy sees: `(I, T(x, z))`. String or chat in, same kind out."""
         return self.placement.place(prompt, self._instruction_text, self._template_text)
 
     def train_prompt(self, prompt: Prompt) -> Prompt:
-        """The prompt that the gradient is computed on: `(I, x)`, or the rollout's without distillation."""
+        """Return the prompt of the loss: `(I, x)`, or the rollout's prompt without distillation."""
         template = None if self.distill else self._template_text
         return self.placement.place(prompt, self._instruction_text, template)
 
@@ -157,7 +156,7 @@ class Assignment:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Assignment:
-        """What `to_json` gave. Raises HostError for anything else: it travels through other programs."""
+        """Restore from `to_json`. Raise HostError for anything else: other programs may have changed it."""
         try:
             candidates = {
                 name: None if data[name] is None else Candidate.from_json(data[name])
@@ -181,15 +180,15 @@ class Assignment:
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise HostError(
                 f"an assignment did not come back as it was sent ({type(error).__name__}: {error}); the "
-                "host must hand on its values as they are"
+                "trainer must pass on its values unchanged"
             ) from None
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a rollout outside the training batch is sampled.
+    """Sampling settings of a rollout outside the training batch.
 
-    `temperature` 0 is greedy, None is the temperature that the host trains with.
+    `temperature` 0 is greedy, None is the trainer's own temperature.
     """
 
     temperature: float | None = None
@@ -197,7 +196,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class RolloutRequest:
-    """A rollout that the engine asks the current policy for, outside the training batch."""
+    """The engine's request for a rollout of the current policy outside the training batch."""
 
     assignment: Assignment
     sampling: Sampling
@@ -301,42 +300,42 @@ def bring_texts(rollouts: Iterable[Rollout]) -> None:
 
 @dataclass(frozen=True)
 class Group:
-    """The `G` (INSPO) or `K` (P2O) rollouts of one question in one round."""
+    """The `G` (INSPO) or `K` (P2O) rollouts of a question in one round."""
 
     question_id: str
     rollouts: tuple[Rollout, ...]
 
     @property
     def bare(self) -> Group:
-        """The rollouts of the group that ran without a template; there may be none."""
+        """The group's rollouts without a template; there may be none."""
         rollouts = tuple(one for one in self.rollouts if not one.assignment.templated)
         return Group(self.question_id, rollouts)
 
     def solved_share(self, solved_at: float) -> float | None:
-        """The share of rollouts with at least this reward, of those that are fit to judge by."""
+        """Return the share of `fit` rollouts with at least this reward; None if none is fit."""
         rewards = [rollout.reward for rollout in self.rollouts if rollout.fit]
         return sum(one >= solved_at for one in rewards) / len(rewards) if rewards else None
 
     @cached_property
     def mean_reward(self) -> float | None:
-        """Mean reward over the rollouts that are fit to judge by; None if there is none."""
+        """Mean reward of the `fit` rollouts; None if there is none."""
         rewards = [rollout.reward for rollout in self.rollouts if rollout.fit]
-        # Exact, so that the order of the rollouts does not decide whether a question is hard.
+        # fsum is exact: the order of the rollouts cannot decide whether a question is hard.
         return math.fsum(rewards) / len(rewards) if rewards else None
 
 
 class OfRound(float):
-    """A metric of the last round alone, in place of a total or of how things stand now.
+    """A metric that describes only the last round, not a total or a current value.
 
-    A host that writes its log every few steps writes the mean of these, and of others the last one.
+    A trainer that logs every few steps logs the mean of these, and the last value of all others.
     """
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What came of a run, in a sentence or two. `for_nothing` says that nothing did, or harm.
+    """The result of a run in a sentence or two. `for_nothing`: it had no effect, or did harm.
 
-    `lines` are further sentences; `findings` the same as JSON values, for the report.
+    `lines` are further sentences; `findings` holds the same as JSON values for the report.
     """
 
     text: str

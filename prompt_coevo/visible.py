@@ -1,4 +1,4 @@
-"""Texts from outside as they may be shown: nothing in them can act on a terminal or on a page."""
+"""Make texts from outside safe to show: no character can act on a terminal or on a page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import traceback
 import unicodedata
 from typing import Final
 
-# Letters, marks and a pattern that leave no trace (fillers, selectors), though they count as printable.
+# Invisible characters that Python counts as printable: fillers, variation selectors, an empty pattern.
 _UNSEEN: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]"
 )
@@ -16,9 +16,9 @@ _LINE_END: Final = re.compile(r"\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 
 
 def visible(text: object, most: int | None = None) -> str:
-    """The text with every character that acts, or that nobody sees, written as its number.
+    """Return the text with control and invisible characters written as code points.
 
-    Line feeds and tabs stay. Longer than `most` characters it is cut, and says by how much.
+    Keep line feeds and tabs. Cut after `most` characters and say how many are left out.
     """
     told = text if isinstance(text, str) else str(text)
     rest = len(told) - most if most is not None else 0
@@ -30,21 +30,21 @@ def visible(text: object, most: int | None = None) -> str:
 
 
 def in_a_line(text: object, most: int | None = None) -> str:
-    """The same without line feeds and tabs."""
+    """Return the visible text in one line, without line feeds and tabs."""
     told = text if isinstance(text, str) else str(text)
     return visible(" ".join(told.split()), most)
 
 
 def visible_record(record: logging.LogRecord) -> bool:
-    """A filter for a logger: what a log line quotes, and the errors below it, made visible."""
+    """Filter log records: make the message and the traceback visible. Always return True."""
     try:
         told = record.getMessage()
-    except Exception:  # the handler tells of a call that does not fit its arguments
+    except Exception:  # arguments that do not fit the format; the handler reports that itself
         return True
     if (shown := visible(told)) != told:
         record.msg, record.args = shown, ()
     if record.exc_info and record.exc_info[1] is not None and not record.exc_text:
-        # A formatter takes this text in place of one of its own.
+        # A formatter uses this text if it is set, and does not format the traceback itself.
         record.exc_text = visible("".join(traceback.format_exception(record.exc_info[1])).rstrip())
     return True
 

@@ -1,1 +1,1 @@
-"""The engine: the calls of an adapter, the plugins, and a run's state and journal."""
+"""The engine: the calls that an adapter makes, the plugins, and a run's state and journal."""

@@ -1,4 +1,4 @@
-"""The engine: the calls that an adapter makes."""
+"""The engine: the calls that an adapter makes during a run."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ logger = logging.getLogger(PROJECT)
 
 
 class Coevolution:
-    """One engine per run. An adapter calls, in this order and as often as it trains:
+    """The engine of one run. An adapter calls, in this order:
 
     `begin` once, `plan` before a generation round, `observe` after it, `step_end` after every weight
-    update, `epoch_end` between two epochs. `state_dict` and `load_state_dict` travel in the host's
-    checkpoint, `metrics` in its logs; `end` is the last call. See `docs/adapters.md`.
+    update, `epoch_end` between two epochs, `end` last. `state_dict` and `load_state_dict` belong in the
+    trainer's checkpoint, `metrics` in its logs. See `docs/adapters.md`.
     """
 
     def __init__(self, context: RunContext) -> None:
-        """For `from_settings`."""
+        """Used by `from_settings`."""
         self.context = context
-        """What the plugins of the run see."""
+        """The run as its plugins see it."""
         self._plugins = context.plugins
         settings = context.settings
         check_claims(context.methods)
@@ -59,7 +59,7 @@ class Coevolution:
         self._round = 0
         self._under_way = self._ended = False
         self.epochs = 0
-        """Epochs that `epoch_end` has closed."""
+        """Finished epochs: calls of `epoch_end`."""
         self._rounds = OpenRounds()
         self._metrics = Metrics(context)
         self._signs = EarlySigns(context)
@@ -80,15 +80,15 @@ class Coevolution:
         host: str = "",
         encode: Encode | None = None,
     ) -> Coevolution:
-        """Build an engine; nothing is restored yet.
+        """Build an engine; no state is loaded yet.
 
-        `output_dir` is the host's: the engine writes to its subfolder `coevo`, or nothing if None.
+        `output_dir` is the trainer's; the engine writes to its subfolder `coevo`, or nowhere if None.
         `count_tokens` counts with the policy's tokenizer. `initial_policy` is the checkpoint that
-        training starts from, for `reflection.model = "self"`. `system_message` answers with the system
-        message that all questions share, if they do. `plugins` are registered by name, after the
-        installed ones. `dataset` is what a resumed run has to be given again; `host` names the trainer
-        and its version, for the files. `encode` gives the ids of a prompt as the policy gets it, for the
-        check before training. Raises SettingsError, PluginError or MissingExtraError.
+        training starts from, for `reflection.model = "self"`. `system_message` returns the system
+        message that all questions share, or None. `plugins` are registered by name, after the installed
+        ones. `dataset` identifies the data: a resumed run needs the same. `host` names the trainer and
+        its version, for the run's files. `encode` returns the token ids of a prompt as the policy gets
+        it, for the preflight. Raise SettingsError, PluginError or MissingExtraError.
         """
         folder = None if output_dir is None else Path(output_dir) / "coevo"
         identity = RunIdentity.of(settings, dataset, host)
@@ -101,9 +101,9 @@ class Coevolution:
 
     @classmethod
     def check(cls, settings: Settings) -> None:
-        """Find what is wrong with the settings before a dataset or a model is loaded; nothing is written.
+        """Check the settings before a dataset or a model is loaded; nothing is written.
 
-        Raises SettingsError, PluginError or MissingExtraError.
+        Raise SettingsError, PluginError or MissingExtraError.
         """
         unknown = "not known yet"
         cls.from_settings(settings, initial_policy=unknown, system_message=lambda: unknown)
@@ -114,12 +114,12 @@ class Coevolution:
 
     @property
     def policy_version(self) -> PolicyVersion:
-        """The version of the host's current weights."""
+        """The version of the policy's current weights."""
         return self.context.policy_version
 
     @property
     def may_distill(self) -> bool:
-        """Whether a trained prompt may differ from the one rolled out."""
+        """True if a trained prompt may differ from the one rolled out."""
         return may_distill(self.settings)
 
     # The calls of an adapter
@@ -127,22 +127,22 @@ class Coevolution:
     def preflight(
         self, policy: Policy | None, workload: Workload | None = None, *, roll_out: bool = False
     ) -> Page:
-        """Look at all that can be known before the first step; nothing is begun.
+        """Run the preflight checks and return their page; training does not begin.
 
         Asks the reflection model for one short reply, unless `preflight.reflection` is `off`, and with
-        `roll_out` the policy for one group of rollouts. Without a policy or a workload what depends on
-        them is left out.
+        `roll_out` the policy for one group of rollouts. Checks that need a policy or a workload are
+        skipped without one.
         """
         return look_before(self.context, policy, workload, roll_out=roll_out)
 
     def dry_run(self, policy: Policy, workload: Workload | None = None) -> int:
-        """`preflight` with rollouts, its page printed; returns the exit status, 0 or 1."""
+        """Run `preflight` with rollouts, print its page and return the exit status, 0 or 1."""
         return look_before(self.context, policy, workload, roll_out=True, show=True).exit_status
 
     def begin(self, policy: Policy, workload: Workload | None = None) -> None:
-        """Training begins, after a state was loaded if there is one. May ask `policy` for rollouts.
+        """Begin training; load a checkpoint's state first. May ask `policy` for rollouts.
 
-        `workload` is what the host will train on, as far as it knows. Raises StateError for a ledger that
+        `workload` describes what the trainer will train on, if it knows. Raise StateError for a ledger that
         cannot be used, PreflightError for a reflection model that does not answer, and SystemExit at the
         end of a dry run (`preflight.dry_run`).
         """
@@ -154,7 +154,7 @@ class Coevolution:
             self._open_ledger()
             self._note_run("run_begins")
             say_what_was_there(self.context)
-        elif self._ended:  # the host trains a second time
+        elif self._ended:  # `train` was called again
             digest = self.context.identity.digest
             self.context.ledger.go_on(digest, continues=digest)
         self._under_way, self._ended = True, False
@@ -164,10 +164,10 @@ class Coevolution:
         self._plugins.each(hookspecs.coevo_train_begin, policy=policy)
 
     def dataset_replaced(self, dataset: Dataset) -> None:
-        """The host trains on another dataset from now on. Call it before `begin`, or a state is loaded.
+        """Switch to another training dataset. Call it before `begin` or `load_state_dict`.
 
-        What `question_ids` of the policy does not name any more is forgotten by the methods. Checkpoints
-        belong to the new dataset. Raises StateError for a ledger that cannot be written.
+        Methods forget questions that the policy's `question_ids` no longer names. Checkpoints belong to
+        the new dataset. Raise StateError for a ledger that cannot be written.
         """
         old = self.context.identity
         self.context.identity = old.on(dataset)
@@ -175,23 +175,23 @@ class Coevolution:
             self.context.ledger.go_on(self.context.identity.digest, continues=old.digest)
         differences = self.context.identity.differences(old.meaning)
         self.context.note("dataset_replaced", differences=differences)
-        logger.warning("the training dataset is another one now: %s", "; ".join(differences))
+        logger.warning("the training dataset has changed: %s", "; ".join(differences))
 
     def questions_learned(self, policy: Policy) -> None:
-        """`policy.question_ids()` names new ones, of a stream: call it before their first round."""
+        """Tell the plugins of new ids in `policy.question_ids()`. Call it before their first round."""
         self._plugins.each(hookspecs.coevo_questions_learned, policy=policy)
 
     def questions_in_use(self) -> set[str]:
-        """The questions that a method may ask for later. Others a host may forget."""
+        """Return the ids of questions that a plugin may still need. The trainer may drop all others."""
         by_plugin = self._plugins.by_plugin(hookspecs.coevo_questions_in_use)
         return {question_id for ids in by_plugin.values() for question_id in ids}
 
     def plan(self, question_ids: Sequence[str], group_size: int) -> list[Assignment]:
-        """What the rollouts of the next generation round run under.
+        """Plan the instruction and template of each rollout in the next generation round.
 
-        One id per group; returns `len(question_ids) * group_size` assignments, group after group.
-        Raises PluginError if two plugins plan the same part of a rollout, and HostError if another engine
-        of this process has begun in the same folder since.
+        Takes one id per group; returns `len(question_ids) * group_size` assignments, group after group.
+        Raise PluginError if two plugins plan the same part of a rollout, and HostError if another engine
+        of this process has since begun in the same folder.
         """
         if self.context.folder is not None:
             run_lock.check_alone(self.context.folder, self)
@@ -210,17 +210,16 @@ class Coevolution:
         return plan
 
     def still_out(self, plan: Sequence[Assignment]) -> None:
-        """Whole groups, planned before a checkpoint, that a host which samples ahead still holds.
+        """Reopen whole groups that were planned before a checkpoint, for a trainer that samples ahead.
 
-        Call it after `load_state_dict`. Raises HostError for a round that the loaded state does not know.
+        Call it after `load_state_dict`. Raise HostError for a round that the loaded state does not know.
         """
         self._rounds.open_again(plan, self._round)
 
     def observe(self, rollouts: Sequence[Rollout]) -> None:
-        """Take in scored rollouts, in any order; a group counts once its last rollout is there.
+        """Take in scored rollouts, in any order; a group counts once it is complete.
 
-        Raises HostError if the assignment of a rollout is not one that was planned, or comes a second
-        time.
+        Raise HostError if the assignment of a rollout was not planned or was already observed.
         """
         groups = self._rounds.close(rollouts)
         if groups:
@@ -228,12 +227,12 @@ class Coevolution:
             self._plugins.each(hookspecs.coevo_observe, groups=groups)
 
     def step_end(self, policy: Policy, *, last: bool = False) -> None:
-        """The weights were updated once, for the last time if `last`. May ask `policy` for rollouts.
+        """Count a weight update, the final one if `last`. May ask `policy` for rollouts.
 
-        Raises EarlySignError for a run that `early_signs` ends.
+        Raise EarlySignError for a run that `early_signs` ends.
         """
         if not last:
-            self._end_early()  # before anything more is asked
+            self._end_early()  # before plugins spend rollouts or reflection calls
         attempt, step = self.policy_version
         self.context.policy_version = PolicyVersion(attempt, step + 1)
         self._plugins.each(hookspecs.coevo_step_end, policy=policy, last=last)
@@ -241,17 +240,17 @@ class Coevolution:
             self.context.note("metrics", metrics=self.metrics())
 
     def epoch_end(self, policy: Policy) -> None:
-        """An epoch is over and another one follows. May ask `policy` for rollouts."""
+        """Count an epoch that another one follows. May ask `policy` for rollouts."""
         self.epochs += 1
         self._plugins.each(hookspecs.coevo_epoch_end, policy=policy)
         self._write_view()
 
     def evaluation_instruction(self) -> Candidate | None:
-        """The instruction that the host's evaluation runs under, if any."""
+        """Return the instruction for the trainer's evaluation, if any."""
         return self._plugins.first(hookspecs.coevo_evaluation_instruction)
 
     def end(self, policy: Policy) -> None:
-        """Training is over. May ask `policy` for rollouts."""
+        """End training: log a summary and close the run's files. May ask `policy` for rollouts."""
         self._plugins.each(hookspecs.coevo_train_end, policy=policy)
         tell_what_came_of_it(self.context, self._rounds)
         self.context.note("training_ended", metrics=self.metrics())
@@ -260,7 +259,7 @@ class Coevolution:
         self._write_view()
 
     def state_dict(self) -> dict[str, Any]:
-        """The whole state as JSON values, for the host's checkpoint."""
+        """Return the whole state as JSON values, for the trainer's checkpoint."""
         state = self._sealed_state()
         self._plugins.each(hookspecs.coevo_on_state_saved, state=copy.deepcopy(state))
         self._write_view(state)
@@ -269,8 +268,8 @@ class Coevolution:
     def load_state_dict(
         self, state: Mapping[str, Any], where: str = "the given state", ledgers: Sequence[Path] = ()
     ) -> None:
-        """Go on from a checkpoint, as another attempt; `ledgers` are files with the calls that the run had
-        made, if it wrote into another folder. Raises StateError if the state does not fit."""
+        """Resume from a checkpoint, as a new attempt. `ledgers` are the ledger files of the run's earlier
+        calls, if it wrote to another folder. Raise StateError if the state does not fit."""
         saved = unseal(state, where)
         self._check_names(saved.plugins, where)
         self._check_run(saved.run, where)
@@ -292,7 +291,7 @@ class Coevolution:
                 self._plugins.only(name, hookspecs.coevo_load_state, state=json.loads(text))
             except StateError:
                 raise
-            except Exception as error:  # a stranger's plugin may raise anything
+            except Exception as error:  # a third-party plugin may raise anything
                 raise StateError(
                     f"{where} holds a state of {name!r} that it cannot read: {error!r}; "
                     "resume with the version that wrote it"
@@ -300,19 +299,19 @@ class Coevolution:
         self._note_run("resumed", changed=self.context.identity.changes(saved.noted))
 
     def metrics(self) -> dict[str, float]:
-        """Finite numbers for the host's own logger. Of two that share a name the first one counts."""
+        """Return finite numbers for the trainer's logger. If two share a name, the first one counts."""
         return self._metrics.collect()
 
     @property
     def metrics_of_round(self) -> frozenset[str]:
-        """The names of the latest `metrics` that are of the last round alone: a host that logs every few
-        steps logs their mean, and of all others the last value."""
+        """Names in the latest `metrics` that describe only the last round: a trainer that logs every few
+        steps logs their mean, and the last value of all others."""
         return self._metrics.of_round
 
     # Inside
 
     def _end_early(self) -> None:
-        """Close the run's files if an early sign is to end it. Raises EarlySignError then."""
+        """If an early sign ends the run, close its files and raise EarlySignError."""
         if self.settings.early_signs != "stop" or not self.context.early_said:
             return
         self.context.note("training_ended", metrics=self.metrics())
@@ -320,7 +319,7 @@ class Coevolution:
         self.context.abandon()
         self._ended = True
         sign = self.context.early_said[0]
-        raise EarlySignError(f'{sign} (to train all the same: early_signs = "warn")')
+        raise EarlySignError(f'{sign} (to train anyway: early_signs = "warn")')
 
     def _check_names(self, saved: Mapping[str, Any], where: str) -> None:
         for name in saved:
@@ -343,8 +342,8 @@ class Coevolution:
         told = "; ".join(differences)
         if self.settings.resume != "force":
             raise StateError(
-                f"{where} is of another run: {told}; give the run back what it had, start without this "
-                'checkpoint, or set resume = "force" to go on with what is new'
+                f"{where} is of another run: {told}; restore the earlier values, start without this "
+                'checkpoint, or set resume = "force" to continue with the new ones'
             )
         logger.warning("resumed as another run: %s", told)
         self.context.note("resumed_as_another_run", differences=differences)
@@ -362,8 +361,8 @@ class Coevolution:
 
     def _sealed_state(self) -> dict[str, Any]:
         attempt, step = self.policy_version
-        # Before the plugins are asked, and the position first: a reply that comes in meanwhile counts as
-        # unknown to the state.
+        # Read before the plugins' states, and the position first: a reply that arrives in between must
+        # count as unknown to the saved state.
         position = self.context.ledger.position
         asked = self.context.model.under_way if self.context.model else self.context.ledger.unused
         totals = self.context.ledger.totals
@@ -383,7 +382,7 @@ class Coevolution:
         )
 
     def _plugin_states(self) -> dict[str, str]:
-        """Without those that cannot be written down: a bad plugin must not cost the checkpoint."""
+        """Collect the plugins' states. Report and skip one that is not JSON, to save the checkpoint."""
         states = {}
         for name, state in self._plugins.by_plugin(hookspecs.coevo_state).items():
             try:
@@ -393,7 +392,7 @@ class Coevolution:
         return states
 
     def _write_view(self, state: Mapping[str, Any] | None = None) -> None:
-        """`state.json`: for people to read; only the copy in the host's checkpoint is ever loaded."""
+        """Write `state.json`, for people to read; only the state in the trainer's checkpoint is loaded."""
         if self.context.folder is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""Signs in the first rounds that nothing can be learned, said once each."""
+"""Warn, once for each sign, if the first rounds show that nothing can be learned."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from prompt_coevo.engine.run_context import RunContext
 from prompt_coevo.types import Group
 
 ROUNDS: Final = 4
-"""So many rounds are looked at."""
+"""The number of rounds that are examined."""
 FEWEST: Final = 32
-"""With fewer rollouts nothing is said of them."""
+"""The fewest rollouts that allow a judgement."""
 _SLACK: Final = 1e-6
 
 
 class EarlySigns:
-    """Looks at the deciding rewards of the first rounds, and warns of what may make a run useless."""
+    """Examine the deciding rewards of the first rounds and warn of signs that the run is useless."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
@@ -27,11 +27,11 @@ class EarlySigns:
         self._told_scale = False
 
     def look_no_more(self) -> None:
-        """End the look: a resumed run was looked at before."""
+        """Stop examining: a resumed run was examined when it began."""
         self._rounds = ROUNDS
 
     def observe(self, groups: Sequence[Group]) -> None:
-        """Take in a round. After the last of the first rounds, log what they show."""
+        """Take in a round. After the last examined one, log the signs."""
         if self._rounds >= ROUNDS:
             return
         self._rounds += 1
@@ -48,7 +48,7 @@ class EarlySigns:
                 self._context.warn_early(sign, sentence)
 
     def _outside(self) -> str | None:
-        """Say that rewards are not on the scale that thresholds are on."""
+        """Describe rewards outside the scale of the thresholds. Return None if they are inside."""
         if not self._rewards:
             return None
         lowest, highest = min(self._rewards), max(self._rewards)
@@ -87,6 +87,6 @@ class EarlySigns:
             )
 
     def _given(self, reward: float) -> str:
-        """Write a reward as the reward function gave it."""
+        """Write a reward on the reward function's own scale."""
         success = self._context.settings.success
         return f"{success.low + reward * (success.high - success.low):g}"

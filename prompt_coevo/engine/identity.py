@@ -1,4 +1,4 @@
-"""What a run is: so that its files say what ran, and a checkpoint goes on as what it was."""
+"""The identity of a run: recorded in its files, and compared when a checkpoint is resumed."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ _MEANING: Final = (
 
 @dataclass(frozen=True)
 class Dataset:
-    """How many questions there are, and a hash of what they are, in whatever order."""
+    """The number of questions and a hash of their contents, independent of their order."""
 
     questions: int
     fingerprint: str
 
     @classmethod
     def of(cls, fingerprints: Sequence[str]) -> Dataset:
-        """Of one fingerprint for each question."""
+        """Build from one fingerprint per question."""
         digest = hashlib.sha256("\n".join(sorted(fingerprints)).encode())
         return cls(len(fingerprints), digest.hexdigest()[:32])
 
 
 def digest_of(meaning: Mapping[str, Any]) -> str:
-    """Names a run by its meaning, as an identity or a state has it."""
+    """Return the hash of a run's `meaning`, which comes from an identity or a saved state."""
     return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
 class RunIdentity:
-    """What decides what a run does (`meaning`: settings by their dotted names, and the dataset), and
-    what else there is to know (`noted`: other settings, versions, the host)."""
+    """The identity of a run. `meaning` determines what the run computes: settings by their dotted names,
+    and the dataset. `noted` is for the record: other settings, versions, the trainer."""
 
     meaning: Mapping[str, Any]
     noted: Mapping[str, Any]
 
     @classmethod
     def of(cls, settings: Settings, dataset: Dataset | None, host: str) -> RunIdentity:
-        """Of a run with these settings. `host` names the trainer and its version.
+        """Build the identity of a run with these settings. `host` names the trainer and its version.
 
-        Raises SettingsError for a mapping in place of settings: this is where they are read first.
+        Raise SettingsError if `settings` is a mapping: this is the first place that reads them.
         """
         if not isinstance(settings, Settings):
             raise SettingsError(
@@ -81,21 +81,21 @@ class RunIdentity:
         )
 
     def on(self, dataset: Dataset) -> RunIdentity:
-        """The same run on another dataset."""
+        """Return the identity of the same run on another dataset."""
         meaning = {**self.meaning, **dict(_flat({"dataset": asdict(dataset)}))}
         return replace(self, meaning=dict(sorted(meaning.items())))
 
     @property
     def digest(self) -> str:
-        """The same for runs that do the same."""
+        """The hash of `meaning`: equal for runs that compute the same."""
         return digest_of(self.meaning)
 
     def differences(self, saved: Mapping[str, Any]) -> list[str]:
-        """Where a saved `meaning` is another one, in words."""
+        """Describe where a saved `meaning` differs from this one."""
         return _differences(saved, self.meaning)
 
     def changes(self, saved: Mapping[str, Any]) -> list[str]:
-        """The same of what a saved identity `noted`."""
+        """Describe where a saved `noted` differs from this one."""
         return _differences(saved, self.noted)
 
 
@@ -117,7 +117,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _safe(values: Mapping[str, Any], write: Callable[[str], str]) -> dict[str, Any]:
-    """Sort the values by their names, and leave out secrets: an identity is in every checkpoint."""
+    """Sort the values by name and remove secrets: every checkpoint contains the identity."""
     return {name: _written(name, value, write) for name, value in sorted(values.items())}
 
 
@@ -132,8 +132,10 @@ def _written(name: str, value: Any, write: Callable[[str], str]) -> Any:
 
 
 def _kept_apart(text: str) -> str:
-    """Redact by what the text itself shows, for a variable that comes or goes must not change what a run
-    means; texts that differ stay different."""
+    """Redact a text by its own content alone: environment variables must not change a run's meaning.
+
+    Append a hash, so that different texts stay different.
+    """
     shown = redact_known(text, ())
     if shown == text:
         return text
@@ -141,7 +143,7 @@ def _kept_apart(text: str) -> str:
 
 
 def _named(value: Any) -> str:
-    """For what is no JSON value, such as a function: its name, which is the same in another process."""
+    """Return the name of an object that is no JSON value, such as a function: stable across processes."""
     name = getattr(value, "__qualname__", None) or type(value).__qualname__
     return f"{getattr(value, '__module__', None) or type(value).__module__}.{name}"
 

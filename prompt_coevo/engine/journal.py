@@ -1,4 +1,4 @@
-"""The run's append-only event log, `events.jsonl`: it tells what happened, and can never stop a run."""
+"""The run's append-only event log, `events.jsonl`. A write error never stops a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from prompt_coevo.redact import known_keys, redact_known
 logger = logging.getLogger(PROJECT)
 
 FORMAT: Final = 1
-"""Counts the forms of the events that a reader has to know; `run_begins` and `resumed` say it."""
+"""The version of the events' format. The events `run_begins` and `resumed` contain it."""
 
 _NAME = "events.jsonl"
 _MEGABYTE = 1 << 20
@@ -29,13 +29,13 @@ _PUT_ASIDE: Final = re.compile(r"events\.([0-9]+)\.jsonl")
 
 
 class Journal:
-    """Appends one JSON object per line. Without a folder it forgets everything.
+    """Append events, one JSON object per line. Without a folder, drop them.
 
-    Whatever is written is redacted (`redact`, with the `secrets`), and then texts of more than
-    `max_text_chars` are cut, and say by how much; names are not. Lines that cannot be written (a full
-    disk, say) are lost: that is logged when it begins, and an event `gap` counts them once writing works
-    again. A file of more than `max_file_mb` is put aside as `events.0001.jsonl` and so on. Raises
-    SettingsError if the folder cannot be written to at the start.
+    All texts are redacted (`redact`, with the `secrets`). Values longer than `max_text_chars` are then cut,
+    with a note of how much; field names are not. Lines that cannot be written (full disk) are lost: the
+    first failure is logged, and an event `gap` counts the lost lines once writing works again. A file of
+    more than `max_file_mb` is renamed to `events.0001.jsonl` and so on. Raise SettingsError if the folder
+    cannot be written to at the start.
     """
 
     def __init__(
@@ -50,13 +50,12 @@ class Journal:
         self._lines = Lines(self.path) if self.path else None
         self._secrets = tuple(secrets)
         self._known: list[str] = []
-        """Keys as of the last write: looking for them costs more than all else, and may not be done for
-        every text."""
+        """Keys as of the last write: finding them is the slowest part, too slow to do for every text."""
         self._max_bytes = int(max_file_mb * _MEGABYTE)
         self._longest = max_text_chars
         self._lost = 0
         self.listener: Callable[[Mapping[str, Any]], None] | None = None
-        """Is handed every event as it is written, whether or not the disk takes it; must not raise."""
+        """Called with every event as written, even if the disk write fails. Must not raise."""
         if self.path is not None:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,13 +69,13 @@ class Journal:
 
     @classmethod
     def to_read(cls, folder: Path) -> Journal:
-        """The journal of a folder in which nothing is written or made."""
+        """Open a folder's journal for reading; create and write nothing."""
         journal = cls(None)
         journal.path = folder / _NAME
         return journal
 
     def write(self, events: Sequence[Mapping[str, Any]], *, sync: bool = False) -> None:
-        """Append events, from any thread; with `sync` they are on the disk when this returns."""
+        """Append events, from any thread; with `sync` they are on the disk on return."""
         if self._lines is None or not events:
             return
         self._known = known_keys(*self._secrets)
@@ -103,12 +102,11 @@ class Journal:
             self._lost += len(events)
 
     def read(self) -> Iterator[dict[str, Any]]:
-        """All events so far. What is no event is passed over: a line that was cut, or a file that cannot
-        be read, for which there is one warning."""
+        """Iterate over all events so far. Skip damaged lines and unreadable files; warn of the latter."""
         return (event for event in self.lines() if event is not None)
 
     def lines(self) -> Iterator[dict[str, Any] | None]:
-        """The same, and None for every line that is no event."""
+        """Yield all events, and None for every line that is not one."""
         for path in self.parts:
             try:
                 yield from Lines(path).read()
@@ -116,7 +114,7 @@ class Journal:
                 logger.warning("the journal %s cannot be read: %s", path, error)
 
     def last_attempt(self) -> int:
-        """The number of the attempt that wrote last, -1 if none did. Attempts follow each other."""
+        """Return the number of the attempt that wrote last, -1 if none did. Attempts are sequential."""
         for path in reversed(self.parts):
             try:
                 for event in Lines(path).backwards():
@@ -129,12 +127,12 @@ class Journal:
 
     @property
     def damaged(self) -> int:
-        """How many lines of the files cannot be read."""
+        """The number of unreadable lines in all files."""
         return sum(line is None for path in self.parts for line in Lines(path).read())
 
     @property
     def parts(self) -> list[Path]:
-        """The files put aside, oldest first, and the one that is written."""
+        """The renamed files, oldest first, and then the current one."""
         if self.path is None:
             return []
         aside = [path for _, path in sorted(self._put_aside(self.path.parent))]
@@ -142,7 +140,7 @@ class Journal:
 
     @staticmethod
     def _put_aside(folder: Path) -> list[tuple[int, Path]]:
-        """The files put aside, by number."""
+        """Return the renamed files with their numbers."""
         found = ((_PUT_ASIDE.fullmatch(path.name), path) for path in folder.glob("events.*.jsonl"))
         return [(int(match[1]), path) for match, path in found if match]
 
@@ -153,21 +151,21 @@ class Journal:
         except FileNotFoundError:
             return
         if size > self._max_bytes:
-            # Not by counting them: where one was taken away, that would be the number of another.
+            # Not their count: if one was deleted, that number could be in use.
             number = max((one for one, _ in self._put_aside(self.path.parent)), default=0) + 1
             os.replace(self.path, self.path.with_name(f"events.{number:04d}.jsonl"))
 
     def _field(self, value: Any) -> Any:
         try:
             return self._writable(value)
-        except RecursionError:  # a stranger's loop, or lists in lists without end
+        except RecursionError:  # a plugin's cyclic or very deeply nested value
             return self._cut(self._plain(value))
 
     def _writable(self, value: Any) -> Any:
-        """What JSON can say of a value; all texts in it, also those of other objects, are free of keys."""
+        """Convert a value to JSON types. Redact all texts in it, also those of unknown objects."""
         if value is None or isinstance(value, int | float):
             return value
-        # Lists and texts first: a step has thousands, and to be no Mapping takes long to find out.
+        # Lists and texts first: a step has thousands, and isinstance of Mapping is slow for them.
         if isinstance(value, list | tuple):
             return [self._writable(item) for item in value]
         if not isinstance(value, str) and isinstance(value, Mapping):
@@ -175,7 +173,7 @@ class Journal:
         return self._cut(self._plain(value))
 
     def _plain(self, value: Any) -> str:
-        """As a text without keys."""
+        """Convert a value to redacted text."""
         return redact_known(value if isinstance(value, str) else shown(value), self._known)
 
     def _cut(self, text: str) -> str:
@@ -186,14 +184,14 @@ class Journal:
 
 
 class Texts:
-    """Writes a text that events speak of down once, as an event `text`, when its id is asked for."""
+    """Journal long texts once, as an event `text`, so that other events refer to them by id."""
 
     def __init__(self, note: Callable[..., None]) -> None:
         self._note = note
         self._written: set[bytes] = set()
 
     def id(self, text: str) -> str:
-        """What an event says in the place of the text: a hash of it."""
+        """Return the text's id, a hash, and journal the text the first time."""
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]
         if digest not in self._written:
             self._written.add(digest)

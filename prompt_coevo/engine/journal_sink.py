@@ -1,4 +1,4 @@
-"""The plugin that turns event hooks into journal lines."""
+"""The plugin that writes event hooks to the journal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from prompt_coevo.types import Candidate, Group
 
 
 class JournalSink:
-    """The plugin that turns event hooks into journal lines."""
+    """Write event hooks to the journal."""
 
     def __init__(self, context: Context) -> None:
         self._note = context.note
@@ -26,7 +26,7 @@ class JournalSink:
         self._policy: Policy | None = None
         self._rewards = StepRewards()
         self._told: set[str] = set()
-        """Questions whose texts are in the journal."""
+        """The ids of questions whose texts are in the journal."""
 
     @hookimpl
     def coevo_train_begin(self, policy: Policy) -> None:
@@ -38,7 +38,7 @@ class JournalSink:
 
     @hookimpl
     def coevo_step_end(self) -> None:
-        """What training's rollouts since the last update earned, if there were any."""
+        """Journal the rewards of training's rollouts since the last update, if there were any."""
         rewards, self._rewards = self._rewards, StepRewards()
         if rewards.empty:
             return
@@ -79,7 +79,7 @@ class JournalSink:
         )
 
     def _question(self, question_id: str) -> str | None:
-        """The id of its text; None where it cannot be looked up."""
+        """Return the text id of a question; None if the question cannot be looked up."""
         if self._policy is None:
             return None
         try:
@@ -106,7 +106,7 @@ class JournalSink:
         self, cover: TemplatesInUse | None, result: SearchResult | None
     ) -> None:
         if result is None:
-            return  # the method has said why
+            return  # the method has journaled why
         pool = result.pool
         self._note(
             "templates_assigned",

@@ -1,4 +1,4 @@
-"""The numbers of a run, of all its plugins, for the host's own logger."""
+"""Collect the metrics of all plugins for the trainer's logger."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ logger = logging.getLogger(PROJECT)
 
 
 class Metrics:
-    """What the plugins answer to `coevo_metrics`, and the sums of the ledger."""
+    """The plugins' `coevo_metrics` and the totals of the ledger."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._colliding: set[str] = set()
         self.of_round: frozenset[str] = frozenset()
-        """The names of those in the last answer that are of the last round alone."""
+        """Names in the latest result of `collect` that describe only the last round."""
 
     def collect(self) -> dict[str, float]:
-        """Finite numbers by their names, each with `coevo/` in front."""
+        """Return finite numbers by name, each name with the prefix `coevo/`."""
         merged: dict[str, float] = {}
         for plugin, values in self._context.plugins.by_plugin(hookspecs.coevo_metrics).items():
             for name, value in self._numbers(plugin, values).items():
@@ -37,11 +37,11 @@ class Metrics:
             merged.update({f"reflection_{name}": float(value) for name, value in totals.items()})
         of_round = [name for name, value in merged.items() if isinstance(value, OfRound)]
         self.of_round = frozenset(f"coevo/{name}" for name in of_round)
-        # Plain numbers: writers of JSON such as orjson refuse a subclass.
+        # Plain floats: some JSON writers, such as orjson, refuse a subclass.
         return {f"coevo/{name}": float(value) for name, value in merged.items()}
 
     def _numbers(self, plugin: str, values: Any) -> dict[str, float]:
-        """The finite ones; a plugin that answers something else is reported."""
+        """Return the finite numbers of a plugin. Report a plugin that returns anything else."""
         try:
             numbers = {
                 str(name): value if isinstance(value, OfRound) else float(value)
@@ -55,5 +55,9 @@ class Metrics:
     def _warn_of_collision(self, name: str, plugin: str) -> None:
         if name not in self._colliding:
             self._colliding.add(name)
-            logger.warning("the metric %r of the plugin %r is another one's already", name, plugin)
+            logger.warning(
+                "the metric %r of the plugin %r is ignored: another plugin already reports it",
+                name,
+                plugin,
+            )
             self._context.note("metric_collides", metric=name, plugin=plugin)

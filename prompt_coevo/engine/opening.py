@@ -1,4 +1,4 @@
-"""What a run says and counts of the files that it finds: in its folder, and beside its checkpoint."""
+"""Handle the files of earlier attempts and runs at the start: warn of losses, count earlier spending."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ _BUDGETS: Final = ("max_calls", "max_total_tokens", "max_usd")
 
 
 def say_what_was_lost(context: RunContext) -> None:
-    """Warn of calls whose replies were lost, and of damaged lines of the ledger."""
+    """Warn of calls whose replies were lost, and of damaged lines in the ledger."""
     ledger = context.ledger
     if not (ledger.lost or ledger.damaged):
         return
     context.note("ledger_opened", lost=ledger.lost, damaged=ledger.damaged)
     logger.warning(
-        "%d calls to the reflection model were under way when this run ended last, and count as "
-        "the most that they can have cost; %d lines of the ledger of calls are damaged",
+        "%d calls to the reflection model were under way when this run last ended, and count with "
+        "their highest possible cost; %d lines of the ledger of calls are damaged",
         ledger.lost,
         ledger.damaged,
     )
 
 
 def say_what_was_there(context: RunContext) -> None:
-    """Warn of a folder that another experiment has written into: its lines stay in the files."""
+    """Warn if the folder contains files of a different run. They are kept, and appended to."""
     if not context.ledger.after_another_run:
         return
     context.note("folder_of_another_run")
     logger.warning(
-        "%s has the files of an earlier run with another dataset, method or seed, and this one is "
-        "written behind it; give the trainer another output directory to keep them apart",
+        "%s has the files of an earlier run with another dataset, method or seed, and this run is "
+        "appended to them; give the trainer another output directory to keep them apart",
         context.folder,
     )
 
@@ -46,14 +46,14 @@ def say_what_was_there(context: RunContext) -> None:
 def spent_before(
     context: RunContext, known: Mapping[str, float], run: str, ledgers: Sequence[Path], where: str
 ) -> Mapping[str, float]:
-    """Count what a run had spent that resumes from a checkpoint, by the ledger that it wrote elsewhere.
+    """Return what a resumed run has spent, by the ledger that it wrote in another folder.
 
-    `known` is what the checkpoint knows; calls that were made after it, before the run was killed, are in
-    its ledger alone. `ledgers` are where that may be. Raises StateError where it is not found, or ends
-    before the checkpoint, and there is a budget; with `resume = "force"` that is a warning.
+    `known` are the checkpoint's totals. Calls between the checkpoint and a kill are in the ledger alone;
+    `ledgers` are the places where it may be. Raise StateError if a budget is set and the ledger is missing
+    or ends before the checkpoint; with `resume = "force"` warn.
     """
     if context.ledger.was_whole:
-        return known  # the run's own file is here
+        return known  # the run's own ledger is in this folder
     own = context.folder and context.folder / CALLS
     for path in ledgers:
         is_another = path.is_file() and not (own and own.exists() and path.samefile(own))

@@ -1,4 +1,4 @@
-"""What every rollout of a group runs under, put together from what the methods plan."""
+"""Merge the methods' plans into the assignments of a group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOTHING: Final = MemberPlan()
 
 
 def check_claims(methods: Mapping[str, Method]) -> None:
-    """Raise SettingsError, naming both, if two methods give the same part of a plan."""
+    """Raise SettingsError, naming both, if two methods provide the same part of a plan."""
     claimed: dict[Job, str] = {}
     for name, method in methods.items():
         for job in sorted(method.provides):
@@ -26,10 +26,10 @@ def check_claims(methods: Mapping[str, Method]) -> None:
 
 
 class Planner:
-    """Merges the plans of several providers, each part from one of them.
+    """Merge the plans of several providers; each part comes from one of them.
 
-    `methods` are the active ones; a plugin that is none of them comes before them. `placement` and
-    `distill` count where a provider of templates leaves them out.
+    `methods` are the active ones; other plugins take precedence. `placement` and `distill` are the
+    defaults for plans that leave them out.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class Planner:
         size: int,
         offers: Mapping[str, Sequence[MemberPlan]],
     ) -> list[Assignment]:
-        """The assignments of one group; `where` are its round and its number.
+        """Return the assignments of one group; `where` are its round and its number.
 
-        `offers` has the plans by provider, in the order of asking. Raises PluginError for an offer of
-        the wrong length, of a part that its method does not provide, or if two plugins offer one part.
+        `offers` are the plans by provider, in calling order. Raise PluginError for an offer of the wrong
+        length or of a part that its method does not provide, or if two plugins offer the same part.
         """
         for name, plans in offers.items():
             _check_offer(name, plans, size)
@@ -74,7 +74,7 @@ class Planner:
     def _offered(
         self, job: Job, size: int, offers: Mapping[str, Sequence[MemberPlan]]
     ) -> Sequence[MemberPlan]:
-        """The one offer that counts for this part; empty plans if there is none."""
+        """Return the plans that provide this part; empty plans if none does."""
         chosen: str | None = None
         for name, plans in offers.items():
             given = [part for plan in plans if (part := getattr(plan, job)) is not None]
@@ -88,8 +88,8 @@ class Planner:
             method = self._methods.get(name)
             if method is not None and job not in method.provides:
                 raise PluginError(
-                    f"the method {name!r} gives rollouts a {job}, which its registration does not say; add "
-                    f"it to Method.provides"
+                    f"the method {name!r} gives rollouts a {job}, which its registration does not declare; "
+                    f"add it to Method.provides"
                 )
             if chosen is None:
                 chosen = name
@@ -104,11 +104,11 @@ class Planner:
 def _check_offer(name: str, plans: object, size: int) -> None:
     if not isinstance(plans, Sequence) or not all(isinstance(plan, MemberPlan) for plan in plans):
         raise PluginError(
-            f"coevo_plan_group of {name!r} answered a {type(plans).__name__} that is no sequence of "
-            "MemberPlan; answer one MemberPlan per rollout"
+            f"coevo_plan_group of {name!r} returned a {type(plans).__name__} that is not a sequence of "
+            "MemberPlan; return one MemberPlan per rollout"
         )
     if len(plans) != size:
         raise PluginError(
-            f"coevo_plan_group of {name!r} answered {len(plans)} plans for a group of {size}; it "
-            "must answer one per rollout"
+            f"coevo_plan_group of {name!r} returned {len(plans)} plans for a group of {size}; it "
+            "must return one per rollout"
         )

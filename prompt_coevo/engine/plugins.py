@@ -1,4 +1,4 @@
-"""The plugin manager: built-ins and strangers, registered and called the same way."""
+"""The plugin manager. Built-in and third-party plugins are registered and called the same way."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Report = Callable[[str, str, Exception], None]
 
-# A gate that cannot answer must not let anything through, so its error is the caller's.
+# An error in a gate is raised to the caller, which rejects the candidate.
 _RAISES: Final = frozenset({"coevo_check_candidate"})
 
 
 class Plugins:
-    """Loads plugins and calls their hooks, in pluggy's order: the last one registered is asked first.
+    """Load plugins and call their hooks in pluggy's order: the last one registered is called first.
 
     A hook is named by its specification, `plugins.first(hookspecs.coevo_propose, requests=...)`, so
-    that a type checker knows its arguments and its result. A plugin that raises is reported through
-    the log, without keys (`redact`, with the `secrets`), and `on_error(plugin name, hook, error)`, and
-    passed over, so that it cannot stop a training run. Errors that prompt_coevo raises on purpose
-    (CoevoError) pass through.
+    that a type checker knows its arguments and its result. An exception in a plugin is logged without
+    keys (`redact`, with the `secrets`), passed to `on_error(plugin name, hook, error)`, and then ignored,
+    so that it cannot stop a training run. CoevoError, which prompt_coevo raises on purpose, passes through.
     """
 
     def __init__(self, on_error: Report | None = None, *, secrets: Sequence[str] = ()) -> None:
@@ -47,7 +46,7 @@ class Plugins:
     def register(self, plugin: object, name: str) -> None:
         """Add a plugin.
 
-        Raises PluginError if the name is taken, the same object was added before, a hook does not fit
+        Raise PluginError if the name is taken, the same object was added before, a hook does not fit
         its specification, or the plugin needs a newer interface.
         """
         if name in self._given:
@@ -74,12 +73,12 @@ class Plugins:
         self._given[name] = plugin
 
     def load_entry_points(self) -> None:
-        """Add the installed third-party plugins, but those that PROMPT_COEVO_DISABLE_PLUGINS names."""
+        """Add the installed third-party plugins, except those in PROMPT_COEVO_DISABLE_PLUGINS."""
         for entry in installed(PROJECT):
             self.load(entry)
 
     def load(self, entry: EntryPoint) -> None:
-        """Add an installed plugin. Raises PluginError."""
+        """Add an installed plugin. Raise PluginError."""
         self.register(_loaded(entry), entry.name)
 
     @property
@@ -87,7 +86,7 @@ class Plugins:
         return list(self._given)
 
     def first(self, hook: Callable[P, R | None], *args: P.args, **kwargs: P.kwargs) -> R | None:
-        """The first result that is not None, of a hook that one provider answers."""
+        """Return the first result that is not None, of a hook with one provider."""
         return next((result for _, result in self._answers(hook, kwargs)), None)
 
     def each(self, hook: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
@@ -98,13 +97,13 @@ class Plugins:
     def by_plugin(
         self, hook: Callable[P, R | None], *args: P.args, **kwargs: P.kwargs
     ) -> dict[str, R]:
-        """The results by plugin name, in the order of asking, of those that answer and do not raise."""
+        """Return results that are not None by plugin name, in calling order. Skip plugins that raise."""
         return dict(self._answers(hook, kwargs))
 
     def only(
         self, name: str, hook: Callable[P, R | None], *args: P.args, **kwargs: P.kwargs
     ) -> R | None:
-        """The result of one plugin's hook, None if it does not implement it. Errors pass through."""
+        """Call the hook of one plugin; return None if it does not implement it. Errors pass through."""
         for one in self._implementations(hook):
             if one.plugin_name == name:
                 function: Any = one.function
@@ -113,26 +112,26 @@ class Plugins:
         return None
 
     def implements(self, name: str, hook: Callable[..., object]) -> bool:
-        """Whether the plugin of this name has the hook."""
+        """Check whether the plugin with this name implements the hook."""
         return any(one.plugin_name == name for one in self._implementations(hook))
 
     def report(self, plugin: str, hook: str, error: Exception) -> None:
-        """Say in the log and to `on_error` that a plugin raised."""
-        # Not as exc_info: the log would format the error itself, with the keys in it.
+        """Log an exception in a plugin and pass it to `on_error`."""
+        # Not as exc_info: logging would format the error itself, without redacting keys.
         told = "".join(traceback.format_exception(error)).rstrip()
         logger.error("the plugin %r raised in %s:\n%s", plugin, hook, redact(told, *self._secrets))
         if self._on_error is not None:
             self._on_error(plugin, hook, error)
 
     def _implementations(self, hook: Callable[..., object]) -> list[pluggy.HookImpl]:
-        """In the order of asking."""
+        """Return the implementations in calling order."""
         caller: pluggy.HookCaller = getattr(self._manager.hook, hook.__name__)
         return caller.get_hookimpls()[::-1]
 
     def _answers(
         self, hook: Callable[..., object], arguments: Mapping[str, object]
     ) -> Iterator[tuple[str, Any]]:
-        """Ask one plugin after the other, as long as the caller wants more."""
+        """Call the plugins lazily, one after the other, and yield results that are not None."""
         for one in self._implementations(hook):
             wanted = {name: arguments[name] for name in one.argnames}
             try:
@@ -152,10 +151,10 @@ class _Manager(pluggy.PluginManager):
     def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
         """Find a plugin's hook. Raise TypeError for a wrapper."""
         if isinstance(inspect.getattr_static(plugin, name, None), property):
-            return None  # older versions of pluggy would run it
+            return None  # older versions of pluggy would evaluate it
         options = super().parse_hookimpl_opts(plugin, name)
         if options and (options.get("wrapper") or options.get("hookwrapper")):
-            raise TypeError(f"{name} is a hook wrapper, which are not called; make it a hook")
+            raise TypeError(f"{name} is a hook wrapper, which is not supported; make it a hook")
         return options
 
 

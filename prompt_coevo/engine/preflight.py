@@ -1,4 +1,4 @@
-"""Before the first step: what is looked at, written down, warned of and refused."""
+"""Run the preflight checks, journal them, log warnings, and raise on fatal ones."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def look_before(
     roll_out: bool,
     show: bool = False,
 ) -> Page:
-    """Find and journal the page (event `preflight`, before it `reflection_probed`); print it if `show`.
+    """Run the checks; journal them (events `reflection_probed`, `preflight`); print the page if `show`.
 
-    Raises OutOfStep, after that, if rollouts end it all.
+    Raise OutOfStep at the end if the rollouts left the ranks out of step.
     """
     looking = Looking(context.settings, context.methods, context.model, context.encode)
     lines: list[Line] = []
@@ -45,7 +45,7 @@ def look_before(
                 )
             else:
                 lines.append(found)
-    except OutOfStep as error:  # its line is on the page
+    except OutOfStep as error:  # the page already has a line about it
         ended = error
     page = Page(tuple(lines))
     context.note("preflight", **page.to_json())
@@ -57,8 +57,8 @@ def look_before(
 
 
 def clear_for_training(settings: Settings, page: Page) -> None:
-    """Log what a user should know. Raises PreflightError for a reflection model that does not answer, if
-    the settings want that."""
+    """Log problems and warnings. Raise PreflightError if the reflection model does not answer and
+    `preflight.reflection` is `refuse`."""
     for line in (*page.of("problem"), *page.of("warning")):
         dead = line.topic == "reflection" and line.status == "problem"
         if dead and settings.preflight.reflection == "refuse":

@@ -1,4 +1,4 @@
-"""Signs in the first replies that the reflection model writes no candidates, said once."""
+"""Warn once if the reflection model's first replies contain no candidates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prompt_coevo.proposals import Proposal, Reply
 from prompt_coevo.types import Candidate
 
 REPLIES: Final = 8
-"""So many replies are looked at."""
+"""The number of replies that are examined."""
 _THINKING: Final = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)
 _WITHOUT_TEXT: Final = {
     "tool_calls": "tool calls alone",
@@ -25,7 +25,7 @@ _WITHOUT_TEXT: Final = {
 
 
 class ReplySigns:
-    """Counts what the first replies hold in the place of a candidate. One candidate ends the look."""
+    """Count what the first replies contain instead of a candidate, until the first candidate comes."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -33,7 +33,7 @@ class ReplySigns:
         self._looks = True
 
     def look_no_more(self) -> None:
-        """End the look: a resumed run was looked at before."""
+        """Stop examining: a resumed run was examined when it began."""
         self._looks = False
 
     @hookimpl
@@ -51,14 +51,14 @@ class ReplySigns:
             held = ", ".join(f"{count} {kind}" for kind, count in self._found.most_common())
             self._context.warn_early(
                 "replies_without_text",
-                f"the first {REPLIES} replies of the reflection model hold nothing to try ({held}); let it "
-                "answer with plain text in the tags that the prompt asks for, without tools, and with "
+                f"the first {REPLIES} replies of the reflection model contain no candidate ({held}); let "
+                "it answer with plain text in the tags that the prompt asks for, without tools, and with "
                 "enough reflection.max_tokens for text after its reasoning",
             )
 
 
 def _held(reply: Reply) -> str:
-    """Say what a reply without a candidate holds."""
+    """Classify a reply without a candidate."""
     text = reply.text or ""
     if not text.strip():
         return _WITHOUT_TEXT.get(reply.finish_reason or "", "empty")

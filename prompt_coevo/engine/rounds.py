@@ -1,4 +1,4 @@
-"""The rounds that were planned and whose rollouts have not come back yet."""
+"""Planned rounds whose rollouts have not come back yet."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from prompt_coevo.errors import HostError
 from prompt_coevo.types import Assignment, Group, Rollout
 
-# An asynchronous host may have many rounds under way, and may drop some.
+# An asynchronous trainer may have many rounds under way, and may drop some.
 _KEPT_ROLLOUTS = 200_000
 
 
 @dataclass
 class _OpenGroup:
-    """A group under way: what was planned and what has come back, by member."""
+    """A group under way: planned assignments and finished rollouts by member."""
 
     planned: dict[int, Assignment] = field(default_factory=dict)
     arrived: dict[int, Rollout] = field(default_factory=dict)
@@ -24,24 +24,24 @@ class _OpenGroup:
         return len(self.arrived) == len(self.planned)
 
     def closed(self) -> Group:
-        """In the order of the plan, so that no decision depends on which rollout came first."""
+        """Return the rollouts in planned order, so that no decision depends on their order of arrival."""
         rollouts = tuple(self.arrived[member] for member in sorted(self.arrived))
         return Group(rollouts[0].assignment.question_id, rollouts)
 
 
 class OpenRounds:
-    """Remembers every plan until it is observed, and checks that rollouts come back as planned."""
+    """Keep every plan until it is observed; check that rollouts come back as planned."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[int, int], _OpenGroup] = {}
         self._size = 0
         self.planned = 0
-        """Groups that were planned so far."""
+        """The number of groups planned so far."""
         self.came_back = 0
-        """Groups that were complete so far."""
+        """The number of groups completed so far."""
 
     def open(self, number: int, plan: Sequence[Assignment]) -> None:
-        """Remember a round; the oldest groups are forgotten if there are too many rollouts."""
+        """Add a round. Drop the oldest groups if there are too many rollouts."""
         for planned in plan:
             group = self._groups.setdefault((number, planned.group), _OpenGroup())
             group.planned[planned.member] = planned
@@ -51,20 +51,20 @@ class OpenRounds:
             self._forget(oldest)
 
     def open_again(self, plan: Sequence[Assignment], rounds: int) -> None:
-        """Remember groups of earlier rounds. Raises HostError for one that is not below `rounds`."""
+        """Add groups of earlier rounds. Raise HostError for a round that is not below `rounds`."""
         for number in sorted({one.round for one in plan}):
             if not 0 <= number < rounds:
                 raise HostError(
-                    f"the round {number} is out, as the host's checkpoint says, and the engine's state has "
-                    f"planned {rounds} rounds; the two are not of one checkpoint"
+                    f"the trainer's checkpoint still holds rollouts of round {number}, but the engine's "
+                    f"state has planned {rounds} rounds; the two are not from the same checkpoint"
                 )
             self.open(number, [one for one in plan if one.round == number])
 
     def close(self, rollouts: Sequence[Rollout]) -> list[Group]:
-        """The groups that are complete now, in the order of rounds and groups.
+        """Take in rollouts and return the groups that they complete, sorted by round and group.
 
-        Rollouts may come in any order and a group in parts; a host that drops a whole group never
-        mentions it. Raises HostError for a rollout that was not planned, or that came before.
+        Rollouts may come in any order and a group in parts; a dropped group never comes at all.
+        Raise HostError for a rollout that was not planned or came before.
         """
         for rollout in rollouts:
             self._take(rollout)
@@ -90,7 +90,7 @@ class OpenRounds:
             raise HostError(
                 f"a rollout of question {planned.question_id!r} in round {planned.round} came "
                 "back with an assignment that was never planned, or whose group is complete already; the "
-                "host mixed up its rows"
+                "trainer mixed up its rows"
             )
         if planned.member in group.arrived:
             raise HostError(

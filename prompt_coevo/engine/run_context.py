@@ -1,4 +1,4 @@
-"""The engine as its plugins see it."""
+"""The implementation of `prompt_coevo.context.Context`."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ R = TypeVar("R")
 
 
 class RunContext:
-    """`prompt_coevo.context.Context`: what the methods, proposers, gates and sinks of a run share.
+    """`prompt_coevo.context.Context`: shared by the methods, proposers, gates and sinks of a run.
 
-    `folder` is where the run's files go, None for nowhere; no other process may write there.
-    `policy_version` is what the engine says of the host's weights.
+    `folder` is for the run's files (None: no files); no other process may write there. The engine sets
+    `policy_version`.
     """
 
     def __init__(
@@ -64,27 +64,27 @@ class RunContext:
         self.policy_version = PolicyVersion()
         self.workload: Workload | None = None
         self.early_said: list[str] = []
-        """Early signs of this training, which its last lines say again."""
+        """Early signs of this training; its last log lines repeat them."""
         self.resumed_step: int | None = None
-        """The step of the state that the run goes on from; None if it began here."""
+        """The step of the checkpoint that was resumed; None for a new run."""
         self.plugins = Plugins(on_error=self._report, secrets=self._secrets)
         self.methods: Mapping[str, Method] = methods_of(settings)
         self.model: PaidReplies | None = None
-        """The reflection model, once somebody has asked for it."""
+        """The reflection model; None until `language_model` is first called."""
         self._count_tokens = count_tokens
         self._counting = threading.Lock()
         self._initial_policy = initial_policy
         self._system_message = system_message
         self.encode = encode
-        """The ids of a prompt as the policy gets it, if the adapter says so."""
+        """A function from a prompt to its token ids as the policy gets them, if the adapter has one."""
         self._proposers: dict[str, Proposer] = {}
         self._texts = Texts(self.note)
 
     def load_plugins(self, given: Mapping[str, object]) -> None:
-        """Register what a run consists of, the last ones to be asked first: the built-in provider of
-        proposals, gates, sinks, methods; then installed plugins, and those that are `given` by name.
+        """Register all plugins of the run; the last ones are called first. The order: the built-in provider
+        of proposals, gates, sinks, methods, installed plugins, and those `given` by name.
 
-        Raises SettingsError with all that is wrong with settings, PluginError, or MissingExtraError.
+        Raise SettingsError with all mistakes in the settings, PluginError, or MissingExtraError.
         """
         settings = self.settings
         found: list[str] = []
@@ -112,7 +112,7 @@ class RunContext:
         if not self.methods and all(map(self._is_gate, self.plugins.names[built_in:])):
             self.note("nothing_evolves")
             logger.warning(
-                "algorithms names none and there is no plugin but gates, so nothing is evolved; known: %s",
+                "no algorithm is configured, so nothing will evolve; set algorithms to some of: %s",
                 ", ".join(registry.names("methods")),
             )
 
@@ -129,7 +129,7 @@ class RunContext:
     def check(self, hook: Callable[P, str | None], *args: P.args, **kwargs: P.kwargs) -> str | None:
         try:
             return self.plugins.first(hook, *args, **kwargs)
-        except Exception as error:  # a gate that cannot answer does not let anything through
+        except Exception as error:  # a gate that raises rejects
             return f"a gate raised {type(error).__name__}: {error}"
 
     def note(self, event: str, **fields: Any) -> None:
@@ -186,8 +186,10 @@ class RunContext:
     # For adapters
 
     def abandon(self, within: float = 5.0) -> None:
-        """The host gives the run up, where it stands or after its end: the reflection model is asked
-        nothing more, calls under way are waited for `within` seconds, and their account is closed."""
+        """Stop the reflection model and close the ledger; the run may still be unfinished.
+
+        No further calls are made; calls under way have `within` seconds to finish.
+        """
         if self.model is not None:
             self.model.close(within)
         if self.ledger.is_open:
@@ -196,7 +198,7 @@ class RunContext:
     # Inside
 
     def resume_at(self, version: PolicyVersion) -> None:
-        """A state was loaded, whose weights are called `version` from now on."""
+        """Set the version of the weights after a state was loaded."""
         self.policy_version, self.resumed_step = version, version.step
 
     def _note_call(self, event: str, **fields: Any) -> None:
@@ -215,7 +217,7 @@ class RunContext:
 
 @contextmanager
 def _collected(found: list[str]) -> Iterator[None]:
-    """What is wrong with one setting does not hide what is wrong with others."""
+    """Collect the mistakes of a SettingsError, so that one mistake does not hide others."""
     try:
         yield
     except SettingsError as error:

@@ -1,4 +1,4 @@
-"""One process at a time writes into a run's folder."""
+"""Make sure that only one process writes into a run's folder."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from weakref import WeakValueDictionary
 from prompt_coevo.errors import HostError, SettingsError
 from prompt_coevo.file_lock import holder, locked, sign
 
-# A run that is restarted at once may find the killed one still dying.
+# After an immediate restart, the killed process may not have exited yet.
 _PATIENCE_S: Final = 10.0
 _PAUSE_S: Final = 0.1
 
 _held: dict[tuple[int, int], FileIO] = {}
-"""The lock files of this process, by device and inode, kept open until it ends."""
+"""The lock files of this process by device and inode, kept open until it exits."""
 _training: WeakValueDictionary[Path, object] = WeakValueDictionary()
-"""The latest run of this process that began to train, by its folder."""
+"""The latest run of this process that began to train, by folder."""
 
 
 def hold(folder: Path) -> None:
-    """Keep other processes out of the folder until this one ends, however it ends.
+    """Lock the folder for this process until it exits, however it exits.
 
-    The lock belongs to the process, not to processes that it forks, and the same one may hold it twice.
-    Where the file system knows no locks, there is none, and one warning. Raises SettingsError if another
-    process holds it.
+    The lock belongs to the process, not to its forked children; the process may take it twice. If the file
+    system has no locks, log a warning and go without. Raise SettingsError if another process holds it.
     """
     try:
         file = FileIO(folder.resolve() / "lock", "a+")
@@ -37,7 +36,7 @@ def hold(folder: Path) -> None:
             "give the trainer another one"
         ) from None
     identity = os.fstat(file.fileno())
-    # Not by its path, where another file may stand by now.
+    # Not its path, which may lead to another file by now.
     place = (identity.st_dev, identity.st_ino)
     if place in _held:
         file.close()
@@ -57,12 +56,12 @@ def hold(folder: Path) -> None:
 
 
 def begin_in(folder: Path, run: object) -> None:
-    """Note that a run of this process trains in the folder from now on, in place of an earlier one."""
+    """Note that this run now trains in the folder, replacing an earlier run of the process."""
     _training[folder.resolve()] = run
 
 
 def check_alone(folder: Path, run: object) -> None:
-    """Raise HostError if another run of this process has begun in the folder since this one did."""
+    """Raise HostError if another run of this process has begun in the folder after this one."""
     if _training.get(folder.resolve(), run) is not run:
         raise HostError(
             f"another trainer of this process has begun to train in {folder} since, and two runs cannot "
@@ -71,7 +70,7 @@ def check_alone(folder: Path, run: object) -> None:
 
 
 def _leave_to_parent() -> None:
-    """In a forked child: a lock of this kind is shared with it, and would be held until both have ended."""
+    """Close the locks in a forked child. It shares them, so they would last until both have exited."""
     for file in _held.values():
         file.close()
     _held.clear()

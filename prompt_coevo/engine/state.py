@@ -1,4 +1,4 @@
-"""The engine's state as JSON: versioned, with a checksum, written atomically. No pickle."""
+"""The engine's state as JSON: versioned, with a checksum, written atomically, without pickle."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _Count = Annotated[int, Field(ge=0, lt=1 << 53)]
 
 
 class EngineState(BaseModel):
-    """What a state holds, but for its schema and checksum."""
+    """The content of a state, without its schema version and checksum."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     run: dict[str, Any]
-    """The meaning of the run's identity."""
+    """`RunIdentity.meaning`."""
     noted: dict[str, Any]
-    """What else the identity says."""
+    """`RunIdentity.noted`."""
     attempt: _Count
     step: _Count
     round: _Count
     epochs: _Count
     plugins: dict[str, str]
-    """The states of the plugins by name, each as JSON text: it is made once, and nobody can change it."""
+    """The plugins' states by name, each as JSON text: serialised once, and safe from later changes."""
     reflection: dict[str, float]
-    """What calls to the reflection model have cost."""
+    """The totals of the calls to the reflection model."""
     ledger: _Count
-    """Which replies the state knows: those up to this position of the ledger."""
+    """The state includes the replies up to this position of the ledger."""
     under_way: list[_Count]
-    """But for those to these calls: their batches were not complete, or nobody had used them yet."""
+    """Exceptions: calls whose replies were unused, or belonged to incomplete batches."""
 
 
 def seal(payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def seal(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unseal(state: Mapping[str, Any], where: str = "the given state") -> EngineState:
-    """The content of a sealed state. Raises StateError for another schema or a damaged state."""
+    """Return the content of a sealed state. Raise StateError for another schema or a damaged state."""
     if not isinstance(state, Mapping) or "schema" not in state:
         raise StateError(
             f"{where} is not a prompt_coevo state; resume from a checkpoint that has one"
@@ -62,7 +62,7 @@ def unseal(state: Mapping[str, Any], where: str = "the given state") -> EngineSt
     body = {name: value for name, value in state.items() if name != "checksum"}
     try:
         right = state.get("checksum") == _checksum(body)
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):  # nothing of ours
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):  # not a state of ours
         right = False
     if not right:
         raise StateError(
@@ -80,12 +80,12 @@ def unseal(state: Mapping[str, Any], where: str = "the given state") -> EngineSt
 
 
 def plugin_states(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The states of the plugins in a state, read. Raises ValueError for one that is no JSON."""
+    """Parse the plugins' states in a state. Raise ValueError for one that is not JSON."""
     return {name: json.loads(text) for name, text in state["plugins"].items()}
 
 
 def write_view(path: Path, state: Mapping[str, Any]) -> None:
-    """Write a state for people to read. Raises OSError."""
+    """Write a state for people to read. Raise OSError."""
     head = {name: value for name, value in state.items() if name != "plugins"}
     plugins = [f"{json.dumps(name)}: {text}" for name, text in state["plugins"].items()]
     text = (
@@ -95,12 +95,12 @@ def write_view(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write a JSON file as `files.replace` does."""
+    """Write a JSON file atomically, with `files.replace`."""
     files.replace(path, json.dumps(data, indent=1, allow_nan=False).encode())
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """A state file's content. Raises StateError if it cannot be read as JSON."""
+    """Return a state file's content. Raise StateError if it cannot be read as JSON."""
     try:
         state = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -117,6 +117,6 @@ def read_state(path: Path) -> dict[str, Any]:
 def _checksum(body: Mapping[str, Any]) -> str:
     head = {name: value for name, value in body.items() if name != "plugins"}
     digest = hashlib.sha256(json.dumps(head, sort_keys=True, allow_nan=False).encode())
-    for name, text in sorted(body["plugins"].items()):  # as they are: they may be long
+    for name, text in sorted(body["plugins"].items()):  # not through JSON again: they may be long
         digest.update(f"\0{name}\0{text}".encode("utf-8", "surrogatepass"))
     return digest.hexdigest()

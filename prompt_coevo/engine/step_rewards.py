@@ -1,4 +1,4 @@
-"""What the rollouts of training earned between two weight updates."""
+"""Rewards of training's rollouts between two weight updates."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 from prompt_coevo.types import Group
 
 Use: TypeAlias = tuple[str, str | None, int, float]
-"""Question, template (None: none), rollouts, their mean reward."""
+"""Question id, template id (None: no template), number of rollouts, their mean reward."""
 
 
 class StepRewards:
-    """Rewards with and without a template, and question by question where templates were in use.
+    """Rewards with and without a template, and per question for groups in which templates were in use.
 
-    Rollouts that are not fit to judge by are counted, no more.
+    Rollouts that are not `fit` are only counted.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class StepRewards:
 
     @property
     def totals(self) -> dict[str, Any]:
-        """Fields of the event `rewards`: rollouts and mean rewards; None is the mean of none."""
+        """Fields of the event `rewards`: numbers of rollouts and mean rewards (None without rollouts)."""
         fields: dict[str, Any] = {"unfit": self._unfit}
         for name, templated in (("templated", True), ("untemplated", False)):
             rewards = self._by_manner[templated]
@@ -51,7 +51,7 @@ class StepRewards:
 
     @property
     def uses(self) -> list[Use]:
-        """Of the questions of which some rollout had a template."""
+        """Mean rewards per question and template, of questions with at least one templated rollout."""
         return [(*use, len(rewards), _mean(rewards)) for use, rewards in self._by_use.items()]
 
 

@@ -1,4 +1,4 @@
-"""The end of a run: one honest paragraph about what came of it."""
+"""Summarize the result of a run at its end, in one honest paragraph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST: Final = 1_000
 
 
 def tell_what_came_of_it(context: RunContext, rounds: OpenRounds) -> None:
-    """Log, show and write down the methods' summaries, and what the reflection model did."""
+    """Log, print and journal the methods' summaries and the reflection model's calls."""
     said = [*context.plugins.by_plugin(hookspecs.coevo_summary).items()]
     told = [(name, one) for name, one in reversed(said) if isinstance(one, Summary)]
     if not told:
@@ -38,7 +38,8 @@ def tell_what_came_of_it(context: RunContext, rounds: OpenRounds) -> None:
 
 
 def _never_called(context: RunContext, rounds: OpenRounds) -> list[str]:
-    """What the host left out; a trainer of one's own trains as before without it, and learns nothing."""
+    """Name the engine calls that the trainer left out. A custom trainer runs without them, but learns
+    nothing."""
     if not rounds.planned or _was_over(context):
         return []
     if not rounds.came_back:
@@ -51,8 +52,8 @@ def _never_called(context: RunContext, rounds: OpenRounds) -> list[str]:
 
 
 def _was_over(context: RunContext) -> bool:
-    """Whether a resumed run had no step left: it ends the one that its state owes, and what a host has
-    sampled ahead is never trained on."""
+    """Check whether a resumed run had no step left: it only ends the step in progress, and never trains on
+    groups that the trainer sampled ahead."""
     resumed = context.resumed_step
     return resumed is not None and context.policy_version.step <= resumed + 1
 
@@ -63,7 +64,7 @@ def _cost(context: RunContext) -> list[str]:
     totals = context.ledger.totals
     told = f"the reflection model took {int(totals['calls'])} calls"
     tokens_in, tokens_out = int(totals["prompt_tokens"]), int(totals["completion_tokens"])
-    if tokens_in:  # nobody counts those of a function
+    if tokens_in:  # 0 for a python function, which reports no usage
         price = f"${totals['usd']:.4f}" if totals["usd"] else "at an unknown price"
         told += f", {tokens_in} tokens in and {tokens_out} out, {price}"
     return [told]
@@ -89,6 +90,6 @@ def _say(lines: Sequence[str], *, for_nothing: bool) -> None:
     if logger.hasHandlers():
         for line in lines:
             logger.log(level, "%s", line)
-    # A log that nobody set up shows no good news, and bad news is not to be lost in a log.
+    # Without a configured logger, INFO would not be shown; and a warning must not be lost in a long log.
     if for_nothing or not logger.hasHandlers():
         print(shown, file=sys.stderr, flush=True)

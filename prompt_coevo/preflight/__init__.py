@@ -1,1 +1,1 @@
-"""What is looked at before the first step, and the page that says what was found."""
+"""The checks before the first training step, and the page of their results."""

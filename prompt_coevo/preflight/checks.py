@@ -1,4 +1,4 @@
-"""Everything that is looked at before the first step, in order."""
+"""Run the preflight checks in order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ROLLED_OUT = 4
 
 @dataclass(frozen=True)
 class Looking:
-    """What there is to look at. `model` is None if nobody will ask one, `encode` without a tokenizer."""
+    """The preflight checks. `model` is None if the run never asks one, `encode` without a tokenizer."""
 
     settings: Settings
     methods: Mapping[str, Method]
@@ -31,7 +31,7 @@ class Looking:
     def lines(
         self, policy: Policy | None, workload: Workload | None, *, roll_out: bool
     ) -> Iterator[Line | Answer]:
-        """Line after line; the answer of the reflection model comes before its line."""
+        """Yield the lines of the page, and the reflection model's answer before its line."""
         yield self._settings_line()
         if policy is not None:
             yield from look_at_prompts(
@@ -68,8 +68,10 @@ class Looking:
         return Line("ok", "settings", f"{names}{preset}, seed {self.settings.seed}")
 
     def _rollout_lines(self, policy: Policy, workload: Workload | None) -> Iterator[Line]:
-        """A group of the first question, its last member under the probes. Raises OutOfStep after the
-        line that says so."""
+        """Roll out a group of the first question, the last member under made-up candidates.
+
+        Raise OutOfStep after the line that reports it.
+        """
         size = workload.group_size if workload is not None else _ROLLED_OUT
         question_id = policy.question_ids()[0]
         placement = self.settings.placement.build()
@@ -84,12 +86,12 @@ class Looking:
         except Exception as error:
             told = f"{type(error).__name__}: {error}"
             yield Line("problem", "rollout", f"a group of {len(plan)} rollouts failed: {told}")
-            if isinstance(error, OutOfStep):  # the other ranks hear no more of what is found
+            if isinstance(error, OutOfStep):  # the ranks can no longer be synchronised
                 raise
             return
         rewards = [f"{one.reward:g}" if one.fit else one.status for one in rollouts]
         told = f"question {question_id!r}: rewards {', '.join(rewards[:-1])}; under a probe {rewards[-1]}"
         if not any(one.fit for one in rollouts):
-            yield Line("problem", "rollout", f"{told}: none can be judged by")
+            yield Line("problem", "rollout", f"{told}: none has a usable reward")
         else:
             yield Line("ok", "rollout", told)

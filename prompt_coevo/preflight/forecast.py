@@ -1,4 +1,4 @@
-"""What a run comes to: searches and their rollouts next to training's, calls, tokens and dollars."""
+"""Forecast the cost of a run: searches and their rollouts, reflection calls, tokens and dollars."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from prompt_coevo.preflight.page import Line, plural
 from prompt_coevo.settings import Settings
 from prompt_coevo.settings.method import Cost, Foresight, Method, Workload
 
-# The meta-prompts, in tokens: more than the longest one has.
+# An upper bound for the meta-prompts, in tokens.
 _META_PROMPT: Final = 1500
 _PARTS_OF_AN_EXAMPLE: Final = 3  # question, response, right answer
 _TOPIC: Final = "forecast"
-# What is likely, in tokens: the meta-prompt with a template, a response, and a reply with its reasoning.
+# Likely sizes in tokens: meta-prompt with a template, question, response, reply with its reasoning.
 _LIKELY_META: Final = 450
 _LIKELY_QUESTION: Final = 100
 _LIKELY_RESPONSE: Final = 200
 _LIKELY_REPLY: Final = 300
 _ROWS_A_QUESTION: Final = 2
-"""With more, most rows are a question that was there before."""
+"""With more rows per question, most rows repeat an earlier question."""
 
 Price: TypeAlias = Callable[[int, int], float]
-"""Dollars for so many tokens of prompts and of replies; 0 is unknown."""
+"""Dollars for so many prompt and reply tokens; 0 if unknown."""
 
 
 def forecast(
@@ -32,12 +32,14 @@ def forecast(
     price: Price | None,
     question_tokens: int | None = None,
 ) -> Iterator[Line]:
-    """The lines about the length of the run and each method. `price` is None if nobody asked for one, and
-    `question_tokens` is the mean length of the questions, if it was counted."""
+    """Yield the lines about the length of the run and each method.
+
+    `price` is None without a reflection model. `question_tokens` is the questions' mean length, if known.
+    """
     rows = workload.questions if workload.rows is None else workload.rows
     if same := few_questions(rows, workload.questions, settings.question_id_column):
         yield Line(
-            "warning", "questions", f"{same}, and by row_columns what methods may read of it"
+            "warning", "questions", f"{same}, and the columns that methods may read by row_columns"
         )
     yield Line("ok", _TOPIC, _training(workload))
     for method in methods.values():
@@ -61,7 +63,7 @@ def forecast(
 
 
 def few_questions(rows: int, questions: int, id_column: str | None) -> str | None:
-    """Say that rows are far fewer questions, and what would tell them apart; None if they are not."""
+    """Say that the rows are far fewer questions, and how to tell these apart; None if they are not."""
     if rows <= _ROWS_A_QUESTION * questions:
         return None
     by, other = "prompt and right answer alone tell", "a"
@@ -69,7 +71,7 @@ def few_questions(rows: int, questions: int, id_column: str | None) -> str | Non
         by, other = f"the column {id_column!r} tells", "another"
     return (
         f"{_amount(rows)} rows are {plural(questions, 'question')}, because {by} questions apart; where "
-        f"rows are questions of their own, name {other} column with their ids by question_id_column"
+        f"each row is a question, name {other} column with their ids by question_id_column"
     )
 
 
@@ -88,8 +90,8 @@ def _training(workload: Workload) -> str:
 
 def _unknown(length: str) -> str:
     return (
-        f"how many {length} the run has is not known, so neither is whether it is long enough; give "
-        f"prompt-coevo check --{length} to learn it"
+        f"how many {length} the run has is not known, so it may be too short; give "
+        f"prompt-coevo check --{length} to find out"
     )
 
 
@@ -107,7 +109,7 @@ def _cost(name: str, cost: Cost, foresight: Foresight, workload: Workload) -> st
 
 
 def _tokens(settings: Settings, cost: Cost, foresight: Foresight, price: Price | None) -> str:
-    """An upper bound: every excerpt and every reply as long as it may be."""
+    """Describe an upper bound: every excerpt and every reply has its greatest length."""
     reflection = settings.reflection
     shown = foresight.shown * _PARTS_OF_AN_EXAMPLE * reflection.max_example_tokens
     candidates = (1 + foresight.listed) * settings.gates.max_candidate_tokens
@@ -130,7 +132,7 @@ def _likely(
     price: Price | None,
     question_tokens: int | None,
 ) -> str:
-    """What is to be expected, and where each number comes from."""
+    """Describe the likely cost, and where each number comes from."""
     reflection = settings.reflection
     question = _LIKELY_QUESTION if question_tokens is None else question_tokens
     example = min(question, reflection.max_example_tokens) + _LIKELY_RESPONSE

@@ -1,4 +1,4 @@
-"""The page of a check: one line for each thing that was looked at."""
+"""The page of the preflight: one line per finding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prompt_coevo.redact import redact
 from prompt_coevo.visible import in_a_line
 
 Status: TypeAlias = Literal["ok", "note", "warning", "problem"]
-"""`note` is to be known, `warning` to be read; with a `problem` a run fails, or comes to nothing."""
+"""`note` is information, `warning` needs attention; with a `problem` the run fails or is useless."""
 
 _WIDTH: Final = 100
 _STATUS_WIDTH: Final = max(map(len, ("ok", "note", "warning", "problem")))
@@ -20,25 +20,25 @@ _LONGEST_TEXT: Final = 1000
 
 @dataclass(frozen=True)
 class Line:
-    """What was found on one topic, in a sentence or two."""
+    """A finding on one topic, in a sentence or two."""
 
     status: Status
     topic: str
     text: str
 
     def __post_init__(self) -> None:
-        # Texts of servers and data sets get in here, and the page goes to a terminal.
+        # It may quote servers and data sets, and goes to a terminal.
         object.__setattr__(self, "text", in_a_line(redact(self.text), _LONGEST_TEXT))
 
 
 @dataclass(frozen=True)
 class Page:
-    """All that was found, in the order in which it was looked at."""
+    """All findings, in the order of the checks."""
 
     lines: tuple[Line, ...]
 
     def of(self, status: Status) -> list[Line]:
-        """The lines of one status."""
+        """Return the lines with this status."""
         return [line for line in self.lines if line.status == status]
 
     @property
@@ -47,11 +47,11 @@ class Page:
         return int(bool(self.of("problem")))
 
     def text(self) -> str:
-        """For a terminal of 100 columns, without colours."""
+        """Format the page for a terminal of 100 columns, without colours."""
         return "\n".join([*self._shown(), "", self._verdict])
 
     def to_json(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the page as JSON values, for programs."""
         return {"ok": not self.exit_status, "lines": [asdict(line) for line in self.lines]}
 
     def _shown(self) -> Iterator[str]:

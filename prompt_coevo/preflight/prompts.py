@@ -1,4 +1,4 @@
-"""A probe placed in every shape of question, and tokenised as the policy sees it and as it is trained."""
+"""Place made-up candidates in every shape of question; tokenise the rollout and the trained prompt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prompt_coevo.types import Assignment, Candidate, Question
 _TEMPLATE: Final = Candidate("Think of what you know, step by step.", "template", "probe")
 _INSTRUCTION: Final = Candidate("Answer the question as well as you can.", "instruction", "probe")
 LOOKED_AT: Final = 10_000
-"""Questions whose shape is looked at, at most, evenly spaced."""
+"""The most questions whose shape is examined; they are evenly spaced."""
 _SHOWN: Final = 6
 _COUNTED: Final = 64
 
@@ -24,9 +24,9 @@ Shape: TypeAlias = tuple[str, ...]
 
 
 def shapes(policy: Policy) -> tuple[dict[Shape, tuple[Question, int]], int]:
-    """The first question of every shape with the count of its likes, and how many were looked at.
+    """Return the first question of every shape with the shape's count, and how many were examined.
 
-    Raises HostError for a question that is no `Question`.
+    Raise HostError for a question that is not a `Question`.
     """
     ids = policy.question_ids()
     every = -(-len(ids) // LOOKED_AT) or 1
@@ -46,12 +46,12 @@ def shapes(policy: Policy) -> tuple[dict[Shape, tuple[Question, int]], int]:
 
 
 def mean_tokens(policy: Policy, encode: Encode) -> int | None:
-    """The mean length of some questions as the policy gets them; None if they cannot be tokenised."""
+    """Return the mean length of some questions in tokens; None if they cannot be tokenised."""
     ids = policy.question_ids()
     some = ids[:: max(1, len(ids) // _COUNTED)][:_COUNTED]
     try:
         lengths = [len(encode(policy.question(one).prompt)) for one in some]
-    except Exception:  # a chat template is a program of somebody else's, and was looked at before
+    except Exception:  # from a third-party chat template; another check reports it
         return None
     return round(sum(lengths) / len(lengths)) if lengths else None
 
@@ -59,7 +59,7 @@ def mean_tokens(policy: Policy, encode: Encode) -> int | None:
 def probe_of(
     question_id: str, kinds: Collection[Job], placement: Placement, *, distill: bool = True
 ) -> Assignment:
-    """Put a question under a made-up candidate of each kind that the run brings in."""
+    """Assign a made-up candidate of each kind that the run uses to a question."""
     return Assignment(
         question_id,
         instruction=_INSTRUCTION if "instruction" in kinds else None,
@@ -77,10 +77,10 @@ def look_at_prompts(
     *,
     distill: bool,
 ) -> Iterator[Line]:
-    """One line for each shape, the most frequent ones first. `kinds` are the parts that a run brings in."""
+    """Yield a line for each shape, the most frequent first. `kinds` are the parts that the run uses."""
     found, looked_at = shapes(policy)
     total = len(policy.question_ids())
-    some = "" if looked_at == total else f", {looked_at} of them looked at"
+    some = "" if looked_at == total else f", {looked_at} of them checked"
     yield Line("ok", "questions", f"{total} questions in {plural(len(found), 'shape')}{some}")
     if not kinds:
         return
@@ -92,13 +92,13 @@ def look_at_prompts(
             yield Line(status, "prompts", f"{', '.join(shape)} ({count}): {told}")
     if len(ordered) > _SHOWN:
         rest = len(ordered) - _SHOWN
-        yield Line("note", "prompts", f"{plural(rest, 'rarer shape')} looked at likewise")
+        yield Line("note", "prompts", f"{plural(rest, 'rarer shape')} checked as well")
 
 
 def _placed(
     probe: Assignment, question: Question, kinds: Collection[Job], encode: Encode | None
 ) -> tuple[Status, str]:
-    """Place and tokenise the probe in a question's prompt, and say what it comes to."""
+    """Place and tokenise the probe in a question's prompt; return the status and a sentence."""
     named, advice = _named(kinds), _advice(kinds, probe.placement)
     try:
         rolled_out = probe.rollout_prompt(question.prompt)
@@ -107,7 +107,7 @@ def _placed(
             return "ok", f"{named} placed; no tokenizer was given"
         bare = list(encode(question.prompt))
         both, on_trained = list(encode(rolled_out)), list(encode(trained))
-    except Exception as error:  # a chat template is a program of somebody else's
+    except Exception as error:  # a chat template is third-party code
         told = f"{type(error).__name__}: {error}"
         return "problem", f"it cannot be tokenised with {named}: {told}; {advice}"
     unheard = "does not reach the policy, whose chat template leaves it out"
@@ -122,11 +122,11 @@ def _placed(
 def _advice(kinds: Collection[Job], placement: Placement) -> str:
     if "instruction" in kinds and placement.instruction == "system":
         return 'if the policy knows no system message, set placement.instruction = "prefix"'
-    return "mend the tokenizer's chat template, or the question"
+    return "fix the tokenizer's chat template, or the question"
 
 
 def _shape(prompt: Prompt) -> Shape:
-    """What decides how a candidate is placed: text or chat, its roles, texts or parts."""
+    """Return what determines the placement of a candidate: text or chat, roles, texts or parts."""
     if isinstance(prompt, RenderedChat):
         return ("rendered chat", "without a system message" if prompt.system is None else "system")
     if isinstance(prompt, str):

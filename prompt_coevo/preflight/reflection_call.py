@@ -1,8 +1,8 @@
-"""One short call to the reflection model before the first step: does it answer?
+"""Check with one short call before the first step that the reflection model answers.
 
-The call goes through the model that the run uses. It is no part of the budgets and not in the ledger of
-calls: it decides nothing that a resumed run would have to decide again. It is asked at every start, a
-resumed one, too. What it cost is on the page and in the journal.
+The call uses the run's own model, at every start and every resume. It is outside the budgets and the
+ledger: no decision depends on it that a resumed run would have to repeat. Its cost is on the page and in
+the journal.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ MOST_TOKENS: Final = 16
 ATTEMPTS: Final = 3
 PAUSE_S: Final = 1.0
 _LONGEST: Final = 600
-"""Characters of an error, so that what can be done about it fits on the page behind it."""
+"""The most characters of an error, so that the remedy after it still fits on the page."""
 _TOPIC: Final = "reflection"
 _NOT_ASKED: Final = {
-    "function": "a python function, which is not called before it is needed",
-    "self": "the initial policy itself, which is not loaded before it is needed",
+    "function": "a python function, which is not called until it is needed",
+    "self": "the initial policy itself, which is not loaded until it is needed",
 }
 _TWICE: Final = re.compile(r"^(\w+): (?:litellm\.)?\1: (?:\1: )?")
-# What litellm adds behind the sentence that matters.
+# litellm's additions after the sentence that matters.
 _ASIDE: Final = re.compile(r"\n\s*(?:Pass model as|Traceback )")
-# A thinking model may need more tokens than we pay for here: it is there, and the key is right.
+# A thinking model may need more tokens than we allow here, but it exists and the key is right.
 _CUT_OFF: Final = re.compile(r"max_tokens or model output limit was reached", re.I)
-# Limits a minute link the page for billing, too, and say when to come back.
+# Errors about limits per minute also link the billing page, but say when to try again.
 _NO_QUOTA: Final = re.compile(r"insufficient_quota|exceeded your current quota", re.I)
 _COME_BACK: Final = re.compile(r"(?:try again|retry) in\b", re.I)
 _BUSY: Final = re.compile(r"^(?:RateLimitError|ServiceUnavailableError)\b|overloaded", re.I)
@@ -44,7 +44,7 @@ _BUSY: Final = re.compile(r"^(?:RateLimitError|ServiceUnavailableError)\b|overlo
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of it: the last reply, after so many calls and seconds."""
+    """The last reply, with the number of calls, the seconds and the usage of all attempts."""
 
     reply: Reply
     calls: int
@@ -53,13 +53,13 @@ class Answer:
 
     @property
     def alive(self) -> bool:
-        """Whether there is a model that answers this account."""
+        """True if the model exists and answers this account."""
         error = self.reply.error
         return error is None or bool(_CUT_OFF.search(error))
 
     @property
     def busy(self) -> bool:
-        """Whether there was an answer each time, and it asked for patience: a rate limit, an overload."""
+        """True if the server answered with a rate limit or an overload, and the account has quota."""
         error = self.reply.error or ""
         return bool(_BUSY.search(error)) and not _has_no_quota(error)
 
@@ -67,16 +67,16 @@ class Answer:
 def look_at_reflection(
     settings: ReflectionSettings, model: PaidReplies | None
 ) -> Iterator[Line | Answer]:
-    """The line about the reflection model; before it, if it was asked, the answer."""
+    """Yield the line about the reflection model; if it was called, yield the answer first."""
     backend = settings.backend_in_use
     if model is None:
-        yield Line("note", _TOPIC, "nothing in this run asks a reflection model")
+        yield Line("note", _TOPIC, "nothing in this run uses a reflection model")
     elif backend in _NOT_ASKED:
         yield Line("note", _TOPIC, _NOT_ASKED[str(backend)])
     elif not model.can_be_brief:
-        yield Line("note", _TOPIC, f"{name_of(settings)} is not asked: it has no method `brief`")
+        yield Line("note", _TOPIC, f"{name_of(settings)} is not called: it has no method `brief`")
     elif refusal := model.refusal():
-        yield Line("warning", _TOPIC, f"{name_of(settings)} is not asked any more: {refusal}")
+        yield Line("warning", _TOPIC, f"{name_of(settings)} is not called any more: {refusal}")
     else:
         answer = ask(model, settings)
         yield answer
@@ -84,7 +84,7 @@ def look_at_reflection(
 
 
 def ask(model: PaidReplies, settings: ReflectionSettings) -> Answer:
-    """Ask, and ask again after an error that may pass, within `reflection.timeout_s` in all."""
+    """Call the model, with retries after transient errors, within `reflection.timeout_s` in all."""
     model.warm()
     start, calls, usage = time.monotonic(), 0, Usage()
     while True:
@@ -105,7 +105,7 @@ def ask(model: PaidReplies, settings: ReflectionSettings) -> Answer:
 
 
 def name_of(settings: ReflectionSettings) -> str:
-    """The model in a sentence."""
+    """Name the model in a sentence."""
     name = settings.model or settings.backend_in_use
     return f"the reflection model {name!r}"
 
@@ -118,7 +118,7 @@ def _line(settings: ReflectionSettings, answer: Answer, near: str | None) -> Lin
     said = _ASIDE.split(answer.reply.error or "")[0]
     reason = _TWICE.sub(r"\1: ", in_a_line(said, _LONGEST)).rstrip(". ")
     status: Status = "warning" if answer.busy else "problem"
-    what = "is there, but busy" if answer.busy else "does not answer"
+    what = "is up, but busy" if answer.busy else "does not answer"
     return Line(status, _TOPIC, f"{name} {what}: {reason}; {_remedy(reason, settings, near)}")
 
 
@@ -142,7 +142,7 @@ def _remedy(reason: str, settings: ReflectionSettings, near: str | None) -> str:
         return f"is {server} up, and can this machine reach it?"
     if _BUSY.search(reason):
         return "training begins, and calls will wait for it"
-    return "mend that, or name another model"
+    return "fix that, or name another model"
 
 
 def _has_no_quota(error: str) -> bool:

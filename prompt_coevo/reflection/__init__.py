@@ -1,1 +1,1 @@
-"""The reflection model, what it may cost, and the proposers that ask it."""
+"""The reflection model, its budgets, and the proposers that use it."""

@@ -11,16 +11,16 @@ from prompt_coevo.threads import map_in_threads
 
 
 class FunctionModel:
-    """Asks `function(prompt) -> reply text`, up to `concurrency` prompts at once."""
+    """A model that calls `function(prompt) -> reply text`, for up to `concurrency` prompts at once."""
 
     def __init__(self, function: Callable[[str], str], concurrency: int = 1) -> None:
         self._function = function
         self._concurrency = concurrency
-        # Several threads may call `complete`; the function may not be made for that.
+        # Several threads may call `complete`, but the function may not be thread-safe.
         self._slots = threading.Semaphore(concurrency)
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
-        """One reply per prompt; an exception or a value that is no text becomes an error."""
+        """Return one reply per prompt; an exception or a non-text value becomes an error."""
         if self._concurrency == 1:
             return [self._ask(prompt) for prompt in prompts]
         return map_in_threads(self._ask, prompts, self._concurrency)

@@ -1,4 +1,4 @@
-"""What the reflection model was asked in a run, and what came of it, in a file that outlives a kill."""
+"""A file of all calls to the reflection model and their outcomes, which survives a killed process."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _MANY: Final = 1 << 53
 
 @dataclass(frozen=True)
 class Call:
-    """One call to the reflection model: a retry is a call of its own.
+    """One call to the reflection model; a retry is a separate call.
 
-    `number` counts the calls of the file. `request` identifies the request. `place` orders calls with
-    equal requests: the batch that asked, and the place in it. `most` is the most that it can cost.
+    `number` counts the calls of the file. `request` is the id of the request. `place` orders calls with
+    equal requests: the batch, and the position in it. `most` is the highest possible cost.
     """
 
     number: int
@@ -40,23 +40,23 @@ class Call:
 
 @dataclass
 class _Account:
-    """The calls of a run with all its attempts."""
+    """The calls of a run over all its attempts."""
 
     settled: dict[str, float] = field(default_factory=lambda: dict(NOTHING))
-    """What the calls with an outcome have cost."""
+    """The cost of calls with an outcome."""
     open: dict[int, Call] = field(default_factory=dict)
-    """Those without."""
+    """Calls without an outcome, by number."""
     answers: list[tuple[int, Call, Reply]] = field(default_factory=list)
-    """With their positions."""
+    """Replies with their positions in the file."""
     ended: bool = False
 
 
 class Ledger:
-    """An append-only file of calls, each on the disk before it goes out; without a path, in memory.
+    """An append-only file of calls; each is on the disk before it is sent. Without a path, in memory.
 
-    `open` says whose calls these are. A call without an outcome counts with the most that it can cost:
-    whether it is under way, or a kill took its outcome, or the line that held it is damaged. Every line
-    has a checksum. Several threads may write, one process at a time.
+    `open` says which run the calls belong to. A call without an outcome counts with its highest possible
+    cost, whether it is under way, or its outcome was lost to a kill or a damaged line. Every line has a
+    checksum. Several threads of one process may write.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -67,17 +67,17 @@ class Ledger:
         self._own = 1
         """The first call of this attempt."""
         self.is_open = False
-        """Whether `open` was called."""
+        """True after `open`."""
         self._has_ended = False
         self.after_another_run = False
-        """Whether a run that began anew found the calls of another one."""
+        """True if a new run found the calls of a different run in the file."""
         self.was_whole = False
-        """Whether `open` found the run that is continued, up to its checkpoint at least."""
+        """True if `open` found the run that is continued, up to its checkpoint at least."""
         self.damaged = 0
         """Lines that `open` could not read."""
         self._account = _Account()
         self._asked_by: dict[int, _Account] = {}
-        """Of the calls of the file that are open: a late reply is in the account that asked."""
+        """The accounts of open calls by number: a late reply counts for the account that asked."""
         self._replies: defaultdict[str, deque[tuple[int, Reply]]] = defaultdict(deque)
 
     def open(
@@ -88,13 +88,12 @@ class Ledger:
         since: int = 0,
         under_way: Collection[int] = (),
     ) -> None:
-        """Take up the calls of this run, which the file may hold, or begin a new account.
+        """Resume the account of this run if the file has it, or begin a new one.
 
-        `continues` is the identity of the run whose checkpoint is gone on from, as a rule `run` itself.
-        Without a checkpoint it goes on with the account of a run with the same identity that has not
-        ended: it was killed. Replies that came in behind the position `since` can be used again, and those
-        to the calls `under_way`. Raises StateError for a file of another schema, or that cannot be read
-        or written.
+        `continues` is the identity of the run whose checkpoint is resumed, usually `run` itself. Without a
+        checkpoint, the account of a run with the same identity is resumed if it has not ended: that run was
+        killed. Replies after the position `since`, and replies to the calls `under_way`, can be used again.
+        Raise StateError for a file of another schema, or one that cannot be read or written.
         """
         with self._lock:
             accounts, latest = self._read()
@@ -105,7 +104,7 @@ class Ledger:
             self._account = known or _Account()
             self.was_whole = known is not None and self._position >= since
             if self._position < since:
-                # A new file: it counts on from the checkpoint's, so that later ones fit in, too.
+                # A new file: continue the checkpoint's count, so that later checkpoints stay comparable.
                 self._position = since
                 self._last_call = max(self._last_call, since)
             self._own = self._last_call + 1
@@ -116,9 +115,9 @@ class Ledger:
 
     @classmethod
     def spent_in(cls, path: Path, run: str) -> dict[str, float] | None:
-        """Read what a run's calls have cost by this file, lost ones the most that they can; write nothing.
+        """Return the totals of a run in a ledger file, lost calls at their highest cost. Write nothing.
 
-        None for a file that has no such run, or that cannot be read.
+        Return None for a file without this run, or one that cannot be read.
         """
         ledger = cls(path)
         try:
@@ -131,47 +130,46 @@ class Ledger:
         return ledger.totals
 
     def go_on(self, run: str, continues: str) -> None:
-        """The run goes on, after its end or as another one: the same account. Raises StateError."""
+        """Continue the account after the run's end, or under a new identity. Raise StateError."""
         with self._lock:
             self._begin(run, continues)
 
     def close(self) -> None:
-        """The run has ended as it should: another one in its folder begins a new account.
+        """Mark the run as ended, so that the next run in the folder begins a new account.
 
-        Once: by a second time another run may write there.
+        Only the first call writes: later, another run may use the file.
         """
-        with self._lock, suppress(OSError):  # then the next run is taken for this one, killed
+        with self._lock, suppress(OSError):  # unmarked, an equal next run continues this account
             if self.is_open and not self._has_ended:
                 self._has_ended = True
                 self._write("run_ended")
 
     @property
     def position(self) -> int:
-        """Where replies come in from now on; `open` takes it."""
+        """The current position in the file, to be saved and passed to `open` as `since`."""
         with self._lock:
             return self._position
 
     @property
     def totals(self) -> dict[str, float]:
-        """What all calls have cost; those whose outcome is lost the most that they can, those under way
-        nothing but a call."""
+        """The totals of all calls: lost calls at their highest cost, calls under way without any cost."""
         with self._lock:
             return self._sums(self._lost)
 
     @property
     def most_totals(self) -> dict[str, float]:
-        """As `totals`, with the most that the calls under way can cost."""
+        """The totals with calls under way at their highest cost, too."""
         with self._lock:
             return self._sums(self._account.open.values())
 
     @property
     def lost(self) -> int:
-        """Calls of earlier attempts whose outcome nobody will know."""
+        """The number of calls of earlier attempts whose outcome is lost."""
         with self._lock:
             return len(self._lost)
 
     def asked(self, request: str, place: tuple[int, int], most: Usage) -> Call:
-        """Write down that a call goes out. Raises OSError; then it must not."""
+        """Record a call before it is sent. Raise OSError; the call must not be sent then."""
         with self._lock:
             self._last_call += 1
             call = Call(self._last_call, request, place, most)
@@ -181,7 +179,7 @@ class Ledger:
             return call
 
     def answered(self, call: Call, reply: Reply, seconds: float) -> None:
-        """Write down what a call brought, or its error. Raises OSError; the call then stays open."""
+        """Record the reply to a call, or its error. Raise OSError; the call then stays open."""
         with self._lock:
             self._write(
                 "answered" if reply.error is None else "gave_up",
@@ -194,9 +192,9 @@ class Ledger:
             _settle(self._account, call.number, reply, seconds)
 
     def carry_over(self, totals: Mapping[str, float]) -> None:
-        """Count what a checkpoint knows and this file does not, in a folder without the run's own file.
+        """Add the part of a checkpoint's totals that this file lacks, as after a change of the folder.
 
-        Raises StateError.
+        Raise StateError.
         """
         own = self.totals
         missing = {name: max(0.0, totals.get(name, 0.0) - own[name]) for name in own}
@@ -206,9 +204,9 @@ class Ledger:
                 self._carry(missing)
 
     def earlier_answer(self, request: str) -> tuple[int, Reply] | None:
-        """Take what an earlier attempt was answered to this request, with the call's number.
+        """Take an earlier attempt's reply to this request, with the number of its call.
 
-        Each reply is given once, in the order in which they were asked for.
+        Each reply is returned once, in the order in which they were requested.
         """
         with self._lock:
             waiting = self._replies.get(request)
@@ -216,7 +214,7 @@ class Ledger:
 
     @property
     def unused(self) -> list[int]:
-        """The calls of earlier attempts whose replies can be used again and have not been."""
+        """The calls of earlier attempts whose replies are still waiting for reuse."""
         with self._lock:
             return sorted(number for waiting in self._replies.values() for number, _ in waiting)
 
@@ -246,14 +244,14 @@ class Ledger:
         self._write_surely("run", schema=SCHEMA, run=run, continues=continues)
 
     def _write_surely(self, event: str, **fields: Any) -> None:
-        """Write a line that the run cannot do without. Raises StateError."""
+        """Write a line that the run needs. Raise StateError."""
         try:
             self._write(event, **fields)
         except OSError as error:
             assert self._lines is not None
             raise StateError(
-                f"the ledger {self._lines.path} cannot be written: {error.strerror}; without it no budget "
-                "holds, so give the run a folder that can be written to"
+                f"the ledger {self._lines.path} cannot be written: {error.strerror}; without it budgets "
+                "cannot be kept, so give the run a writable folder"
             ) from None
 
     def _write(self, event: str, **fields: Any) -> None:
@@ -263,9 +261,9 @@ class Ledger:
             self._lines.append([{**record, "sum": _sum(record)}], sync=True)
 
     def _read(self) -> tuple[dict[str, _Account], str | None]:
-        """Take in the file: the account of each run that is not over for good, and who wrote last.
+        """Read the file; return each run's account, and the identity of the run that wrote last.
 
-        A run that goes on from the checkpoint of another one shares its account.
+        A run that resumes another run's checkpoint shares its account.
         """
         self.damaged, latest = 0, None
         accounts: dict[str, _Account] = {}
@@ -289,7 +287,7 @@ class Ledger:
         return accounts, latest
 
     def _continued(self, accounts: Mapping[str, _Account], run: str) -> _Account | None:
-        """The account of this run; if a line is damaged, which may be the one that names it, the latest."""
+        """Return this run's account; the latest one if a damaged line may have named the run."""
         return accounts.get(run) or (self._account if self.damaged else None)
 
     def _records(self) -> Iterator[dict[str, Any] | None]:
@@ -304,8 +302,8 @@ class Ledger:
                     yield record
         except OSError as error:
             raise StateError(
-                f"the ledger {self._lines.path} cannot be read: {error.strerror}; mend that, or move it "
-                "away, and what it holds is forgotten"
+                f"the ledger {self._lines.path} cannot be read: {error.strerror}; fix that, or move the "
+                "file away, and its calls are no longer counted"
             ) from None
 
     def _check_schema(self, record: Mapping[str, Any]) -> None:
@@ -337,7 +335,7 @@ class Ledger:
             if not isinstance(reply.text, str | None):
                 raise TypeError("a reply without a text")
         except (AttributeError, LookupError, OverflowError, TypeError, ValueError):
-            # Made by hand: the sum was right.
+            # Edited by hand: the checksum was right.
             self.damaged += 1
             return
         account = self._asked_by.pop(number, self._account)

@@ -1,4 +1,4 @@
-"""Any model that litellm knows. The only file that imports litellm."""
+"""Any model that litellm supports. The only file that imports litellm."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from prompt_coevo.threads import in_thread, map_in_threads
 
 _TRANSIENT_STATUS = {408, 409, 429}
 _NOT_IMPLEMENTED = 501
-# What litellm's own time limit may need to take effect, before the call is given up from outside.
+# Time for litellm's own limit to take effect before the call is abandoned from outside.
 _GRACE_S = 0.5
 _FORMAT_TOKENS = 64
 _LONGEST_ERROR = 500
-# What litellm says of a message that it cannot take: one of content parts, say.
+# litellm's error for a message that it cannot read, such as one of content parts.
 _NO_TEXT = re.compile(r"validation errors? for Message\s+content")
-# A missing key never reaches a server; the providers' clients say so each in its own way.
+# A missing key never reaches a server; each provider's client words the error in its own way.
 _NO_KEY = re.compile(
     r"missing (?:\S+ ){0,2}(?:credentials|api[ _]key)|api_key \S+ option must be", re.I
 )
-# By litellm and the client of OpenAI, with the first call.
+# Modules that litellm and OpenAI's client import with the first call.
 _IMPORTED_LATE = ("httpcore", "h2", "jiter", "openai.lib.streaming.chat", "openai.resources.chat")
 _MALWARE = {"1.82.7", "1.82.8"}
 
 
 class LiteLLMModel:
-    """A litellm model. Its replies say when asking again may help.
+    """A litellm model. Its replies have `retry_after` where a retry may help.
 
-    That is so for rate limits, time-outs, connection errors and server errors, and for nothing else (a
-    wrong key, a bad request, an address where no API answers). Raises MissingExtraError without litellm.
+    That is the case for rate limits, time-outs, connection errors and server errors, but not for a wrong
+    key, a bad request, or an address without an API. Raise MissingExtraError without litellm.
     """
 
     def __init__(self, model: str, settings: ReflectionSettings) -> None:
@@ -48,32 +48,32 @@ class LiteLLMModel:
         self._settings = settings
         self._server = settings.api_base or f"the server of {model}"
         self._concurrency = settings.calls_at_once
-        # Several threads may call `complete`; the limit is on all of their calls together.
+        # Several threads may call `complete`; the limit is for all of them together.
         self._slots = threading.Semaphore(self._concurrency)
         self._warming = threading.Lock()
         self._warmer: threading.Thread | None = None
 
     @property
     def has_price(self) -> bool:
-        """Whether litellm's own price list knows what a token of this model costs."""
+        """True if litellm's price list has a price for the model."""
         return self.usd(1_000_000, 1_000_000) > 0
 
     def usd(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """What so many tokens cost, by litellm's own price list; 0 if that has no price."""
+        """Return the price of so many tokens by litellm's price list; 0 if the model is not in it."""
         try:
             prices = self._litellm.cost_per_token(
                 model=self._model,
                 prompt_tokens=prompt_tokens,
                 completion_tokens=completion_tokens,
             )
-        except Exception:  # what litellm raises for an unknown model differs between its versions
+        except Exception:  # for an unknown model, litellm's versions raise different errors
             return 0.0
         return float(sum(prices))
 
     def near_name(self) -> str | None:
-        """What was probably meant, by the providers and models that litellm knows; None if nothing is near.
+        """Return the known provider or model name closest to this one; None if none is close.
 
-        A server of one's own (`api_base`) has names of its own, so there only the provider is looked at.
+        With an `api_base` only the provider is corrected: such a server chooses its model names freely.
         """
         provider, slash, name = self._model.partition("/")
         if not slash:
@@ -88,15 +88,14 @@ class LiteLLMModel:
         return None if found == self._model else found
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
-        """One reply per prompt, in order; what cannot be answered becomes an error."""
+        """Return one reply per prompt, in order. A failed call becomes an error."""
         return map_in_threads(self._ask, prompts, self._concurrency)
 
     def warm(self) -> None:
-        """Import what a first call imports, unless that is done: seconds, and many on a busy machine.
+        """Import once what a first call imports; it takes seconds, many on a busy machine.
 
-        In the thread of a call it would count as the server's time; and a daemon thread that holds the lock
-        of an import when the interpreter ends keeps it from ending. So a thread does it that is waited for
-        at exit.
+        In a call's own thread the time would count as the server's. And a daemon thread that holds an
+        import lock at exit blocks the interpreter, so a thread does it that is joined at exit.
         """
         with self._warming:
             if self._warmer is None:
@@ -117,15 +116,15 @@ class LiteLLMModel:
                 api_key="-",
             )
             client = import_module("openai").OpenAI(api_key="-", base_url="http://127.0.0.1:9")
-            client.chat.completions  # noqa: B018 (imported when it is looked at)
+            client.chat.completions  # noqa: B018 (the access imports it)
 
     def brief(self, prompt: str, most_tokens: int, seconds: float) -> Reply:
-        """A short answer in a short time; what cannot be answered becomes an error."""
+        """Return a short answer in a short time. A failed call becomes an error."""
         limit = min(most_tokens, self._settings.max_tokens)
         return self._ask(prompt, limit, min(seconds, self._seconds))
 
     def most(self, prompt: str) -> Usage:
-        """The most that a call can cost. A token has one byte at least, and the chat format adds a few."""
+        """Return the highest cost of a call: a token has at least a byte, and the chat format adds some."""
         return self._at_most(prompt, self._settings.max_tokens)
 
     def _at_most(self, prompt: str, most_tokens: int) -> Usage:
@@ -140,7 +139,7 @@ class LiteLLMModel:
             try:
                 return self._read(self._call_in_time(prompt, most_tokens, seconds))
             except Exception as error:
-                # A call that nobody waits for any more may be answered, and paid for.
+                # A call that timed out may still be answered, and billed.
                 usage = self._at_most(prompt, most_tokens) if _is_timeout(error) else Usage()
                 retry_after = _retry_after(error)
                 return Reply(None, None, self._describe(error), usage, retry_after)
@@ -150,7 +149,7 @@ class LiteLLMModel:
         return min(self._settings.timeout_s, self._settings.total_timeout_s)
 
     def _call_in_time(self, prompt: str, most_tokens: int, seconds: float) -> Any:
-        """litellm limits the wait for each part of an answer; this limits the whole."""
+        """Limit the time of the whole call; litellm limits only the wait for each part of the answer."""
         answer = in_thread(lambda: self._call(prompt, most_tokens, seconds))
         try:
             return answer.result(seconds + _GRACE_S)
@@ -183,7 +182,7 @@ class LiteLLMModel:
     def _usage(self, response: Any) -> Usage:
         usage = getattr(response, "usage", None)
         try:
-            # By the name that was asked for: a server may call its models as it likes.
+            # By the requested name: a server may report a different one.
             usd = float(
                 self._litellm.completion_cost(completion_response=response, model=self._model)
             )
@@ -213,7 +212,7 @@ class LiteLLMModel:
         html = _is_html(text)
         if _is_unreadable(error) or (html and not _is_transient(error)):
             return self._no_api("HTML, not JSON" if html else "something else than a completion")
-        # Cut last: half a key would not be recognised.
+        # Cut after redacting: half a key would not be recognised.
         return redact(text, self._key)[:_LONGEST_ERROR]
 
     def _no_api(self, answer: str) -> str:
@@ -225,7 +224,7 @@ class LiteLLMModel:
 
 
 def _in_place_of_text(message: Any) -> str | None:
-    """What a message without text holds, as a finish reason."""
+    """Return as a finish reason what a message contains instead of text."""
     own = getattr(message, "provider_specific_fields", None) or {}
     if getattr(message, "tool_calls", None):
         return "tool_calls"
@@ -235,7 +234,7 @@ def _in_place_of_text(message: Any) -> str | None:
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    """The known name most like this one, or this one."""
+    """Return the closest known name, or the name itself if none is close."""
     names = set(known)
     close = () if name in names else difflib.get_close_matches(name, sorted(names), 1, 0.75)
     return next(iter(close), name)
@@ -278,10 +277,10 @@ def _is_timeout(error: BaseException) -> bool:
 
 
 def _is_unreadable(error: BaseException) -> bool:
-    """Whether the server answered, but with something that litellm cannot read.
+    """Check whether the server answered something that litellm cannot read.
 
-    litellm reports that as a server error as well (or as status 200); only real ones have an error of
-    the HTTP client behind them.
+    litellm reports that, too, as a server error (or as status 200); only real server errors have an error
+    of the HTTP client as their cause.
     """
     import httpx
 
@@ -303,8 +302,8 @@ def _status(error: BaseException) -> int | None:
 
 
 def _retry_after(error: BaseException) -> float | None:
-    """The seconds that the server asks to wait, 0 if it does not say, or names a date; None for an error
-    that another attempt would meet again."""
+    """Return the seconds to wait that the server asks for, 0 if it gives none or a date; None for an error
+    that a retry would not help."""
     if not _is_transient(error):
         return None
     headers = getattr(error, "litellm_response_headers", None) or {}

@@ -1,4 +1,4 @@
-"""The initial policy as its own reflection model: P2O's self-reference."""
+"""The initial policy as its own reflection model (P2O's self-reference)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from prompt_coevo.settings.reflection import ReflectionSettings
 
 
 class LocalModel:
-    """A transformers checkpoint, loaded at its first use, answering all prompts as one batch.
+    """A transformers checkpoint, loaded at its first use, that answers all prompts as one batch.
 
     `path` is a folder or a hub name: the checkpoint that training starts from. The *initial* policy
     reflects, as in the paper; with the current one the authors saw the templates lose diversity.
-    Raises MissingExtraError without transformers.
+    Raise MissingExtraError without transformers.
     """
 
     batched = True
@@ -35,15 +35,15 @@ class LocalModel:
         self._settings = settings
         self._loaded: tuple[Any, Any] | None = None
         self._asked: Counter[bytes] = Counter()
-        # Several threads may ask; loading, seeding and generating are made for one.
+        # Several threads may call, but loading, seeding and generating are not thread-safe.
         self._lock = threading.Lock()
 
     def most(self, prompt: str) -> Usage:
-        """The most that a call can cost; a token has one byte at least, and the chat format adds a few."""
+        """Return the highest cost of a call: a token has at least a byte, and the chat format adds some."""
         return Usage(len(prompt.encode("utf-8", "replace")) + 64, self._settings.longest_reply)
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
-        """One reply per prompt; if the model cannot be loaded or run, each is an error."""
+        """Return one reply per prompt; if the model cannot be loaded or run, each is an error."""
         try:
             with self._lock:
                 return self._generate(list(prompts))
@@ -67,7 +67,7 @@ class LocalModel:
         ).to(model.device)
         batch.pop("token_type_ids", None)
         temperature = self._settings.temperature
-        warmth: dict[str, Any] = {}  # None: what the model's own generation_config says
+        warmth: dict[str, Any] = {}  # None leaves it to the model's own generation_config
         if temperature is not None:
             warmth = {"do_sample": temperature > 0, "temperature": temperature or None}
         devices = [model.device] if model.device.type == "cuda" else []
@@ -86,7 +86,7 @@ class LocalModel:
         ]
 
     def _seed(self, texts: list[str]) -> int:
-        """From the prompts and how often they were asked: the same in every run, new at each asking."""
+        """Return a seed from the prompts and their number of calls: reproducible, but new for each call."""
         digest = hashlib.sha256("\0".join(texts).encode()).digest()
         self._asked[digest] += 1
         return int.from_bytes(digest[:7], "big") + self._asked[digest]

@@ -1,4 +1,4 @@
-"""The language model that the reflection settings ask for."""
+"""Build the language model that the reflection settings select."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from prompt_coevo.settings.reflection import ReflectionSettings
 
 
 def build_language_model(reflection: ReflectionSettings, initial_policy: str) -> LanguageModel:
-    """A function, the initial policy, a litellm model, or a stranger's: `reflection.backend`.
+    """Build the model of `reflection.backend`: a function, the initial policy, litellm, or a third party's.
 
-    Raises SettingsError if none is set, or if there is a budget in dollars for one without a price.
+    Raise SettingsError if none is set, or if a dollar budget is set for a model without a price.
     """
     factory = registry.load("models", _backend(reflection), "reflection.backend")
     model: LanguageModel = factory(reflection, initial_policy)
@@ -22,21 +22,21 @@ def build_language_model(reflection: ReflectionSettings, initial_policy: str) ->
 
 
 def function_model(reflection: ReflectionSettings, initial_policy: str) -> LanguageModel:
-    """The backend `function`."""
-    assert reflection.function is not None  # the settings have seen to it
+    """Build the backend `function`."""
+    assert reflection.function is not None  # checked by the settings
     _refuse_dollars(reflection, "a reflection.function")
     return FunctionModel(reflection.function, reflection.calls_at_once)
 
 
 def self_model(reflection: ReflectionSettings, initial_policy: str) -> LanguageModel:
-    """The backend `self`."""
+    """Build the backend `self`."""
     _refuse_dollars(reflection, 'reflection.model = "self"')
     return LocalModel(initial_policy, reflection)
 
 
 def litellm_model(reflection: ReflectionSettings, initial_policy: str) -> LanguageModel:
-    """The backend `litellm`."""
-    assert reflection.model is not None  # the settings have seen to it
+    """Build the backend `litellm`."""
+    assert reflection.model is not None  # checked by the settings
     model = LiteLLMModel(reflection.model, reflection)
     if not model.has_price:
         _refuse_dollars(reflection, f"reflection.model = {reflection.model!r}")
@@ -55,6 +55,6 @@ def _backend(reflection: ReflectionSettings) -> str:
 def _refuse_dollars(reflection: ReflectionSettings, model: str) -> None:
     if reflection.max_usd is not None:
         raise SettingsError(
-            f"reflection.max_usd = {reflection.max_usd:g} cannot be kept, for litellm's price list has no "
-            f"price for {model}; set reflection.max_calls instead"
+            f"reflection.max_usd = {reflection.max_usd:g} cannot be kept, because litellm's price list has "
+            f"no price for {model}; set reflection.max_calls instead"
         )

@@ -1,4 +1,4 @@
-"""A language model whose calls are on disk before they go out, and whose replies before they are used."""
+"""A language model whose calls are on disk before they are sent, and its replies before they are used."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from prompt_coevo.threads import in_thread, map_in_threads, work_under_way
 
 logger = logging.getLogger(PROJECT)
 
-# Beside what a model's own time limit may need to take effect.
+# In addition to the time that a model's own limit needs to take effect.
 _GRACE_S = 1.0
-_CLOSED = "the run was given up, so nothing is asked any more"
+_CLOSED = "the run was given up, so no more calls are made"
 
 
 @dataclass(frozen=True)
 class _Asking:
-    """A prompt on its way, and its place among all prompts of the run."""
+    """A prompt under way, and its place among all prompts of the run."""
 
     prompt: str
     request: str
@@ -37,14 +37,13 @@ class _Asking:
 
 
 class PaidReplies:
-    """Wraps a model: every call is in the ledger before it goes out, its outcome the moment it is there.
+    """Wrap a model and record every call in the ledger before it is sent, and its outcome at once.
 
-    A run that was killed and resumed decides again what it had decided after the checkpoint; the same
-    requests then get the replies that the ledger holds, each of them once. What `spending` does
-    not allow is not asked for and answered by an error. A reply that asks for patience is asked for again,
-    as a call of its own, for `total_timeout_s` in all. `at_once` calls are under way at most, in one thread
-    each; a model whose attribute `batched` is true gets all prompts at once instead. Several threads may
-    call at once.
+    A resumed run repeats the decisions that it made after the checkpoint; the same requests then get the
+    replies in the ledger, each of them once. Calls that `spending` does not allow are not sent and return
+    an error. Replies with `retry_after` are retried, each time as a separate call, within `total_timeout_s`
+    in all. At most `at_once` calls are under way, each in its thread; a model with a true attribute
+    `batched` gets all prompts at once instead. Thread-safe.
     """
 
     def __init__(
@@ -68,41 +67,40 @@ class PaidReplies:
         self._secrets = secrets
         self._note = note
         self._room = threading.Condition()
-        """Held to compare what is left with what a call costs and to write it down; told when a call ends.
-        Taken before the ledger's own lock, never after it."""
+        """Held while a call is compared with the budget and recorded; notified when a call ends.
+        Acquired before the ledger's own lock, never after it."""
         self._reserved: dict[int, int] = {}
-        """By batch: calls that the budget pays for and that have not gone out yet. Under `room`."""
+        """By batch: calls that the budget pays for and that are not sent yet. Under `_room`."""
         self._calls_of: dict[int, list[int]] = {}
-        """By batch: its calls so far, also those of earlier attempts whose replies it was given."""
+        """By batch: its calls so far, including those of earlier attempts whose replies it reuses."""
         self._complete: list[tuple[Future[Any], list[int]]] = []
-        """The calls of complete batches whose replies somebody still works on in the background."""
+        """The calls of complete batches whose replies are still being processed in the background."""
         self._batches = 0
         self._seen: Mapping[str, float] | None = None
-        """The totals that warnings have been given for."""
+        """The totals up to which budget warnings were given."""
         self._told_of_usage = False
         self._out = 0
-        """Calls whose outcome is not in the ledger yet. Under `room`, as the next one."""
+        """Calls whose outcome is not in the ledger yet. Under `_room`, as is `_closed`."""
         self._closed = False
         self.last_error: str | None = None
-        """Why the latest failed call of this attempt failed."""
+        """The error of the latest failed call of this attempt."""
 
     @property
     def totals(self) -> dict[str, float]:
-        """What the run's calls have cost, over all its attempts."""
+        """The totals of the run's calls, over all its attempts."""
         return self._ledger.totals
 
     @property
     def under_way(self) -> list[int]:
-        """The calls whose replies may be there and that nobody can know yet: of batches that are not
-        complete, or whose replies are still worked on in the background, or of an earlier attempt and not
-        used so far."""
+        """The calls whose replies may have arrived but are in no plugin's state yet: of incomplete batches,
+        of batches still processed in the background, or unused ones of an earlier attempt."""
         with self._room:
             complete = [calls for work, calls in self._complete if not work.done()]
             batches = [*self._calls_of.values(), *complete, self._ledger.unused]
             return sorted({number for calls in batches for number in calls})
 
     def complete(self, prompts: Sequence[str]) -> list[Reply]:
-        """One reply per prompt, in order. If the budget does not pay for all, the first ones are asked."""
+        """Return one reply per prompt, in order. If the budget is too small, send only the first ones."""
         requests = [self.request_hash(prompt) for prompt in prompts]
         with self._room:
             if self._seen is None:
@@ -132,19 +130,19 @@ class PaidReplies:
 
     @property
     def can_be_brief(self) -> bool:
-        """Whether the model has a way to be asked for a short answer."""
+        """True if the model has a method `brief`."""
         return hasattr(self._model, "brief")
 
     def warm(self) -> None:
-        """Have the model ready for a first call, if it has a way to be. It is done before any clock of a
-        call runs, here for those of a run, and before the short one that is none of them."""
+        """Prepare the model for its first call, if it has a method `warm`, before the time of a call (or of
+        `probe`) is measured."""
         if (warm := getattr(self._model, "warm", None)) is not None:
             with suppress(Exception):  # the call itself says what is wrong
                 warm()
 
     def probe(self, prompt: str, most_tokens: int, seconds: float) -> Reply:
-        """One short answer now, for the check before a run: not in the ledger, in no budget, never asked
-        for again, and never taken from what an earlier attempt was answered."""
+        """Ask for one short answer, for the preflight: outside the ledger and the budgets, without retries,
+        and never answered by an earlier attempt's reply."""
         model: Any = self._model
         work = in_thread(lambda: self._readable(model.brief(prompt, most_tokens, seconds)))
         try:
@@ -155,19 +153,19 @@ class PaidReplies:
             return Reply(None, error=self._told(error))
 
     def near_name(self) -> str | None:
-        """What may have been meant by the model's name, if it knows."""
+        """Return the name that was probably meant by the model's name, if the model can tell."""
         near = getattr(self._model, "near_name", None)
         return None if near is None else near()
 
     def usd(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """What so many tokens cost; 0 for a model without a price."""
+        """Return the price of so many tokens; 0 for a model without a price."""
         price = getattr(self._model, "usd", None)
         return 0.0 if price is None else float(price(prompt_tokens, completion_tokens))
 
     def close(self, within: float) -> None:
-        """Nothing is asked any more, and nothing again; calls under way are waited for so many seconds.
+        """Send no more calls and no retries. Wait at most `within` seconds for calls under way.
 
-        A later reply still is written down, for it was paid for.
+        Later replies are still recorded, because they are billed.
         """
         with self._room:
             self._closed = True
@@ -175,19 +173,19 @@ class PaidReplies:
             self._room.wait_for(lambda: not self._out, within)
 
     def refusal(self) -> str | None:
-        """Why no further call is allowed, by the budgets or because the run was given up; None if it is."""
+        """Say why no further call is allowed: budgets, or a closed run. Return None if one is."""
         if self._closed:
             return _CLOSED
         return self._spending.refusal(self.totals)
 
     def request_hash(self, prompt: str) -> str:
-        """Identifies a request: the model with its parameters, and the prompt."""
+        """Return the id of a request: a hash of the model, its parameters and the prompt."""
         return hashlib.sha256(f"{self._identity}\0{prompt}".encode("utf-8", "replace")).hexdigest()
 
     # Inside
 
     def _keep_until_known(self, calls: list[int]) -> None:
-        """What works in the background has no place in a state until it is done."""
+        """Keep a batch's calls until its background work is done: only then a state can include them."""
         self._complete = [one for one in self._complete if not one[0].done()]
         if (work := work_under_way()) is not None:
             self._complete.append((work, calls))
@@ -207,8 +205,8 @@ class PaidReplies:
         )
 
     def _attempts(self, askings: Sequence[_Asking], *, again: bool = False) -> list[Reply]:
-        """One call for each prompt: all of them in the ledger, then the model, then all outcomes."""
-        # Calls of one batch go out together: one that waited for another would wait for ever.
+        """Make one call per prompt: record all of them, ask the model, record all outcomes."""
+        # Calls of one batch are sent together: one that waited for another would wait forever.
         may_wait = len(askings) == 1
         begun = [(one, self._begin(one, again=again, may_wait=may_wait)) for one in askings]
         out = [(call, asking.prompt) for asking, call in begun if isinstance(call, Call)]
@@ -225,7 +223,7 @@ class PaidReplies:
         return [next(ended) if isinstance(call, Call) else call for _, call in begun]
 
     def _answers(self, prompts: list[str]) -> list[Reply]:
-        """What the model says; a stranger's that raises, or loses count, has answered with errors."""
+        """Return the model's replies; turn an exception or a wrong number of replies into errors."""
         if not prompts:
             return []
         try:
@@ -241,12 +239,12 @@ class PaidReplies:
         return redact(f"{type(error).__name__}: {error}", *self._secrets)
 
     def _begin(self, asking: _Asking, *, again: bool, may_wait: bool) -> Call | Reply:
-        """The call, in the ledger now, or why it cannot go out."""
+        """Record a call in the ledger and return it, or an error reply if it cannot be sent."""
         most = self._most(asking.prompt)
         with self._room:
             if not again:
-                self._reserved[asking.place[0]] -= 1  # it goes out now, or not at all
-            # Those under way may turn out to be cheaper than the most that they can cost.
+                self._reserved[asking.place[0]] -= 1  # it is sent now, or never
+            # Wait: calls under way may turn out cheaper than their highest possible cost.
             while refusal := self._refusal(self._ledger.most_totals, most):
                 if self._closed or not may_wait or self._refusal(self._ledger.totals, most):
                     return Reply(None, error=refusal)
@@ -256,7 +254,7 @@ class PaidReplies:
             except OSError as error:
                 return Reply(None, error=_unwritable("no call is made", error))
             self._out += 1
-            if asking.place[0] in self._calls_of:  # else nobody waits for it any more
+            if asking.place[0] in self._calls_of:  # else the batch was given up
                 self._calls_of[asking.place[0]].append(call.number)
         return call
 
@@ -266,7 +264,7 @@ class PaidReplies:
         return self._spending.refusal(self._calls(totals), most)
 
     def _calls(self, totals: Mapping[str, float]) -> dict[str, float]:
-        """Totals with the reserved calls."""
+        """Add the reserved calls to totals."""
         return {**totals, "calls": totals["calls"] + sum(self._reserved.values())}
 
     def _most(self, prompt: str) -> Usage:
@@ -277,7 +275,7 @@ class PaidReplies:
         try:
             self._ledger.answered(call, reply, seconds)
         except OSError as error:
-            # Used, it would decide what a resumed run cannot decide again.
+            # A resumed run could not repeat a decision made with an unrecorded reply.
             reply = Reply(None, error=_unwritable("the reply is not used", error))
         with self._room:
             self._out -= 1
@@ -292,9 +290,8 @@ class PaidReplies:
         return reply
 
     def _readable(self, reply: object) -> Reply:
-        """With a usage that can be counted, for one NaN would spoil all sums, and without the keys that a
-        server may quote: what is used is what a resumed run finds in the ledger. What is no reply, or has
-        fields that are none, is an error."""
+        """Clean a reply before it is recorded and used: a usage that can be summed (one NaN would spoil all
+        totals), and no keys, which a server may quote. Anything that is not a valid reply is an error."""
         if not isinstance(reply, Reply):
             return Reply(None, error=f"the model gave {type(reply).__name__}, not a Reply")
         usage = plausible(reply.usage)
@@ -317,7 +314,7 @@ class PaidReplies:
         if not told:
             self._note("usage_unreadable", usage=repr(usage))
             logger.warning(
-                "the reflection model says that a call cost %r; what is no plausible number counts as 0",
+                "the reflection model reports that a call cost %r; implausible numbers count as 0",
                 usage,
             )
 

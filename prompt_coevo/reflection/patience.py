@@ -1,4 +1,4 @@
-"""Asking again, where a reply says that it may help."""
+"""Retry calls whose replies say that it may help."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _LONGEST_WAIT_S = 60.0
 
 
 def patiently(attempt: Callable[[bool], Reply], total_timeout_s: float) -> Reply:
-    """Ask again, with exponential backoff and jitter, and return the last attempt's reply.
+    """Call `attempt` until no retry is due, with exponential backoff and jitter; return the last reply.
 
-    `attempt` is told whether it is one more than the first. How long the first one takes is the model's
-    own affair. One that is still under way when `total_timeout_s` is over goes on in its thread, and nobody
-    waits for it: the reply before it, which says more than a time-out, is the last one then.
+    Its argument is True for a retry. The first attempt has no time limit here. A retry that is still under
+    way after `total_timeout_s` continues in its thread, but is not waited for: the reply before it, which
+    says more than a time-out would, is returned.
     """
     import tenacity
 
@@ -44,7 +44,7 @@ def patiently(attempt: Callable[[bool], Reply], total_timeout_s: float) -> Reply
 
 def _in_time(attempt: Callable[[bool], Reply], deadline: float, before: Reply) -> Reply:
     seconds = deadline - time.monotonic()
-    if seconds > 0:  # or a busy machine slept longer than the wait between two attempts
+    if seconds > 0:  # it is not if a busy machine slept longer than the planned wait
         with suppress(TimeoutError):
             return in_thread(lambda: attempt(True)).result(seconds)
     return replace(before, retry_after=None)

@@ -1,4 +1,4 @@
-"""What calls to the reflection model cost, and the budgets: how much it may still be asked."""
+"""The budgets of the reflection model, and the costs that count against them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ NOTHING: Final[Totals] = {
 }
 """The totals before the first call."""
 _WARN_AT: Final = 0.8
-"""The share of a budget from which one warning is given."""
+"""The share of a budget at which a warning is logged."""
 _MOST_OF_A_CALL: Final = 1e12
-"""Of tokens or dollars; more is no price."""
+"""Tokens or dollars; more is implausible."""
 
 _AMOUNTS: Final[Mapping[str, Callable[[Totals], float]]] = {
     "max_calls": lambda totals: totals["calls"],
@@ -34,7 +34,7 @@ _AMOUNTS: Final[Mapping[str, Callable[[Totals], float]]] = {
 
 @dataclass(frozen=True)
 class BudgetEvent:
-    """`budget_warning` when the warning share of a cap is reached, `budget_spent` when all of it is."""
+    """`budget_warning` when the warning share of a budget is reached, `budget_spent` when all of it is."""
 
     event: str
     name: str
@@ -43,15 +43,15 @@ class BudgetEvent:
 
     def __str__(self) -> str:
         if self.event == "budget_spent":
-            return f"{_spent(self.name, self.limit)}: evolution stops, training goes on"
+            return f"{_spent(self.name, self.limit)}: evolution stops, training continues"
         return f"{self.spent:g} of the budget {self.name} = {self.limit:g} is used"
 
 
 class Spending:
-    """The caps that are set, held against totals that the caller keeps. It remembers nothing itself.
+    """Compare totals, which the caller keeps, with the budgets that are set. Stateless.
 
-    A call may start if the most that it can cost fits in what is left. Of a model that does not know that
-    a call may start as long as anything is left, so that the calls under way may exceed the cap.
+    A call may start if its highest possible cost fits into what is left. If the model does not know that
+    cost, a call may start as long as anything is left, so calls under way may exceed the budget.
     """
 
     def __init__(self, limits: Mapping[str, float]) -> None:
@@ -63,11 +63,11 @@ class Spending:
         return cls({k: v for k, v in limits.items() if v is not None})
 
     def calls_left(self, totals: Totals) -> float:
-        """How many calls the cap on calls leaves; infinitely many without one."""
+        """Return how many calls `max_calls` leaves; infinity without it."""
         return max(0.0, self._limits.get("max_calls", float("inf")) - totals["calls"])
 
     def refusal(self, totals: Totals, most: Usage = Usage()) -> str | None:
-        """Why a call that may cost so much cannot start, in one sentence; None if it can."""
+        """Say in a sentence why a call of at most this cost cannot start; return None if it can."""
         after = {
             "calls": totals["calls"] + 1,
             "prompt_tokens": totals["prompt_tokens"] + most.prompt_tokens,
@@ -86,7 +86,7 @@ class Spending:
         return None
 
     def events(self, before: Totals, after: Totals) -> list[BudgetEvent]:
-        """The marks that were passed between two totals."""
+        """Return the events for the marks passed between two totals."""
         marks = [("budget_warning", _WARN_AT), ("budget_spent", 1.0)]
         return [
             BudgetEvent(event, f"reflection.{name}", _AMOUNTS[name](after), limit)
@@ -101,9 +101,9 @@ def _spent(name: str, limit: float) -> str:
 
 
 def plausible(usage: object) -> Usage:
-    """Make of what a backend says of a call numbers that can be added up and written down.
+    """Clean a backend's usage, so that it can be added up and written down.
 
-    0 takes the place of what is missing, no number, not finite, negative, or absurdly large.
+    Values that are missing, not a number, not finite, negative or absurdly large become 0.
     """
     return Usage(
         prompt_tokens=int(_plausible(getattr(usage, "prompt_tokens", 0))),
@@ -113,7 +113,7 @@ def plausible(usage: object) -> Usage:
 
 
 def plausible_number(record: Mapping[str, Any], name: str) -> float:
-    """Do the same with a number of a record."""
+    """Clean a number of a record in the same way."""
     return _plausible(record.get(name, 0))
 
 

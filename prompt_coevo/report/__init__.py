@@ -1,1 +1,1 @@
-"""What came of a run, from its files alone: for the page, and for the command line."""
+"""The results of a run, read from its files alone, for the HTML page and the command line."""

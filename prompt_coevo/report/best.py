@@ -1,4 +1,4 @@
-"""What a run has found: its best instruction, and the templates in use."""
+"""The results of a run: its best instruction, and the templates in use."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from prompt_coevo.visible import visible
 
 
 class Best(NamedTuple):
-    """`instruction` with its `weight`, if it has one; `templates` with the number of questions that each
-    solves, the best first; `scores` are of all rollouts under each template."""
+    """`instruction` and its `weight`, if it has one; `templates` with the number of questions that each
+    solves, the best first; `scores` of all rollouts under each template."""
 
     instruction: CandidateRecord | None
     weight: float | None
@@ -21,7 +21,7 @@ class Best(NamedTuple):
     scores: Mapping[str, Score]
 
     def to_json(self) -> dict[str, Any]:
-        """With the texts as they are."""
+        """Return JSON values with the unmodified texts."""
         one = self.instruction
         return {
             "instruction": one and {"id": one.id, "weight": self.weight, "text": one.text},
@@ -39,7 +39,7 @@ class Best(NamedTuple):
         }
 
     def lines(self) -> Iterator[str]:
-        """For a terminal."""
+        """Yield lines for a terminal."""
         if self.instruction is None and not self.templates:
             yield "Nothing is in use: no instruction and no template."
         if self.instruction is not None:
@@ -52,7 +52,8 @@ class Best(NamedTuple):
 
 
 def best_of(run: Run) -> Best:
-    """From the last weights, or from who is in use; a template counts by the questions that it solves."""
+    """Find the instruction in use with the highest last weight, and the templates in use, ranked by the
+    number of questions that each solves."""
     used = [one for one in run.candidates.values() if one.fate == "in use"]
     scores = run.scores()
     weights, solved = run.weights(), run.solved_by_template(scores)

@@ -1,8 +1,8 @@
-"""Line charts as inline SVG, drawn by matplotlib, in the colours of the page that they stand in.
+"""Line charts as inline SVG, drawn by matplotlib in the colours of the page.
 
 Series differ in colour (Okabe and Ito's, for all kinds of colour vision), marker and dashes. matplotlib
-writes one colour for each of them, which is made the name of a CSS variable afterwards, so that the
-page's light and dark themes colour the chart.
+writes a placeholder colour for each of them, which is then replaced by a CSS variable, so that the page's
+light and dark themes colour the chart.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 _POINTS: Final = 240
-"""Of a series; more are means of neighbours."""
+"""The most points of a series; with more, neighbours are averaged."""
 _MARKED: Final = 12
 _MARKERS: Final = "osD^vPX*"
 _DASHES: Final = (
@@ -28,7 +28,7 @@ _DASHES: Final = (
     *((0, dashes) for dashes in ((5, 1, 1, 1, 1, 1), (7, 2), (1, 1), (3, 3))),
 )
 SERIES: Final = len(_MARKERS)
-"""So many can be told apart in one chart."""
+"""The most series that can be distinguished in one chart."""
 _COLOURS: Final = tuple(f"#0101{number:02x}" for number in range(1, SERIES + 1))
 _INK, _GRID = "#010201", "#010202"
 _VARIABLES: Final = {
@@ -55,13 +55,13 @@ _PROLOGUE: Final = re.compile(r"^.*?(?=<svg)", re.DOTALL)
 _METADATA: Final = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
 _GROUP_ID: Final = re.compile(r'<g id="[a-z0-9_.]+">')
 _SIZE: Final = re.compile(r' (?:width|height)="[^"]*"')
-"""Of the `<svg>`, which comes first."""
+"""The size of the `<svg>`, whose attributes come first."""
 _LABEL: Final = re.compile(r"[^\w .,()'-]+")
 
 
 @dataclass(frozen=True)
 class Series:
-    """A line: points (x, y) in the order of x. Its `look` (colour, marker, dashes) is below `SERIES`."""
+    """A line: points (x, y) sorted by x. `look`, below `SERIES`, selects colour, marker and dashes."""
 
     label: str
     points: Sequence[tuple[float, float]]
@@ -69,7 +69,7 @@ class Series:
 
 
 def chart(name: str, title: str, x_label: str, y_label: str, series: Sequence[Series]) -> Markup:
-    """An `<svg>` with a name for those who cannot see it. `name` is a word, another one for every chart."""
+    """Draw an `<svg>` with a title for screen readers. `name` is a word, unique for every chart."""
     with rc_context({**_LOOK, "svg.hashsalt": name}):
         figure = Figure(figsize=(5.4, 2.9), layout="constrained")
         axes = figure.add_subplot(xlabel=x_label, ylabel=y_label)
@@ -92,7 +92,7 @@ def chart(name: str, title: str, x_label: str, y_label: str, series: Sequence[Se
 
 
 def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """At most `_POINTS`: each the mean of neighbours."""
+    """Average neighbours, so that at most `_POINTS` points remain."""
     size = -(-len(points) // _POINTS)
     if size <= 1:
         return list(points)
@@ -111,5 +111,5 @@ def _inlined(svg: str, name: str, title: str) -> Markup:
     svg = svg.replace("<svg", named, 1)
     end = svg.index(">") + 1
     label = f'<title id="chart-{name}">{escape(title)}</title>'
-    # All texts in it are ours, or were escaped by matplotlib.
+    # Safe markup: all texts in it are ours, or escaped by matplotlib.
     return Markup(svg[:end] + label + svg[end:])

@@ -1,4 +1,4 @@
-"""What one text has otherwise than another, word by word."""
+"""Compare two texts word by word."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 Manner: TypeAlias = Literal["same", "gone", "new"]
 _WORD: Final = re.compile(r"\s+|\w+|[^\w\s]")
 _MOST_WORDS: Final = 4_000
-"""Texts of more are compared line by line: words would take minutes."""
+"""Longer texts are compared line by line: word by word would take minutes."""
 _MOST_PAIRS: Final = 10_000
-"""Of equal words (or lines), one in each text: with more the comparison may take minutes, for its time
-grows with them and again with the length."""
+"""The most pairs of equal words (or lines), one in each text. With more the comparison may take minutes:
+its time grows with their number times the length."""
 
 
 class Piece(NamedTuple):
-    """A stretch of text: in both, in the old one alone, or in the new one alone."""
+    """A piece of text that is in both texts, only in the old one, or only in the new one."""
 
     manner: Manner
     text: str
 
 
 def pieces(old: str, new: str) -> list[Piece]:
-    """The two texts as one: what is not `new` is the old text, what is not `gone` the new one."""
+    """Merge two texts: the pieces that are not `new` are the old text, those not `gone` the new one."""
     before, after = _WORD.findall(old), _WORD.findall(new)
     words = (one for one in before if not one.isspace())
     if max(len(before), len(after)) > _MOST_WORDS or _pairs(words, after) > _MOST_PAIRS:
@@ -36,7 +36,7 @@ def pieces(old: str, new: str) -> list[Piece]:
 
 
 def _pairs(before: Iterable[str], after: list[str]) -> int:
-    """How many places of one have how many equal ones of the other."""
+    """Count the pairs of equal elements, one from each text."""
     there = Counter(after)
     return sum(there[one] for one in before)
 

@@ -1,4 +1,4 @@
-"""A journal as it grows: one line of plain text for each event."""
+"""Follow a growing journal: one line of plain text per event."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _LONGEST_FIELD: Final = 60
 
 
 class EventLines:
-    """The events of a run's folder, in words. What is no event is told as such; RunError ends it
-    where another version of prompt_coevo wrote."""
+    """The events of a run's folder in words; damaged lines are reported as such. Raise RunError for the
+    journal of another version of prompt_coevo."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lines = NewLines(folder)
         self.ended = False
-        """Whether the last event says that training is over."""
+        """True if the last event says that training is over."""
 
     def latest(self, count: int) -> list[str]:
-        """The last `count` of what is there."""
+        """Return the last `count` lines so far."""
         return list(deque(self.new(), maxlen=count))
 
     def new(self) -> Iterator[str]:
-        """What came since."""
+        """Yield the lines of new events."""
         for event in self._lines:
             name = event.get("event") if event is not None else None
             if event is None or not isinstance(name, str):

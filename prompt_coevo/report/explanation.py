@@ -1,4 +1,4 @@
-"""Why a candidate is, or is not, where it is: in words, for a terminal or a file."""
+"""Explain in words what became of a candidate and why, for a terminal or a file."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _LINE: Final = 100
 
 
 def explanation(run: Run, one: CandidateRecord) -> Iterator[str]:
-    """Lines: what it is, what its proposer was shown and wrote, the gates, the trials, where it is used,
-    what it cost. Texts of the model cannot act on a terminal."""
+    """Yield lines: the candidate, what its proposer was shown and wrote, gates, trials, uses, cost. Texts
+    of the model are made safe for a terminal."""
     yield f"{in_a_line(one.kind) or 'candidate'} {in_a_line(one.id)}: {one.fate} ({in_a_line(one.why)})"
     if one.id == EMPTY_TEMPLATE.id:
         yield "It is the empty template: the question as it is."
@@ -27,7 +27,7 @@ def explanation(run: Run, one: CandidateRecord) -> Iterator[str]:
     for turn in one.turns:
         yield f"  {turn.at}: {turn.fate} ({in_a_line(turn.why)})"
     if not one.turns:
-        yield "  nothing that the journal says"
+        yield "  nothing in the journal"
     for check in one.checks:
         yield ""
         yield from _proposal(run, check, one.text)
@@ -67,7 +67,7 @@ def _proposal(run: Run, check: Check, text: str) -> Iterator[str]:
         if call.error is not None:
             yield f"  it failed: {in_a_line(call.error)}"
     if calls:
-        # The same prompt may have been asked more than once.
+        # The same prompt may have been sent more than once.
         last = next((one for one in calls[::-1] if text in (one.text or "")), calls[-1])
         yield "  What the reflection model was shown:"
         yield from _indented(last.prompt if last.prompt is not None else "(not in the journal)", 4)

@@ -1,4 +1,4 @@
-"""A journal's line as typed fields, whatever wrote it."""
+"""Read a journal's line as typed fields; it may have been written by any program."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 
 class Unreadable(Exception):
-    """A field that the event cannot do without is not there, or is something else."""
+    """A required field of an event is missing or has another type."""
 
 
 class Fields:
-    """The fields of one event, or of an object inside it.
+    """The fields of an event, or of an object inside it.
 
-    A text or a number of another type is as one that is not there. Where a list or an object is expected,
-    anything else but null raises Unreadable.
+    A text or a number of another type counts as missing. Where a list or an object is expected, anything
+    else except null raises Unreadable.
     """
 
     def __init__(self, values: Mapping[str, Any], place: int = 0) -> None:
@@ -29,7 +29,7 @@ class Fields:
         self._place = place
 
     def text(self, name: str) -> str:
-        """Raises Unreadable."""
+        """Return a required text. Raise Unreadable."""
         if (value := self.maybe(name)) is None:
             raise Unreadable(name)
         return value
@@ -39,35 +39,35 @@ class Fields:
         return value if isinstance(value, str) else None
 
     def whole(self, name: str) -> int:
-        """0 for what is none."""
+        """Return a whole number, 0 if there is none."""
         value = self.values.get(name)
         return value if is_whole(value) else 0
 
     def number(self, name: str) -> float | None:
-        """None for what is no finite number."""
+        """Return a finite number, None if there is none."""
         return number(self.values.get(name))
 
     def true(self, name: str) -> bool:
         return self.values.get(name) is True
 
     def numbers(self, name: str) -> list[float]:
-        """As many as there are; what is none is 0."""
+        """Return a list of numbers, with 0 for elements that are not finite numbers."""
         return [number(one) or 0.0 for one in self._of(list, name)]
 
     def by_name(self, name: str) -> dict[str, float]:
-        """The finite numbers of an object."""
+        """Return the finite numbers of an object by name."""
         found = {key: number(value) for key, value in self.inside(name).values.items()}
         return {key: value for key, value in found.items() if value is not None}
 
     def inside(self, name: str) -> Fields:
-        """An object, empty if there is none."""
+        """Return the fields of an object, empty if there is none."""
         return Fields(self._of(dict, name))
 
     def objects(self, name: str) -> list[Fields]:
         return [Fields(one) for one in self.items(name, dict)]
 
     def items(self, name: str, kind: type[T]) -> list[T]:
-        """Those of a list that are of a kind."""
+        """Return the elements of a list that have this type."""
         return [one for one in self._of(list, name) if isinstance(one, kind)]
 
     @property
@@ -86,7 +86,7 @@ class Fields:
 
 
 def number(value: object) -> float | None:
-    """A finite number, or None. One that no chart has room for is cut."""
+    """Return a finite number or None. Clip numbers that are too large for a chart."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -97,5 +97,5 @@ def number(value: object) -> float | None:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether it is a whole number that a float holds exactly."""
+    """Check for a whole number that a float represents exactly."""
     return type(value) is int and abs(value) < 1 << 53

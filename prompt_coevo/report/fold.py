@@ -1,6 +1,6 @@
-"""The fold of a whole journal: candidates and verdicts, calls to the reflection model, steps, questions.
+"""Fold a whole journal into a `Run`: candidates and verdicts, reflection calls, steps, questions.
 
-The page and the commands feed it a file, the live page what is new in it.
+The page and the commands feed it a whole file, the live page the new lines.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _LONGEST_NOTE: Final = 2_000
 
 
 class Fold(Lineage):
-    """Takes all events; those that nothing here knows are noted as they stand."""
+    """Takes all events; unknown ones become notes with their fields as text."""
 
     def result(self) -> Run:
-        """Return the run, or the one before it if no step of it has ended: a start may be refused.
+        """Return the run, or the one before it if this one has no step, as after a refused start.
 
-        Raises RunError if nothing was readable.
+        Raise RunError if nothing was readable.
         """
         if not self.run.events:
             raise RunError(

@@ -1,6 +1,6 @@
-"""What became of a run's candidates, from the events of its journal, one after another.
+"""Fold a journal's events, one after another, into the history of a run's candidates.
 
-Trackers use it in training, so it loads nothing heavy and keeps no texts but those of candidates. `fold.py`
+Trackers use it during training, so it imports nothing heavy and keeps only the candidates' texts. `fold.py`
 adds the rest for the report.
 """
 
@@ -30,7 +30,7 @@ from prompt_coevo.report.run import (
 from prompt_coevo.types import EMPTY_TEMPLATE
 
 _KEPT: Final = "begun", "last", "attempts", "events", "damaged", "lost", "calls", "requests"
-"""Of a run when another one begins in its folder."""
+"""The fields that are kept when another run begins in the folder."""
 _UNDATED: Final = frozenset({"gap", "text", "reward_chosen"})
 
 
@@ -40,24 +40,24 @@ class _Dated(Protocol):
 
 
 class Lineage:
-    """Takes a journal's events in the order of their writing; `run` is what they come to so far: candidates
-    with their fates, and the weights of the instructions.
+    """Takes a journal's events in order; `run` is the result so far: candidates with their fates, and the
+    instructions' weights.
 
-    A method `_on_NAME` takes the events of that name.
+    A method `_on_NAME` handles the events with that name.
     """
 
     def __init__(self, folder: object = "") -> None:
         self.run = Run(str(folder))
         self.before: Run | None = None
-        """The latest run in the folder that trained, where another one began in it."""
+        """The latest run in the folder that had trained when the current one began."""
         self._texts: dict[str, str] = {}
         self._saved: dict[int, int] = {}
-        """Which event says that a step's state was saved."""
+        """By step: the number of the event that says that its state was saved."""
 
     def take(self, event: Mapping[str, Any] | None) -> bool:
-        """Take an event; None is a line that holds none. Return False, and count it, if it is damaged.
+        """Take an event, or None for an unreadable line. Count a damaged one and return False.
 
-        Raises RunError for the journal of another version.
+        Raise RunError for the journal of another version.
         """
         name = event.get("event") if event is not None else None
         if event is None or not isinstance(name, str):
@@ -79,12 +79,12 @@ class Lineage:
         return True
 
     def _on_other(self, event: Fields) -> None:
-        """An event without a method."""
+        """Handle an event that has no method."""
 
     # What a run is
 
     def _on_run_begins(self, event: Fields) -> None:
-        """From its beginning, whatever the folder held before: of that the calls count, as costs."""
+        """Begin a new run. Of an earlier one in the folder, keep the calls, because they cost."""
         check_format(event, self.run.folder)
         old = self.run
         if old.attempts:
@@ -110,14 +110,14 @@ class Lineage:
         self._saved[event.at.step] = event.at.place
 
     def _undo(self, at: Moment) -> None:
-        """The run went on from a step's state: what came after it did not happen, and is done again."""
+        """Undo what came after the step whose state was resumed; the run does it again."""
         run, saved = self.run, self._saved.get(at.step)
         self._saved = {step: place for step, place in self._saved.items() if step <= at.step}
 
         def counts(one: _Dated) -> bool:
             if one.at.step != at.step:
                 return one.at.step < at.step
-            # Without its state, what was decided before the first step is decided once more.
+            # Without a saved state, decisions before the first step are made again.
             return one.at.place <= saved if saved is not None else at.step > 0
 
         run.steps = {number: step for number, step in run.steps.items() if number <= at.step}
@@ -129,7 +129,7 @@ class Lineage:
             one.evidence = list(filter(counts, one.evidence))
             kept = list(filter(counts, one.turns))
             if one.turns and not kept:
-                why = f"attempt {at.attempt} went on from step {at.step}, before it"
+                why = f"attempt {at.attempt} resumed from step {at.step}, before it"
                 kept = [Turn(at, "undone", why)]
             one.turns = kept
 
@@ -143,7 +143,7 @@ class Lineage:
             return
         candidate = self._described(described, event)
         candidate.checks.append(check)
-        # Proposed again it is what it was: in use a copy, dropped not tried once more.
+        # A known candidate that is proposed again keeps its fate: it is not tried again.
         if not candidate.turns or candidate.fate in ("refused", "undone"):
             if reason is None:
                 _turn(candidate, event, "on trial", "it passed the gates")
@@ -182,7 +182,7 @@ class Lineage:
             yield OneQuestion(name, text, *rest)
 
     def _kept(self, event: Fields, field: str, count: int) -> list[str | None]:
-        """The texts behind the ids in a field, as far as they are known."""
+        """Return the texts of the ids in a field, None where a text is unknown."""
         found = [
             self._texts.get(one) if isinstance(one, str) else None
             for one in event.items(field, object)
@@ -197,7 +197,7 @@ class Lineage:
         left = "it left the population"
         for name in event.items("removed", str):
             _turn(self._candidate(name), event, "dropped", left)
-        # Others, where the line that removed them is lost.
+        # And others, in case the line that removed them is lost.
         self._out_of_use(event, "instruction", event.items("population", str), left)
 
     def _on_templates_assigned(self, event: Fields) -> None:
@@ -257,7 +257,7 @@ class Lineage:
         return self.run.steps.setdefault(event.at.step, Step())
 
     def _described(self, described: Fields, event: Fields) -> CandidateRecord:
-        """The candidate of a description. The first one counts, or the first after it was undone."""
+        """Return a described candidate. Its first description counts, or the first after it was undone."""
         candidate = self._candidate(described.text("id"))
         if not candidate.kind or candidate.fate == "undone":
             candidate.born = event.at
@@ -269,7 +269,7 @@ class Lineage:
         return candidate
 
     def _candidate(self, name: str) -> CandidateRecord:
-        """Of an id that may be all that is left of it."""
+        """Return the candidate with an id. Create it if the journal has no description."""
         found = self.run.candidates.get(name)
         if found is None:
             found = self.run.candidates[name] = CandidateRecord(name)
@@ -279,7 +279,7 @@ class Lineage:
 
 
 def check_format(event: Fields, folder: object) -> None:
-    """Of an event that begins a run or goes on with it. Raises RunError for another version's journal."""
+    """Check an event that begins or resumes a run. Raise RunError for another version's journal."""
     if event.values.get("journal") != FORMAT:
         noted = event.values.get("noted")
         wrote = noted.get("versions.prompt-coevo") if isinstance(noted, dict) else None

@@ -1,4 +1,4 @@
-"""The report of a run that goes on, served to this machine alone."""
+"""Serve the report of a running run, on this machine only."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from prompt_coevo.report.run import Run, RunError
 
 _HOST: Final = "127.0.0.1"
 _PATIENCE: Final = 4.0
-"""Drawing a page takes at most this share of the time: one part in so many."""
+"""After drawing a page, wait this many times as long before drawing it again."""
 
 
 class LivePage:
-    """The page of a folder, drawn anew when the journal has grown, and not all the time."""
+    """The page of a folder, drawn again when the journal has grown, but not too often."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -35,13 +35,13 @@ class LivePage:
 
     @property
     def state(self) -> str:
-        """Names what the journal holds: another one means that the page may be another one."""
+        """A tag of the journal's content: if it changes, the page may have changed."""
         with self._lock:
             return self._state if time.monotonic() < self._next else self._now()[1]
 
     @property
     def html(self) -> str:
-        """Raises RunError."""
+        """The current page. Raise RunError."""
         with self._lock:
             size, state = self._now()
             if state != self._state and time.monotonic() >= self._next:
@@ -53,8 +53,8 @@ class LivePage:
             return self._html
 
     def _read(self, size: int) -> Run:
-        """The run with what is new."""
-        if size < self._size:  # another run in its place
+        """Read the new lines and return the run."""
+        if size < self._size:  # the journal was replaced
             self._begin()
         self._size = size
         try:
@@ -62,7 +62,7 @@ class LivePage:
                 self._fold.take(line)
             return self._fold.result()
         except RunError:
-            self._begin()  # so that it is refused the next time, too
+            self._begin()  # start over, so that the next request fails, too
             raise
 
     def _now(self) -> tuple[int, str]:
@@ -71,9 +71,9 @@ class LivePage:
 
 
 def server(folder: Path, port: int) -> ThreadingHTTPServer:
-    """Serves on the loopback interface; port 0 takes a free one. Raises CoevoError, RunError."""
+    """Create a server on the loopback interface; port 0 takes a free one. Raise CoevoError, RunError."""
     live = LivePage(folder)
-    live.html  # noqa: B018  what is wrong with the run shows now
+    live.html  # noqa: B018  raises now if the run cannot be read
 
     class Handler(_Handler):
         live_page = live
@@ -94,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if not self._is_ours():
-            # Another site's page may have a name that leads to this machine.
+            # DNS rebinding: another site's name may resolve to this machine.
             self._answer(403, "text/plain", "this server answers to localhost alone\n")
             return
         try:
@@ -111,7 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: the terminal is the user's."""
+        """Log nothing: the terminal belongs to the user."""
 
     def _is_ours(self) -> bool:
         name, _, port = (self.headers.get("Host") or "").rpartition(":")

@@ -1,7 +1,7 @@
-"""A run as one HTML file that needs nothing else: no network, no scripts to be read, any width and theme.
+"""A run as one self-contained HTML file: no network, readable without scripts, any width and theme.
 
-Whatever a model wrote is escaped by the template engine, after `visible` has made all characters that
-act harmless; the page's policy (Content-Security-Policy) lets nothing be loaded from anywhere.
+`visible` makes control characters in texts harmless, then the template engine escapes them. The page's
+Content-Security-Policy forbids loading anything from elsewhere.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _SHORT: Final = 300
 
 
 def need_extra() -> None:
-    """Raise MissingExtraError where the packages for the page are not installed."""
+    """Raise MissingExtraError unless the packages for the page are installed."""
     require("jinja2", "matplotlib", extra="report", purpose="the report")
 
 
 def page(folder: Path) -> str:
-    """The HTML of a run's folder. Raises RunError, or MissingExtraError."""
+    """Return the HTML of a run's folder. Raise RunError or MissingExtraError."""
     need_extra()
     return page_of(read_run(folder))
 
 
 def page_of(run: Run, *, live: bool = False, state: str = "") -> str:
-    """The HTML of a run; a `live` one looks for news by itself, at the server that it is from, which names
-    what it has by `state`. Raises MissingExtraError."""
+    """Return the HTML of a run. A `live` page polls its server, which marks each version by its `state`.
+    Raise MissingExtraError."""
     need_extra()
     import jinja2
     from markupsafe import Markup
@@ -44,7 +44,7 @@ def page_of(run: Run, *, live: bool = False, state: str = "") -> str:
     from prompt_coevo.report.view import SYMBOLS, View
 
     def shown(value: Any) -> Any:
-        """For every expression of the template: so no text can be forgotten."""
+        """Make an expression's value visible. Applied to all of the template, so that none is forgotten."""
         return value if isinstance(value, Markup) else visible(value)
 
     environment = jinja2.Environment(
@@ -72,7 +72,7 @@ def page_of(run: Run, *, live: bool = False, state: str = "") -> str:
         state=state,
         symbols=SYMBOLS,
         chart=chart,
-        # Our own files, as they are in the package.
+        # Safe markup: the package's own files.
         style=Markup(_file("page.css")),
         script=Markup(script),
         policy=policy(script, live=live),
@@ -81,7 +81,7 @@ def page_of(run: Run, *, live: bool = False, state: str = "") -> str:
 
 
 def policy(script: str, *, live: bool) -> str:
-    """The Content-Security-Policy: our one script by its hash, styles, and nothing from elsewhere."""
+    """Return the Content-Security-Policy: our script by its hash, styles, and nothing from elsewhere."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     connect = "'self'" if live else "'none'"
     return (
@@ -91,7 +91,7 @@ def policy(script: str, *, live: bool) -> str:
 
 
 def _number(value: float | None) -> str:
-    """Three digits; nothing for None."""
+    """Write a number with three digits; None as an empty text."""
     return "" if value is None else f"{value:.3g}"
 
 

@@ -1,4 +1,4 @@
-"""From what a user names, a run's folder or the beginning of an id, to the run and the candidate."""
+"""Find the run and the candidate that a user names by a folder and the beginning of an id."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _DEPTH: Final = ("*/events.jsonl", "*/coevo/events.jsonl", "*/*/coevo/events.jso
 def read_run(folder: Path) -> Run:
     """Read the journal of a run's folder (`coevo`).
 
-    Lines that cannot be read are counted and passed over. Raises RunError if there is nothing to read,
-    or another version of prompt_coevo wrote it.
+    Count and skip unreadable lines. Raise RunError if there is nothing to read, or if another version of
+    prompt_coevo wrote it.
     """
     fold = Fold(folder)
     for line in journal_of(folder).lines():
@@ -33,7 +33,7 @@ def read_run(folder: Path) -> Run:
 
 
 def journal_of(folder: Path) -> Journal:
-    """The journal for reading; nothing is written. Raises RunError."""
+    """Open the journal for reading; write nothing. Raise RunError if there is none."""
     journal = Journal.to_read(folder)
     if not journal.parts:
         raise RunError(f"{folder} holds no journal (events.jsonl); {_GIVE}")
@@ -41,16 +41,16 @@ def journal_of(folder: Path) -> Journal:
 
 
 class NewLines:
-    """Reads a journal while it grows."""
+    """Iterates over a journal's new lines while it grows."""
 
     def __init__(self, folder: Path) -> None:
         self._journal = Journal.to_read(folder)
         self._read: dict[int, int] = {}
-        """Bytes that were read, by file (its inode, for it may be put aside under another name)."""
+        """Bytes read so far by inode: the journal renames full files."""
 
     def __iter__(self) -> Iterator[dict[str, Any] | None]:
-        """What came since the last time, None for a line that holds no event. A line that is not whole yet
-        is left for the next time."""
+        """Yield the events since the last iteration, None for an unreadable line. Leave an incomplete line
+        for the next time."""
         for path in self._journal.parts:
             try:
                 with path.open("rb") as file:
@@ -63,28 +63,30 @@ class NewLines:
                         self._read[key] = place
                         if line.strip():
                             yield record(line)
-            except OSError:  # put aside this moment: it is there under another name the next time
+            except OSError:  # just renamed: the next iteration finds it under its new name
                 continue
 
 
 def run_folder(given: Path) -> Path:
-    """The folder with the journal: `given`, or its `coevo`. Raises RunError, which names runs below it."""
+    """Return the folder with the journal: `given` or its `coevo`. Raise RunError that names runs below."""
     for folder in (given, given / "coevo"):
         if Journal.to_read(folder).parts:
             return folder
     if not given.exists():
         raise RunError(f"there is no {given}; {_GIVE}")
     if not given.is_dir():
-        raise RunError(f"{given} is no folder; {_GIVE}")
+        raise RunError(f"{given} is not a folder; {_GIVE}")
     below = [path.parent for pattern in _DEPTH for path in islice(given.glob(pattern), _SHOWN)]
     if below:
         names = ", ".join(str(path) for path in sorted(below)[:_SHOWN])
-        raise RunError(f"{given} is no run, but there are runs below it: {names}; give one of them")
+        raise RunError(
+            f"{given} is not a run, but there are runs below it: {names}; give one of them"
+        )
     raise RunError(f"{given} holds no journal (events.jsonl); {_GIVE}")
 
 
 def candidate_of(run: Run, name: str) -> CandidateRecord:
-    """The candidate of an id, or of its beginning if no other one begins so. Raises RunError."""
+    """Return the candidate with this id or unique beginning of an id. Raise RunError."""
     if name in run.candidates:
         return run.candidates[name]
     found = [one for one in run.candidates if name and one.startswith(name)]

@@ -1,4 +1,4 @@
-"""What a run's journal says, as records. `fold.py` makes them."""
+"""The records of a run, which `fold.py` builds from its journal."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ Fate: TypeAlias = Literal[
 
 
 class RunError(CoevoError):
-    """A run that cannot be read, or has not what was asked for."""
+    """A run cannot be read, or does not contain what was asked for."""
 
 
 class Moment(NamedTuple):
-    """When something was written: the attempt, the weight updates so far, the clock (UTC), and which event
-    of the journal it is."""
+    """The time of an event: attempt, weight updates so far, clock (UTC), and its number in the journal."""
 
     attempt: int
     step: int
@@ -37,7 +36,7 @@ NEVER: Final = Moment(0, 0, "")
 
 @dataclass(frozen=True)
 class Call:
-    """One call to the reflection model. `prompt` and `text` are what it was shown and what it wrote."""
+    """One call to the reflection model, with its `prompt` and the `text` of the reply."""
 
     at: Moment
     number: int
@@ -52,7 +51,7 @@ class Call:
 
 
 class Spent(NamedTuple):
-    """The sums of calls."""
+    """The totals of some calls."""
 
     calls: int
     failed: int
@@ -62,7 +61,7 @@ class Spent(NamedTuple):
 
     @classmethod
     def on(cls, calls: Iterable[Call]) -> Spent:
-        """Add up calls."""
+        """Sum up calls."""
         found = list(calls)
         failed = sum(call.error is not None for call in found)
         prompt = sum(call.prompt_tokens for call in found)
@@ -72,7 +71,7 @@ class Spent(NamedTuple):
 
 @dataclass(frozen=True)
 class Check:
-    """A proposal at the gates: let in if `reason` is None."""
+    """A proposal at the gates: accepted if `reason` is None."""
 
     at: Moment
     request: str
@@ -81,7 +80,7 @@ class Check:
 
 @dataclass(frozen=True)
 class OneQuestion:
-    """A question of a trial: rewards of parent and child, and the texts as far as they were kept."""
+    """A question of a trial: rewards of parent and child, and the texts that were kept."""
 
     id: str
     text: str | None
@@ -93,7 +92,7 @@ class OneQuestion:
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """A candidate next to its parent on the same questions."""
+    """A candidate's trial against its parent, on the same questions."""
 
     at: Moment
     parent: str
@@ -111,7 +110,7 @@ class TrialRecord:
 
 @dataclass(frozen=True)
 class Turn:
-    """Something that became of a candidate: its fate from then on, and in words why."""
+    """A change of a candidate's fate, and why, in words."""
 
     at: Moment
     fate: Fate
@@ -120,16 +119,16 @@ class Turn:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a search, or training's own groups, measured of a template, in words."""
+    """A measurement of a template by a search or by training's own groups, in words."""
 
     at: Moment
     words: str
     needed: bool = True
-    """False for a template of a search that others made superfluous."""
+    """False for a template that a search found superfluous."""
 
 
 class Judged(NamedTuple):
-    """A rollout of a trial or a search."""
+    """The reward of one rollout in a trial or a search."""
 
     at: Moment
     question: str
@@ -139,7 +138,7 @@ class Judged(NamedTuple):
 
 @dataclass
 class Score:
-    """Rollouts of one template on one question, and what they earned."""
+    """The number and total reward of rollouts of one template on one question."""
 
     rollouts: int = 0
     total: float = 0.0
@@ -155,11 +154,11 @@ class Score:
 
 @dataclass
 class CandidateRecord:
-    """A candidate and all that happened to it, oldest first."""
+    """A candidate and its history, oldest first."""
 
     id: str
     kind: str = ""
-    """Empty, as all that describes it, where the journal only names it."""
+    """Empty, like `text`, `origin` and `parents`, if the journal only has the id."""
     text: str = ""
     origin: str = ""
     parents: tuple[str, ...] = ()
@@ -179,13 +178,13 @@ class CandidateRecord:
 
     @property
     def requests(self) -> dict[str, None]:
-        """The requests that it came from, in order."""
+        """The ids of the requests that it came from, in order."""
         return dict.fromkeys(check.request for check in self.checks)
 
 
 @dataclass
 class Step:
-    """What is known of one weight update."""
+    """The numbers of one weight update."""
 
     metrics: Mapping[str, float] = field(default_factory=dict)
     templated: float | None = None
@@ -195,14 +194,14 @@ class Step:
     """The same on questions that had templates."""
     hard_untemplated: float | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
-    """Of the instructions, by id."""
+    """The instructions' weights by id."""
     uses: tuple[tuple[str, str | None, int, float], ...] = ()
-    """Question, template or None, rollouts, mean reward."""
+    """Question id, template id or None, number of rollouts, mean reward."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """An event that is told as it stands."""
+    """An event that is shown with its raw fields."""
 
     at: Moment
     event: str
@@ -211,7 +210,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Ending:
-    """What a run said of itself at its end: `findings` are a method's verdict with its numbers, by name."""
+    """The summary at the end of a run. `findings` are the methods' verdicts and numbers, by method."""
 
     text: str
     lines: tuple[str, ...]
@@ -220,7 +219,7 @@ class Ending:
 
 @dataclass
 class Run:
-    """All of it. Steps are those of the attempt that counts: what a resume has undone is not there."""
+    """A whole run, without what a resume has undone."""
 
     folder: str
     begun: str = ""
@@ -234,30 +233,30 @@ class Run:
     damaged: int = 0
     """Lines that cannot be read."""
     lost: int = 0
-    """Events that a full disk cost."""
+    """Events that could not be written, as on a full disk."""
     candidates: dict[str, CandidateRecord] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     requests: dict[str, list[Call]] = field(default_factory=dict)
-    """The calls by request: more than one if it was asked again."""
+    """Calls by request: several if it was retried."""
     empty_replies: list[Check] = field(default_factory=list)
     """Replies in which no candidate was found."""
     steps: dict[int, Step] = field(default_factory=dict)
     judged: list[Judged] = field(default_factory=list)
     questions: dict[str, str] = field(default_factory=dict)
-    """Texts by question id, as far as they were written down."""
+    """Texts by question id; the journal may not have all of them."""
     notes: list[Note] = field(default_factory=list)
     others: dict[str, int] = field(default_factory=dict)
-    """Kinds of events that are not known here, and how many of each."""
+    """Counts of events that the report does not know, by name."""
 
     @property
     def methods(self) -> list[str]:
-        """Names of the algorithms, as the settings say."""
+        """The algorithms in the run's settings."""
         names = self.settings.get("algorithms")
         return [str(one) for one in names] if isinstance(names, list) else []
 
     @property
     def solved_at(self) -> float:
-        """The reward from which on a question counts as solved."""
+        """The reward from which a question counts as solved."""
         for name in self.methods:
             value = self.settings.get(f"{name}.solved_at")
             if isinstance(value, int | float):
@@ -265,17 +264,17 @@ class Run:
         return 1.0
 
     def calls_of(self, one: CandidateRecord, *, latest: int = 0) -> list[Call]:
-        """The calls that a candidate came from, or those of its latest requests alone."""
+        """Return the calls that a candidate came from, or only those of its `latest` requests."""
         requests = list(one.requests)[-latest:]
         return [call for request in requests for call in self.requests.get(request, [])]
 
     def weights(self) -> Mapping[str, float]:
-        """The latest weights of the instructions that are in the population."""
+        """Return the latest weights of the instructions in the population."""
         found = (self.steps[number].weights for number in sorted(self.steps, reverse=True))
         return next(filter(None, found), {})
 
     def uses(self, templates: Container[str]) -> dict[str, dict[str, Score]]:
-        """What training's own rollouts under some templates earned, by template and question."""
+        """Return the scores of training's own rollouts under some templates, by template and question."""
         found: dict[str, dict[str, Score]] = {}
         for step in self.steps.values():
             for question, template, rollouts, reward in step.uses:
@@ -285,7 +284,7 @@ class Run:
         return found
 
     def scores(self) -> dict[tuple[str, str | None], Score]:
-        """What all rollouts earned, of training, trials and searches, by question and template."""
+        """Return the scores of all rollouts (training, trials, searches) by question and template."""
         found: defaultdict[tuple[str, str | None], Score] = defaultdict(Score)
         bare = EMPTY_TEMPLATE.id
         for one in self.judged:
@@ -296,7 +295,7 @@ class Run:
         return found
 
     def solved_by_template(self, scores: Mapping[tuple[str, str | None], Score]) -> Counter[str]:
-        """On how many questions a template's rollouts earned on the average what counts as solved."""
+        """Count for each template the questions whose mean reward under it counts as solved."""
         least = self.solved_at
         return Counter(
             template
@@ -306,5 +305,5 @@ class Run:
 
 
 def mean(values: list[float]) -> float | None:
-    """None of none."""
+    """Return the mean, None for no values."""
     return sum(values) / len(values) if values else None

@@ -1,4 +1,4 @@
-"""What the page shows of a run: folded where there is too much, and saying so."""
+"""Prepare a run for the page: cut lists that are too long, and say how much is left out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SYMBOLS: Final[dict[Fate, str]] = {
 
 
 class Graph(NamedTuple):
-    """A chart with the table of its numbers: `rows` hold x and a value for each series, or None."""
+    """A chart and the table of its numbers: each row has x and, for each series, a value or None."""
 
     name: str
     title: str
@@ -38,11 +38,11 @@ class Graph(NamedTuple):
     series: list[Series]
     rows: list[tuple[int, list[float | None]]]
     left_out: int
-    """Rows that the table does not show: every so many are there."""
+    """The number of rows that the table skips: it shows every n-th."""
 
 
 class Card(NamedTuple):
-    """A candidate with what belongs to it."""
+    """A candidate with its details."""
 
     candidate: CandidateRecord
     diff: list[Piece]
@@ -52,7 +52,7 @@ class Card(NamedTuple):
 
 
 class GridRow(NamedTuple):
-    """A question with its scores without a template, and under each of them."""
+    """A question with its scores without a template and under each template."""
 
     text: str
     bare: Score | None
@@ -60,7 +60,7 @@ class GridRow(NamedTuple):
 
 
 class View:
-    """All that the template needs of a run that stays as it is meanwhile."""
+    """All values that the page's template needs. The run must not change meanwhile."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -72,7 +72,7 @@ class View:
 
     @cached_property
     def so_far(self) -> str:
-        """What the latest step says of the hard questions, in words; empty where none was found."""
+        """The latest counts of hard questions in words; empty if there are none."""
         metrics = self.run.steps[max(self.run.steps)].metrics if self.run.steps else {}
         hard, solved = (
             metrics.get(f"coevo/{name}") for name in ("hard_so_far", "hard_solved_since")
@@ -91,7 +91,7 @@ class View:
 
     @cached_property
     def shown(self) -> dict[str, CandidateRecord]:
-        """Those in use and the latest of the others, in the order of their coming."""
+        """The candidates in use and the latest others, in order of appearance."""
         used = [one.id for one in self._real if one.fate == "in use"][-CANDIDATES:]
         others = [one.id for one in self._real if one.fate != "in use"]
         room = CANDIDATES - len(used)
@@ -100,12 +100,12 @@ class View:
 
     @cached_property
     def folded(self) -> list[tuple[Fate, int]]:
-        """What became of the candidates that are not shown, and of how many."""
+        """The counts of candidates that are not shown, by fate."""
         return Counter(one.fate for one in self._real if one.id not in self.shown).most_common()
 
     @cached_property
     def reasons(self) -> list[tuple[str, int]]:
-        """Why gates refused, and how often."""
+        """The gates' reasons to reject, and their counts."""
         checks = [check for one in self._real for check in one.checks]
         found = Counter(check.reason for check in checks if check.reason is not None)
         found.update(check.reason or "no candidate" for check in self.run.empty_replies)
@@ -113,8 +113,8 @@ class View:
 
     @cached_property
     def tree(self) -> list[tuple[CandidateRecord, int]]:
-        """The lineage, a line each with how deep it stands: parents before their children; one whose parent
-        is not shown begins a tree of its own."""
+        """The lineage as candidates with their depth, parents before children. A candidate whose parent is
+        not shown is a root."""
         children: dict[str, list[str]] = {}
         roots = []
         for one in self.shown.values():
@@ -146,7 +146,7 @@ class View:
 
     @cached_property
     def _columns(self) -> list[CandidateRecord]:
-        """Templates in use, or where there are none those that were scored, the most successful first."""
+        """The scored templates in use, or all scored ones if none is in use; the most successful first."""
         scored = {template for _, template in self._scores}
         found = [one for one in self._real if one.kind == "template" and one.id in scored]
         used = [one for one in found if one.fate == "in use"]
@@ -155,7 +155,7 @@ class View:
 
     @cached_property
     def _questions(self) -> list[str]:
-        """Those that one of the templates was tried on, the best covered first."""
+        """The questions that one of the shown templates was tried on, by their best mean reward."""
         columns = {one.id for one in self.columns}
         rewards: dict[str, float] = {}
         for (question, template), score in self._scores.items():
@@ -222,8 +222,10 @@ class View:
     def _graph(
         self, names: tuple[str, str, str], *lines: tuple[str, Callable[[Step], float | None]]
     ) -> Graph:
-        """`lines` are labels and the value of a step. One that has none is left out, and the others keep
-        their looks."""
+        """Build a graph; `lines` are labels and functions from a step to a value.
+
+        A line without values is left out, and the others keep their looks.
+        """
         steps = sorted(self.run.steps.items())
         series: list[Series] = []
         columns: list[dict[int, float]] = []
@@ -239,7 +241,7 @@ class View:
 
 
 def _some(numbers: Sequence[int]) -> Sequence[int]:
-    """Every so many of them, with the last one."""
+    """Return at most `ROWS` evenly spaced numbers, including the last one."""
     every = -(-len(numbers) // ROWS) or 1
     return numbers[::-1][::every][::-1]
 

@@ -105,7 +105,7 @@ def test_an_index_that_is_served_leaves_limits_to_the_server(tmp_path: Path) -> 
             r"No module named 'nowhere'; install it, or put its folder on PYTHONPATH",
         ),
         ("words:Nope", {}, r"retriever = 'words:Nope' cannot be imported .*no attribute 'Nope'"),
-        ("broken:make", {}, r"cannot be imported: SyntaxError: .*; mend the module"),
+        ("broken:make", {}, r"cannot be imported: SyntaxError: .*; fix the module"),
         ("words:__doc__", {}, r"is None, but must be a function that makes a retriever"),
         ("words:Words", {}, r"missing a required argument: 'passages'; it takes: passages"),
         ("words:Words", {"passages": [], "n": 1}, r"unexpected keyword argument 'n'"),

@@ -39,7 +39,7 @@ def test_questions_that_are_gone_leave_and_new_ones_are_learned(
     caplog.clear()
     with caplog.at_level(logging.WARNING, logger="prompt_coevo"):
         trainer.train()
-    (line,) = [one for one in caplog.messages if "the training dataset is another one now" in one]
+    (line,) = [one for one in caplog.messages if "the training dataset has changed" in one]
     assert "\n" not in line
     found = events(trainer)
     assert [event["event"] for event in found].count("dataset_replaced") == 1

@@ -1,1 +1,1 @@
-"""Proposers: who writes new candidates, chosen by name."""
+"""Proposers, which write new candidates; chosen by name."""

@@ -1,4 +1,4 @@
-"""Untrusted text inside a prompt of ours: fenced by tags that it cannot close, and cut to size."""
+"""Put untrusted text into our prompts: fenced by tags that it cannot close, and cut to size."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from prompt_coevo.proposals import Trajectory
 
 
 def neutralise(text: str) -> str:
-    """The text with the opening bracket of anything that looks like one of our tags replaced."""
+    """Replace the opening bracket of everything that looks like one of our tags."""
     return OWN_TAG.sub(r"‹\1", text)
 
 
 def neutralise_fences(text: str) -> str:
-    """As `neutralise`, but only what would close a candidate's fence.
+    """Replace brackets as `neutralise` does, but only in tags that fence candidates.
 
-    A user's instruction may speak of a <question> or a <response>, and its successors must, too.
+    A user's instruction may mention a <question> or a <response>; its successors must keep them.
     """
     return FENCE.sub(r"‹\1", text)
 
 
 def cut(text: str, max_tokens: int, count_tokens: Callable[[str], int]) -> str:
-    """The text, or its beginning and its (longer) end with a note of what is left out between them."""
+    """Cut a long text to its beginning and its (longer) end, with a note of what is left out."""
     tokens = count_tokens(text)
     if tokens <= max_tokens:
         return text
@@ -35,7 +35,7 @@ def cut(text: str, max_tokens: int, count_tokens: Callable[[str], int]) -> str:
 def show_failure(
     number: int, trajectory: Trajectory, max_tokens: int, count_tokens: Callable[[str], int]
 ) -> str:
-    """One failed trajectory, fenced, for a reflection prompt."""
+    """Write a failed trajectory, fenced, for a reflection prompt."""
 
     def fenced(tag: str, text: str) -> str:
         return f"<{tag}>\n{neutralise(cut(text, max_tokens, count_tokens))}\n</{tag}>"

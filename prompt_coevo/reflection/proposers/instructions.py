@@ -1,6 +1,6 @@
-"""The proposers of INSPO (appendix E): reflection, and the two that Fig. 3 compares it to.
+"""The proposers of INSPO (appendix E): reflection, and the two that Fig. 3 compares it with.
 
-The meta-prompts ask for what the paper's ask for, in our own words.
+The meta-prompts have the content of the paper's, in our own words.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _TAG = r"ins_[1-9]\d*"
 
 
 class Reflection(PromptedProposer):
-    """An instruction and trajectories that failed under it or its siblings; better ones back."""
+    """Improve an instruction, given trajectories that failed under it or its siblings."""
 
     name = "reflection"
     tag = _TAG
@@ -26,7 +26,7 @@ class Reflection(PromptedProposer):
 
 
 class Paraphrase(PromptedProposer):
-    """An instruction; other wordings of it back (Zhou et al., 2023)."""
+    """Reword an instruction (Zhou et al., 2023)."""
 
     name = "paraphrase"
     tag = _TAG
@@ -37,10 +37,10 @@ class Paraphrase(PromptedProposer):
 
 
 class History(PromptedProposer):
-    """Instructions with their scores, worst first; better ones back (Yang et al., 2024).
+    """Improve on earlier instructions, given with their scores, worst first (Yang et al., 2024).
 
-    Scores are mean rewards, clipped to 0 ... 1 and shown as 0 to 100. They are what the paper's ablation
-    has, for comparison: each was measured under the policy of its time, in training or in verification.
+    Scores are mean rewards, clipped to 0 ... 1 and shown as 0 to 100. As in the paper's ablation, each was
+    measured under the policy of its time, in training or in verification.
     """
 
     name = "history"

@@ -1,4 +1,4 @@
-"""Proposers that ask the reflection model with a meta-prompt and read tagged candidates from its reply."""
+"""The base of proposers that use a meta-prompt and read tagged candidates from the reply."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from prompt_coevo.reflection.proposers.tags import extract_tagged
 
 
 class PromptedProposer:
-    """One call per request; all calls run concurrently.
+    """Make one call per request, all of them concurrently.
 
-    A subclass names its meta-prompt (`<name>.md` beside it, or the user's file), the placeholders that
-    stand in it, and the tag around its candidates. Raises SettingsError if no reflection model is
-    configured or the user's file cannot be used.
+    A subclass defines its meta-prompt (`<name>.md` beside it, or the user's file), the placeholders in it,
+    and the tag around its candidates. Raise SettingsError if no reflection model is configured or the
+    user's file cannot be used.
     """
 
     name: ClassVar[str]
     tag: ClassVar[str]
     placeholders: ClassVar[tuple[str, ...]]
     optional: ClassVar[tuple[str, ...]] = ()
-    """Placeholders that a user's file may leave out, beside `count`."""
+    """Placeholders that a user's file may leave out, besides `count`."""
 
     def __init__(self, context: Context) -> None:
         self._reflection = context.settings.reflection
@@ -35,7 +35,7 @@ class PromptedProposer:
         self._meta_prompt = self._read_meta_prompt()
 
     def propose(self, requests: Sequence[ProposalRequest]) -> list[Proposal]:
-        """One proposal per request, with at most as many texts as it asks for."""
+        """Return one proposal per request, with at most as many texts as it asks for."""
         prompts = [self.render(request) for request in requests]
         replies = self._model.complete(prompts)
         return [
@@ -44,22 +44,22 @@ class PromptedProposer:
         ]
 
     def render(self, request: ProposalRequest) -> str:
-        """The prompt for the reflection model."""
+        """Return the prompt for the reflection model."""
         left_out = dict.fromkeys(self.optional, "")
         return fill(
             self._meta_prompt, count=str(request.count), **{**left_out, **self.values(request)}
         )
 
     def values(self, request: ProposalRequest) -> dict[str, str]:
-        """What stands in the place of the placeholders; texts from outside are made safe."""
+        """Return the values of the placeholders, with texts from outside made safe."""
         raise NotImplementedError
 
     def show(self, text: str) -> str:
-        """A candidate's text, cut to size, so that it cannot close the tags around it."""
+        """Cut a candidate's text to size and make it unable to close the tags around it."""
         return neutralise_fences(cut(text, self._reflection.max_example_tokens, self._count_tokens))
 
     def show_failures(self, request: ProposalRequest) -> str:
-        """The failed trajectories, fenced."""
+        """Write the failed trajectories, fenced."""
         budget = self._reflection.max_example_tokens
         return "\n\n".join(
             show_failure(number, trajectory, budget, self._count_tokens)
@@ -75,7 +75,7 @@ class PromptedProposer:
     def _read_meta_prompt(self) -> str:
         path = self._reflection.meta_prompts.get(self.name)
         if path is None:
-            # Beside the class that has the name, which may be somebody else's.
+            # Beside the class that defines the name; it may be in a third-party package.
             named = next(kind for kind in type(self).__mro__ if "name" in vars(kind))
             package = import_module(named.__module__).__package__ or __package__
             return (resources.files(package) / f"{self.name}.md").read_text("utf-8")

@@ -1,7 +1,7 @@
 """GEPA's "propose improvement": P2O section 3.4, eq. 6.
 
-The paper uses the meta-prompt of GEPA (arXiv 2507.19457); ours asks for the same, in its own words and
-with our tags in place of a code fence.
+The paper uses the meta-prompt of GEPA (arXiv 2507.19457); ours has the same content in other words, and
+tags in place of a code fence.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TRIED = (
 
 
 class ProposeImprovement(PromptedProposer):
-    """A template, the failures under it; an improved template back."""
+    """Improve a template, given the failures under it."""
 
     name = "propose_improvement"
     tag = "template"

@@ -1,4 +1,4 @@
-"""Finding candidates in a reply."""
+"""Find candidates in a reply."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ _THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
 def extract_tagged(reply: str, tag: str) -> tuple[tuple[str, ...], str | None]:
-    """The texts between `<tag>` and `</tag>`, stripped, and what is wrong with the reply, if anything.
+    """Return the stripped texts between `<tag>` and `</tag>`, and the problem of an unusable reply.
 
-    `tag` is a regular expression, so that numbered tags can be asked for. A `<think>` block in front
-    is skipped. Tags that are missing, nested or not closed make the whole reply unusable: no text is
-    returned then. Never raises on any text.
+    `tag` is a regular expression, which allows numbered tags. A leading `<think>` block is skipped. A reply
+    with missing, nested or unclosed tags is unusable as a whole: no text is returned. Never raise.
     """
     body = _THINKING.sub("", reply, count=1)
     texts: list[str] = []

@@ -207,7 +207,7 @@ def test_what_is_no_run_is_refused_with_what_to_give(tmp_path: Path) -> None:
     assert "there is no" in refused("best", tmp_path / "none")
     assert "holds no journal (events.jsonl)" in refused("best", tmp_path)
     (tmp_path / "file").touch()
-    assert "is no folder" in refused("best", tmp_path / "file")
+    assert "is not a folder" in refused("best", tmp_path / "file")
     write(tmp_path / "arm" / "coevo", [])
     assert f"runs below it: {tmp_path}/arm/coevo" in refused("best", tmp_path)
     (tmp_path / "arm" / "coevo" / "events.jsonl").write_text("")

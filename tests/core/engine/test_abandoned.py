@@ -62,7 +62,7 @@ def test_background_work_ends_with_the_account(in_time: bool, policy: Any, tmp_p
         teacher.may.set()
     first, second = work.result(LONG)
     assert first.text == "a reply"
-    assert second.error == "the run was given up, so nothing is asked any more"
+    assert second.error == "the run was given up, so no more calls are made"
     assert teacher.asked == ["one"]
     assert sorted(lines(tmp_path)) == ["answered", "asked", "run", "run_ended"]
     assert made.metrics()["coevo/reflection_calls"] == 1

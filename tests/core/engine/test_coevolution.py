@@ -295,7 +295,7 @@ def test_the_wrong_number_of_templates_is_an_error() -> None:
         def coevo_plan_group(self) -> list[MemberPlan]:
             return []
 
-    with pytest.raises(PluginError, match="'short' answered 0 plans for a group of 3"):
+    with pytest.raises(PluginError, match="'short' returned 0 plans for a group of 3"):
         with_plugins(short=Short()).plan(["a"], 3)
 
 

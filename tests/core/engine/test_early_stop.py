@@ -83,7 +83,7 @@ def test_replies_without_text_are_a_sign(
     policy = Spread()
     with caplog.at_level(logging.WARNING, logger="prompt_coevo"):
         if what == "stop":
-            with pytest.raises(EarlySignError, match="hold nothing to try"):
+            with pytest.raises(EarlySignError, match="contain no candidate"):
                 trained(engine, policy)
             assert model.calls <= REPLIES + 8  # those under way then
         else:
@@ -92,10 +92,10 @@ def test_replies_without_text_are_a_sign(
     (found,) = events(tmp_path, "early_sign")
     assert found["sign"] == "replies_without_text"
     assert (
-        f"the first {REPLIES} replies of the reflection model hold nothing to try ({said})"
+        f"the first {REPLIES} replies of the reflection model contain no candidate ({said})"
         in (found["reason"])
     )
-    assert caplog.text.count("hold nothing to try") == 1
+    assert caplog.text.count("contain no candidate") == 1
 
 
 def test_one_candidate_ends_the_look(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_each_sign_ends_the_run_and_its_files_are_complete(
         train()
     assert steps <= 3
     assert said in str(ended.value)
-    assert str(ended.value).endswith('(to train all the same: early_signs = "warn")')
+    assert str(ended.value).endswith('(to train anyway: early_signs = "warn")')
     state = json.loads((tmp_path / "coevo" / "state.json").read_text("utf-8"))
     assert state["step"] == steps
     assert len(events(tmp_path, "training_ended")) == 1

@@ -130,9 +130,9 @@ def test_a_hook_wrapper_is_refused(kind: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ([None, None], "a list that is no sequence of MemberPlan"),
-        (2, "a int that is no sequence of MemberPlan"),
-        ([MemberPlan()], "answered 1 plans for a group of 2"),
+        ([None, None], "a list that is not a sequence of MemberPlan"),
+        (2, "a int that is not a sequence of MemberPlan"),
+        ([MemberPlan()], "returned 1 plans for a group of 2"),
         (
             [MemberPlan(template=Candidate("I", "instruction"))] * 2,
             "gives as template a candidate of",

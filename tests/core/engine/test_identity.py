@@ -76,7 +76,7 @@ def test_a_run_goes_on_with_another_dataset(
     run.dataset_replaced(other)
     (told,) = events(tmp_path, "dataset_replaced")
     assert told["differences"][1] == "dataset.questions was 6 and is 1"
-    assert "the training dataset is another one now: dataset.fingerprint was" in caplog.text
+    assert "the training dataset has changed: dataset.fingerprint was" in caplog.text
     state = run.state_dict()
     engine(dataset=other).load_state_dict(state)
     with pytest.raises(StateError, match="dataset.questions was 1 and is 6"):

@@ -270,7 +270,10 @@ def test_no_algorithm_and_no_plugin_that_acts_is_said(caplog: pytest.LogCaptureF
     for plugins in ({}, {"gate": Gate()}):  # every adapter brings gates
         caplog.clear()
         engine_of(Settings(algorithms=()), **plugins)
-        assert "so nothing is evolved; known: hints, inspo, p2o, stream" in caplog.text
+        assert (
+            "so nothing will evolve; set algorithms to some of: hints, inspo, p2o, stream"
+            in caplog.text
+        )
     caplog.clear()
     engine_of(Settings(algorithms=()), mine=Instructions("I"))
     assert caplog.text == ""

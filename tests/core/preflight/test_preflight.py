@@ -182,7 +182,7 @@ def test_an_error_that_passes_is_waited_for(policy: Any) -> None:
 def test_a_busy_model_is_there(policy: Any, caplog: pytest.LogCaptureFixture) -> None:
     with openai_server(429) as server, caplog.at_level(logging.WARNING, logger="prompt_coevo"):
         engine(server.base).begin(policy)
-    assert "is there, but busy: RateLimitError" in caplog.text
+    assert "is up, but busy: RateLimitError" in caplog.text
 
 
 LIMIT = (
@@ -203,7 +203,7 @@ def test_a_limit_a_minute_and_an_overload_end_no_run(
 ) -> None:
     with openai_server(answer) as server, caplog.at_level(logging.WARNING, logger="prompt_coevo"):
         engine(server.base).begin(policy)
-    assert "is there, but busy" in caplog.text
+    assert "is up, but busy" in caplog.text
     assert "no quota left" not in caplog.text
 
 
@@ -265,14 +265,14 @@ def test_a_run_that_needs_no_model_asks_none(policy: Any) -> None:
         made = engine(server.base, algorithms="inspo", inspo=inspo)
         page = made.preflight(policy)
         assert not server.requests
-    assert "nothing in this run asks a reflection model" in page.text()
+    assert "nothing in this run uses a reflection model" in page.text()
 
 
 def test_a_function_is_not_called(policy: Any, make_engine: Any) -> None:
     called: list[str] = []
     page = make_engine(called.append).preflight(policy)
     assert not called
-    assert "a python function, which is not called before it is needed" in page.text()
+    assert "a python function, which is not called until it is needed" in page.text()
 
 
 def test_the_initial_policy_is_not_loaded(policy: Any) -> None:
@@ -302,7 +302,7 @@ def test_a_model_of_somebody_else_that_cannot_be_brief_is_not_asked(
 
     offer("models", "plain", lambda reflection, initial_policy: Plain())
     page = Coevolution.from_settings(Settings(reflection={"backend": "plain"})).preflight(policy)
-    assert "'plain' is not asked: it has no method `brief`" in page.text()
+    assert "'plain' is not called: it has no method `brief`" in page.text()
 
 
 def test_a_spent_budget_asks_nothing(policy: Any) -> None:
@@ -312,7 +312,7 @@ def test_a_spent_budget_asks_nothing(policy: Any) -> None:
         page = made.preflight(policy)
         assert len(server.requests) == 1
     (warning,) = page.of("warning")
-    assert "is not asked any more: the budget reflection.max_calls = 1 is spent" in warning.text
+    assert "is not called any more: the budget reflection.max_calls = 1 is spent" in warning.text
 
 
 # Prompts

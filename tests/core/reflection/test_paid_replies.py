@@ -106,7 +106,7 @@ def test_warnings_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
             ledger.paid.complete([f"{n}"])
     assert [record.getMessage() for record in caplog.records] == [
         "8 of the budget reflection.max_calls = 10 is used",
-        "the budget reflection.max_calls = 10 is spent: evolution stops, training goes on",
+        "the budget reflection.max_calls = 10 is spent: evolution stops, training continues",
     ]
 
 

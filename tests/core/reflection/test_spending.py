@@ -83,7 +83,7 @@ def test_events_speak_plainly() -> None:
     warning, spent = spending.events(totals(), totals(usd=1.25))
     assert str(warning) == "1.25 of the budget reflection.max_usd = 1 is used"
     assert str(spent) == (
-        "the budget reflection.max_usd = 1 is spent: evolution stops, training goes on"
+        "the budget reflection.max_usd = 1 is spent: evolution stops, training continues"
     )
 
 

@@ -92,7 +92,7 @@ def test_what_a_checkpoint_holds_is_observed_by_the_next_run(
     next_engine = Coevolution.from_settings(Settings(algorithms=()))
     questions = under_way._questions
     resumed = InFlight(next_engine, questions, 2)
-    with pytest.raises(HostError, match="round 0 is out, .* the two are not of one checkpoint"):
+    with pytest.raises(HostError, match="rollouts of round 0, .* the two are not from the same"):
         resumed.resume(plans_from_json(plans))
     next_engine.load_state_dict(state)
     groups = plans_from_json(plans)
