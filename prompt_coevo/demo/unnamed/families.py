@@ -1,7 +1,7 @@
 """Families of questions: the task, its items and the answers.
 
-The families were chosen by the pass rates of SmolLM2-135M-Instruct alone, before any training (`python
-benchmarks/language_probe.py`).
+The families were chosen by the pass rates of SmolLM2-135M-Instruct alone, before any training
+(`python benchmarks/language_probe.py`).
 """
 
 from __future__ import annotations
