@@ -25,7 +25,7 @@ def read_token(given: str | None = None) -> str | None:
     if token is not None and not _TOKEN.fullmatch(token):
         where = RETRIEVAL_TOKEN_VARIABLE if given is None else "token"
         raise SettingsError(
-            f"{where} must be 16 letters, digits or ._~+/- at least, without spaces; "
+            f"{where} must be at least 16 letters, digits or ._~+/-, without spaces; "
             "`openssl rand -hex 32` makes one"
         )
     return token
@@ -40,7 +40,7 @@ def request_headers(token: str | None, addresses: Sequence[str]) -> dict[str, st
     if (token := read_token(token)) is not None:
         if any(urlsplit(address).username is not None for address in addresses):
             raise SettingsError(
-                "an address has a user name and there is a token; a server can be sent only one"
+                "an address has a user name and there is a token, but a request can carry only one"
             )
         headers["authorization"] = f"Bearer {token}"
     return headers

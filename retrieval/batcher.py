@@ -108,7 +108,7 @@ class Batcher:
                 attempts = await job.found
         except TimeoutError:
             raise DeadlineExceeded(
-                f"the search was not done within {deadline_s:.3g} s; the server has too much to do"
+                f"the search did not finish within {deadline_s:.3g} s; the server is overloaded"
             ) from None
         finally:
             job.found.cancel()
@@ -235,6 +235,6 @@ class Batcher:
                 return work.result()
             self._worker.give_up(work)
             raise RetrieverUnavailable(
-                f"a search hangs: it was not done within {self._max_search_s:.3g} s "
+                f"a search hangs: it did not finish within {self._max_search_s:.3g} s "
                 f"(queries: {len(queries)})"
             ) from None

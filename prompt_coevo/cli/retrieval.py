@@ -158,7 +158,7 @@ def _tell(planned: Plan) -> None:
         typer.echo(visible(line))
     if not planned.fits_memory:
         typer.echo(
-            "warning: that is more memory than is free: the build will be slow or killed; choose a "
+            "warning: this exceeds the free memory: the build will be slow or killed; choose a "
             "smaller type with --index, or --shards",
             err=True,
         )

@@ -106,7 +106,7 @@ def _gpu() -> tuple[str, str]:
     )
     if asked.returncode:
         last = in_a_line(asked.stderr.strip().rpartition("\n")[2], 300)
-        raise CoevoError(f"PyTorch cannot be asked for GPUs: {last}; repair its installation")
+        raise CoevoError(f"PyTorch cannot list the GPUs: {last}; repair its installation")
     names = json.loads(asked.stdout.strip().rpartition("\n")[2])
     if not names:
         raise CoevoError(

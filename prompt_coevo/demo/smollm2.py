@@ -141,7 +141,7 @@ def _remove_old(parent: Path, prefix: str) -> None:
 
 def _unwritable(folder: Path, error: OSError) -> CoevoError:
     return CoevoError(
-        f"{folder} cannot be written: {error.strerror or error}; mend that or name another folder"
+        f"{folder} cannot be written: {error.strerror or error}; fix that or name another folder"
     )
 
 

@@ -93,7 +93,7 @@ class AlgorithmLaws:
         for assignment in (one for plan in run.assignments for one in plan):
             for part in ("instruction", "template"):
                 planned = getattr(assignment, part)
-                assert planned is None or part in parts, f"{part} is no part of provides: {planned}"
+                assert planned is None or part in parts, f"{part} is not in provides: {planned}"
             assert may_distill or not assignment.distilled, (
                 "a template is distilled, see may_distill"
             )
@@ -139,7 +139,7 @@ class AlgorithmLaws:
             call(run)
             memory = run.memory
             read = json.loads(json.dumps(memory, allow_nan=False))
-            same(memory, read, "the state is another one after a trip through JSON")
+            same(memory, read, "the state changes on a trip through JSON")
 
     def test_a_resumed_run_goes_on_the_same(self) -> None:
         """From the state after any call, a new engine decides as if never interrupted."""
@@ -149,7 +149,7 @@ class AlgorithmLaws:
         for call in calls:
             call(watched)
             saved.append(probes.saved(watched))
-        same(whole.decisions, watched.decisions, "that the state was asked for changes decisions")
+        same(whole.decisions, watched.decisions, "asking for the state changes decisions")
         for place, (plans, requests, text) in enumerate(saved[:-1]):
             resumed = self._run()
             resumed.load(json.loads(text))
@@ -235,7 +235,7 @@ class AlgorithmLaws:
     def test_a_reward_of_zero_counts(self) -> None:
         """A reward of 0 counts like one barely above 0."""
         found = self._whole(judge=probes.barely_more).decisions
-        same(self._whole().decisions, found, "a reward of 0 does not count as one of barely more")
+        same(self._whole().decisions, found, "a reward of 0 does not count like one barely above 0")
 
     def test_metrics_are_finite_numbers(self) -> None:
         """Every metric is finite and has a text as its name, from the beginning on."""
@@ -286,9 +286,11 @@ class AlgorithmLaws:
             gate = probes.Gate(own, answer)
             run = self._whole(plugins={"gate": gate})
             refused, strange = run.texts & gate.refused, run.texts - own
-            assert not refused, f"a gate had refused what was rolled out: {refused.pop()!r}"
+            assert not refused, (
+                f"a candidate was rolled out that a gate had refused: {refused.pop()!r}"
+            )
             assert answer == "refuse some" or not strange, (
-                f"no gate was asked about what was rolled out: {strange.pop()!r}"
+                f"a candidate was rolled out without asking the gates: {strange.pop()!r}"
             )
 
     # Policy and other plugins

@@ -78,7 +78,7 @@ class LanguageModelLaws:
         """Any text comes back unchanged, and an empty one is no error."""
         for text in _REPLIES:
             with self.model(lambda prompt, text=text: text) as model:  # type: ignore[misc]
-                same(_texts(model, ["a"]), [text], "a text came back as another one")
+                same(_texts(model, ["a"]), [text], "a text came back changed")
 
     def test_no_prompt_raises(self) -> None:
         """Every prompt gets a reply, if only an error."""

@@ -101,7 +101,7 @@ class ProposerLaws:
             return [proposal.request_hash for proposal in proposals]
 
         first = hashes()
-        assert first == hashes(), "the same request has another hash in another run"
+        assert first == hashes(), "the same request has a different hash in another run"
         assert all(first), "a request has no hash"
         for (prompt, own), (earlier, its) in combinations(zip(shown, first, strict=True), 2):
             assert (own == its) == (prompt == earlier), "different requests have the same hash"

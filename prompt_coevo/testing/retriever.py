@@ -188,7 +188,7 @@ class RetrieverLaws:
         """Info is the same every time, and another corpus has another fingerprint."""
         with self.retriever(PASSAGES) as retriever:
             info = retriever.info()
-            assert info == retriever.info(), "info says something else the second time"
+            assert info == retriever.info(), "info differs the second time"
         assert info.passages == len(PASSAGES), f"{info.passages} of {len(PASSAGES)} passages"
         assert info.kind, "the kind is empty"
         assert info.fingerprint, "the fingerprint is empty"
@@ -225,7 +225,7 @@ class RetrieverLaws:
                     raises(RetrieverUnavailable, search, f"during an outage {queries}")
                 raises(RetrieverUnavailable, retriever.info, "during an outage info")
                 _check_refusals(retriever)
-            assert retriever.info() == info, "after the outage info says something else"
+            assert retriever.info() == info, "info differs after the outage"
             for query, mine, theirs in zip(
                 _QUERIES, expected, retriever.search(_QUERIES, 4), strict=True
             ):

@@ -34,7 +34,7 @@ def golds_of(truth: object, column: str) -> str | list[str]:
         return truth
     if not isinstance(truth, Iterable):
         raise DatasetError(
-            f"a row of the dataset has no gold answers; they belong into {column}, a text, a list of "
+            f"a row of the dataset has no gold answers; they belong in {column}, a text, a list of "
             'texts, or {"target": [...]}'
         )
     return [str(one) for one in truth]

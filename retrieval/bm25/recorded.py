@@ -68,7 +68,7 @@ def of_manifest(entry: Any) -> Analyzer:
         same = _hash(analyzer) == said.get("words")
     except CoevoError as error:
         raise IndexFileError(
-            f"the index was built with the analyzer {shown(name)}, which cannot be had here ({error}); "
+            f"the index was built with the analyzer {shown(name)}, which is not available here ({error}); "
             "install what brings it, or build the index again"
         ) from error
     if not same:

@@ -147,7 +147,7 @@ class Asking:
         problem = self._replicas.tells(replica, answer.headers.get(FINGERPRINT_HEADER))
         if problem is not None:
             if problem.is_news:
-                logger.error("%s; it is left out until it does", problem.sentence)
+                logger.error("%s; it is left out until its index matches", problem.sentence)
             self._replicas.leave_out(replica, clock())
             raise _Transient(problem.sentence)
 

@@ -30,7 +30,7 @@ class LoopThread:
         if self._closed or self._process != os.getpid():
             coroutine.close()
             raise RetrieverUnavailable(
-                "the retriever was closed, or this process was forked off the one that opened it; open "
+                "the retriever was closed, or this process was forked from the one that opened it; open "
                 "a new one"
             )
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)

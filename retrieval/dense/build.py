@@ -78,9 +78,7 @@ def new_index(faiss: Any, dimension: int, index: str) -> Any:
             f"faiss knows no index {index!r} for vectors of {dimension} numbers ({_reason(error)})"
         ) from None
     if isinstance(made, faiss.IndexIDMap):
-        raise _no_type(
-            f"an index {index!r} has ids of its own, which must be the rows of the corpus"
-        )
+        raise _no_type(f"an index {index!r} uses its own ids instead of the rows of the corpus")
     if isinstance(made, faiss.IndexIVF) and made.nlist < 1:
         raise _no_type(f"an index {index!r} has no lists")
     if isinstance(made, faiss.IndexHNSW):

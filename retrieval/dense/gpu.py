@@ -63,7 +63,9 @@ def on_gpu(faiss: Any, vectors: FlatVectors | FaissVectors, gpus: str = "auto") 
     each = _bytes_each(faiss, vectors, index)
     if not free or each is None:
         if gpus == "all":
-            why = f"a {type(index).__name__} is not searched there" if free else "faiss sees none"
+            why = (
+                f"a {type(index).__name__} cannot be searched there" if free else "faiss sees none"
+            )
             raise IndexFileError(
                 f"an index cannot be searched on all GPUs: {why}; set gpus to auto"
             )

@@ -151,7 +151,7 @@ class StoredVectors:
 
     def _own_ids(self) -> IndexFileError:
         return IndexFileError(
-            f"the index {self._path} has ids of its own, but its numbers must be the rows of the corpus"
+            f"the index {self._path} uses its own ids instead of the rows of the corpus"
         )
 
     def _compare_with_faiss(self) -> None:

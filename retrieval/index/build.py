@@ -54,7 +54,7 @@ def build(
         raise IndexFileError(
             f"the index {folder} cannot be written: {error.strerror or error}"
             f"{f' ({error.filename})' if error.filename else ''}; "
-            "when that is mended, the same command goes on"
+            "fix that and run the same command again to resume"
         ) from None
 
 

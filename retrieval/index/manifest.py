@@ -78,7 +78,7 @@ class CorpusReference:
             found = next((place for place in there if self.is_at(place)), None)
         except OSError as error:
             raise IndexFileError(
-                f"the corpus of the index {folder} cannot be read: {error}; mend that, or name the file "
+                f"the corpus of the index {folder} cannot be read: {error}; fix that, or name the file "
                 "when opening the index"
             ) from None
         if found is not None:
@@ -146,7 +146,7 @@ def load(folder: Path) -> Manifest:
             same = sample_hash(path) == facts.sample
         except OSError as error:
             raise IndexFileError(
-                f"the index file {path} cannot be read: {error.strerror}; mend that, or build the index "
+                f"the index file {path} cannot be read: {error.strerror}; fix that, or build the index "
                 "again"
             ) from None
         if not same:
@@ -168,7 +168,7 @@ def verify(folder: Path, corpus: Path | None = None, progress: Progress | None =
         same = full_hash(source, steps) == reference.sha256
     except OSError as error:
         raise IndexFileError(
-            f"{error.filename or folder} cannot be read: {error.strerror}; mend that, or name another file"
+            f"{error.filename or folder} cannot be read: {error.strerror}; fix that, or name another file"
         ) from None
     if not same:
         raise IndexFileError(
@@ -279,7 +279,7 @@ def _why_missing(folder: Path) -> str:
         return f"there is no index {folder}; build one with: prompt-coevo retrieval build"
     return (
         f"{folder} holds no complete index: it has no {NAME}, which is written last; "
-        "build it, or let the build that was stopped go on, with: prompt-coevo retrieval build"
+        "build it, or resume a stopped build, with: prompt-coevo retrieval build"
     )
 
 

@@ -53,7 +53,7 @@ class Plan:
     def lines(self) -> Sequence[str]:
         """Return the lines to show."""
         if self.foreseen is None:
-            return [f"{self.passages} passages; what the build takes is not known beforehand"]
+            return [f"{self.passages} passages; the needs of this build are unknown"]
         free = "an unknown amount" if self.memory_free is None else shown(self.memory_free)
         return [
             f"{self.passages} passages: {self.foreseen.what}",

@@ -70,8 +70,8 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise HostError(
-            f"port {port} of {host} cannot be listened on: {error.strerror or error}; "
-            "give the server another host or port"
+            f"port {port} of {host} is not available: {error.strerror or error}; "
+            "choose another host or port"
         ) from None
 
 

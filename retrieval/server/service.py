@@ -163,7 +163,7 @@ class RetrievalService:
     def _note_cut(self, lengths: Sequence[int]) -> None:
         if lengths and not self.metrics.cut_queries:
             logger.warning(
-                "a query of %d characters was cut to %d (--max-query-chars); how many were is in the "
+                "a query of %d characters was cut to %d (--max-query-chars); their number is in the "
                 "metrics, and not logged again",
                 lengths[0],
                 self.settings.limits.max_query_chars,

@@ -76,7 +76,7 @@ def a_resumed_run_decides_as_the_whole_one(lab: Laboratory) -> None:
             [{name: line[name] for name in line if name not in _VOLATILE} for line in lines]
             for lines in (_after(lab, start), _after_begin(run))
         )
-        same(expected, found, f"resumed after update {start}, the run goes on in another way")
+        same(expected, found, f"resumed after update {start}, the run continues differently")
 
 
 def _resumed(lab: Laboratory) -> list[tuple[Run, int]]:
