@@ -48,7 +48,7 @@ def check(
     steps: int | None = typer.Option(None, min=1, help="Weight updates in the whole run."),
     rollouts: int = typer.Option(8, min=2, help="Rollouts per question (the trainer's setting)."),
     tokenizer: str | None = typer.Option(None, help="The policy's tokenizer: a folder or a name."),
-    as_json: bool = typer.Option(False, "--json", help="The page as JSON."),
+    as_json: bool = typer.Option(False, "--json", help="Print the page as JSON."),
 ) -> None:
     """Check settings, reflection model, questions and cost of a run before it begins.
 

@@ -16,7 +16,7 @@ from prompt_coevo.registry import DISABLE_PLUGINS_VARIABLE
 from prompt_coevo.visible import in_a_line
 
 
-def plugins(as_json: bool = typer.Option(False, "--json", help="As JSON.")) -> None:
+def plugins(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
     """List the components that settings can name, and the installed plugins with their hooks.
 
     A plugin that cannot be loaded is listed with the reason; the exit status is then 2.

@@ -34,8 +34,9 @@ def report(
     """Write a report of a run as one HTML file, which needs no network and no server.
 
     It shows the verdict, curves, weights, the lineage and fate of every candidate, trials question by
-    question, which template covers which question, and the cost of every call. Needs: pip install
-    'prompt-coevo[report]'.
+    question, which template covers which question, and the cost of every call.
+
+    Needs: pip install 'prompt-coevo[report]'.
 
     Examples: prompt-coevo report out/run1; prompt-coevo report out/run1 --serve
     """

@@ -36,7 +36,7 @@ def smoke(
         None, metavar="NAMES", help="Run only these variants, comma-separated. By default all."
     ),
     cpu: bool = typer.Option(
-        False, "--cpu", help="Run on the CPU the variants that can: TRL's without vLLM."
+        False, "--cpu", help="Run only the variants that work on a CPU: TRL's without vLLM."
     ),
     limit: float = typer.Option(
         300.0, min=1.0, metavar="SECONDS", help="Time limit per variant; a longer one is stopped."
